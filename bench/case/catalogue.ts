@@ -1,0 +1,79 @@
+// All cases by name: what runs by default, in a hurry, and when everything is asked for.
+import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";
+import { backlogCase } from "./backlog-case.ts";
+import type { BenchCase } from "./bench-case.ts";
+import { loadCase } from "./load-case.ts";
+import { memoryCase } from "./memory-case.ts";
+import { startCase } from "./start-case.ts";
+import { sweepCase } from "./sweep-case.ts";
+
+/** Length of a turn, before a case changes anything else. */
+export type Timing = Pick<Workload, "seconds" | "warmupSeconds">;
+
+const PUT = { scenario: "put" } as const;
+const PRODUCERS_CONSUMERS = { scenario: "producers-consumers" } as const;
+const MANY_WATCHERS = { scenario: "tubes", tubes: 1500, watchers: 300, connections: 10 } as const;
+
+export function defaultCases(timing: Timing): BenchCase[] {
+  const of = withTiming(timing);
+  return [
+    of({}),
+    of({ connections: 1 }),
+    of({ connections: 500 }),
+    of({ ...PUT, pipeline: 16 }),
+    of({ ...PUT, pipeline: 64 }),
+    of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }),
+    of({ ...MANY_WATCHERS, tubes: 200 }), // 1500 take beanstalkd ten seconds to be watched, each turn
+    of({}, "0"),
+    memoryCase(200_000),
+    sweepCase({ ...WORKLOAD_DEFAULTS, ...timing, connections: 50, pipeline: 4 }),
+  ];
+}
+
+export function quickCases(timing: Timing): BenchCase[] {
+  const of = withTiming(timing);
+  return [
+    of({}),
+    of({ ...PUT, pipeline: 16 }),
+    of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }),
+  ];
+}
+
+export function allCases(timing: Timing): BenchCase[] {
+  const of = withTiming(timing);
+  const connections = [1, 50, 500, 2000];
+  const pipelines = [1, 16, 64];
+  return [
+    of({ scenario: "list-tube-used" }),
+    ...connections.map((count) => of({ connections: count })),
+    ...pipelines.slice(1).map((pipeline) => of({ pipeline })),
+    ...pipelines.map((pipeline) => of({ ...PUT, pipeline })),
+    ...[500, 2000].map((count) => of({ ...PUT, connections: count })),
+    ...[1024, 65536, 2 ** 20].map((bodyBytes) => of({ bodyBytes, connections: bodyBytes > 65536 ? 8 : 50 })),
+    ...pipelines.map((pipeline) => of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline })),
+    of({ tubes: 200 }),
+    of({ tubes: 200, pipeline: 16 }),
+    of({ ...MANY_WATCHERS, tubes: 200 }),
+    of(MANY_WATCHERS),
+    of({ ...MANY_WATCHERS, rate: 4000 }),
+    of({ scenario: "delayed", pipeline: 16, delaySeconds: 2, seconds: Math.max(4, timing.seconds) }),
+    of({ scenario: "buried-kicked", pipeline: 16 }),
+    ...["0", "50"].flatMap((fsync) => [of({}, fsync), of(PUT, fsync), of({ ...PUT, pipeline: 64 }, fsync)]),
+    memoryCase(1_000_000),
+    startCase(1_000_000),
+    sweepCase({ ...WORKLOAD_DEFAULTS, ...timing, connections: 50, pipeline: 4 }),
+  ];
+}
+
+/** What takes minutes, and only runs when it is named. */
+export function longCases(): BenchCase[] {
+  return [backlogCase(5_000_000)];
+}
+
+function withTiming(timing: Timing): (changes: Partial<Workload>, fsync?: string) => BenchCase {
+  return (changes, fsync) =>
+    loadCase(
+      { ...WORKLOAD_DEFAULTS, ...timing, ...changes },
+      fsync === undefined ? {} : { group: "durable", fsync },
+    );
+}

@@ -1,0 +1,81 @@
+// Which cases run: a named set, cases of the catalogue, or a scenario with parameters of one's own.
+import { SCENARIO_NAMES, type ScenarioName, WORKLOAD_DEFAULTS } from "../load/workload.ts";
+import type { BenchOptions } from "../options.ts";
+import { backlogCase } from "./backlog-case.ts";
+import type { BenchCase } from "./bench-case.ts";
+import { allCases, defaultCases, longCases, quickCases, type Timing } from "./catalogue.ts";
+import { loadCase } from "./load-case.ts";
+import { memoryCase } from "./memory-case.ts";
+import { startCase } from "./start-case.ts";
+
+const DEFAULT_TIMING: Timing = { seconds: 1.2, warmupSeconds: 0.4 };
+const QUICK_TIMING: Timing = { seconds: 0.4, warmupSeconds: 0.15 };
+
+export function selectCases(options: BenchOptions): BenchCase[] {
+  const timing = timingOf(options);
+  if (options.scenario === undefined && !hasParameters(options)) {
+    return options.quick ? quickCases(timing) : defaultCases(timing);
+  }
+  const names = options.scenario ?? ["put-reserve-delete"];
+  return distinct(names.flatMap((name) => casesNamed(name, options, timing)));
+}
+
+function timingOf(options: BenchOptions): Timing {
+  const timing = options.quick ? QUICK_TIMING : DEFAULT_TIMING;
+  const seconds = options.seconds ?? timing.seconds;
+  const warmupSeconds =
+    options.warmup ?? (options.seconds === undefined ? timing.warmupSeconds : Math.min(1, seconds / 3));
+  return { seconds, warmupSeconds };
+}
+
+function hasParameters(o: BenchOptions): boolean {
+  return [o.connections, o.pipeline, o.body, o.tubes, o.watchers, o.rate, o.jobs].some(
+    (value) => value !== undefined,
+  );
+}
+
+function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchCase[] {
+  if (name === "default") return defaultCases(timing);
+  if (name === "quick") return quickCases(timing);
+  if (name === "all") return allCases(timing);
+  if (options.jobs !== undefined) {
+    if (name === "memory") return [memoryCase(options.jobs)];
+    if (name === "start") return [startCase(options.jobs)];
+    if (name === "backlog") return [backlogCase(options.jobs)];
+  }
+  if (isScenario(name) && hasParameters(options)) return product(name, options, timing);
+  const known = [...allCases(timing), ...longCases()];
+  const ofGroup = known.filter((candidate) => candidate.group === name);
+  if (ofGroup.length > 0) return ofGroup;
+  const ofKey = [...known, ...defaultCases(timing)].filter((candidate) => candidate.key === name);
+  if (ofKey.length > 0) return ofKey;
+  const groups = [...new Set(known.map((candidate) => candidate.group))];
+  throw new Error(`Unknown scenario ${name}. There are: default, quick, all, ${groups.join(", ")}`);
+}
+
+function isScenario(name: string): name is ScenarioName {
+  return (SCENARIO_NAMES as readonly string[]).includes(name);
+}
+
+/** Every combination of the parameters given. */
+function product(scenario: ScenarioName, o: BenchOptions, timing: Timing): BenchCase[] {
+  const base = { ...WORKLOAD_DEFAULTS, ...timing, scenario };
+  const cases: BenchCase[] = [];
+  for (const connections of o.connections ?? [base.connections]) {
+    for (const pipeline of o.pipeline ?? [base.pipeline]) {
+      for (const bodyBytes of o.body ?? [base.bodyBytes]) {
+        for (const tubes of o.tubes ?? [scenario === "tubes" ? 1500 : base.tubes]) {
+          for (const rate of o.rate ?? [0]) {
+            const watchers = o.watchers ?? base.watchers;
+            cases.push(loadCase({ ...base, connections, pipeline, bodyBytes, tubes, rate, watchers }));
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+function distinct(cases: BenchCase[]): BenchCase[] {
+  return [...new Map(cases.map((benchCase) => [benchCase.key, benchCase])).values()];
+}

@@ -1,0 +1,58 @@
+// Who is measured: our server first, then what it is compared with.
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { BenchOptions } from "./options.ts";
+import { type Contender, commandContender, targetContender } from "./server/contender.ts";
+
+const OUR_MAIN = fileURLToPath(new URL("../src/server/main.ts", import.meta.url));
+
+export function contenders(options: BenchOptions): Contender[] {
+  const others = options.target === undefined ? theirs(options) : options.target.map(target);
+  return options.ours === false ? others : [ours(options, options.ours), ...others];
+}
+
+function ours(options: BenchOptions, command: string): Contender {
+  const words = command === "" ? [process.execPath, OUR_MAIN] : command.split(" ");
+  const flags: string[] = [];
+  if (options.shards !== undefined) flags.push("--shards", `${options.shards}`);
+  if (options.acceptors !== undefined) flags.push("--acceptors", `${options.acceptors}`);
+  const name = command === "" ? "runnerbean" : `${words[0]!.split("/").at(-1)} (ours)`;
+  const shown = command === "" ? ["node", "src/server/main.ts"] : words;
+  return commandContender(name, [...words, ...flags], [...shown, ...flags]);
+}
+
+function theirs(options: BenchOptions): Contender[] {
+  if (options.theirs === false) return [];
+  const words = options.theirs.split(" ");
+  const program = words[0]!;
+  if (!isOnPath(program)) {
+    console.error(
+      `There is no ${program} on the PATH: only our own server is measured (--theirs, --target to compare).`,
+    );
+    return [];
+  }
+  return [commandContender(program.split("/").at(-1)!, words)];
+}
+
+function isOnPath(program: string): boolean {
+  const { PATH = "" } = process.env;
+  const candidates = program.includes("/")
+    ? [program]
+    : PATH.split(delimiter).map((directory) => join(directory, program));
+  return candidates.some((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function target(text: string): Contender {
+  const colon = text.lastIndexOf(":");
+  const port = Number(text.slice(colon + 1));
+  if (colon < 1 || !Number.isInteger(port)) throw new Error(`--target ${text}: expected host:port`);
+  return targetContender(text, { host: text.slice(0, colon), port });
+}

@@ -1,0 +1,92 @@
+// What the bench does with figures: histograms, medians, ratios, the reply reader.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Latency } from "./load/latency.ts";
+import { latencyOfBuckets } from "./load/native-latency.ts";
+import { type ReplyView, readReply } from "./load/reply-reader.ts";
+import { formatCount, formatMicros } from "./result/figures.ts";
+import { spreadsOf } from "./result/measurement.ts";
+import { ratioTo } from "./result/outcome.ts";
+
+test("Latency: percentiles are within 0.1 % and never above the maximum", () => {
+  const latency = new Latency();
+  for (let micros = 1; micros <= 10_000; micros++) latency.record(micros, 1);
+  assert.ok(Math.abs(latency.percentileMicros(50) - 5000) <= 5);
+  assert.ok(Math.abs(latency.percentileMicros(99) - 9900) <= 10);
+  assert.ok(latency.percentileMicros(99.999) <= latency.maxMicros);
+});
+
+test("Latency: encoding and adding keep every count", () => {
+  const one = new Latency();
+  one.record(12.3, 4);
+  const other = new Latency(one.encode());
+  other.record(5_000_000, 1);
+  one.add(other);
+  assert.equal(one.count, 9);
+  assert.equal(one.percentileMicros(50), 12.3);
+});
+
+test("latencyOfBuckets: a bucket of the generator in C counts at its middle", () => {
+  const latency = latencyOfBuckets(
+    [
+      [200, 1], // 200 ns: a bucket of its own
+      [1_048_576, 2], // 2^20 ns: 8192 ns wide
+    ],
+    1052,
+    7,
+  );
+  assert.equal(latency.count, 3);
+  assert.ok(Math.abs(latency.percentileMicros(90) - 1052) < 1);
+});
+
+test("spreadsOf: median, lowest and highest of the turns that have the figure", () => {
+  const turns = [3, 1, 2].map((value) => ({ figures: { p50: value } }));
+  assert.deepEqual(spreadsOf([...turns, { figures: {} }]).p50, {
+    median: 2,
+    lowest: 1,
+    highest: 3,
+    turns: 3,
+  });
+  assert.equal(spreadsOf(turns.slice(0, 2)).p50!.median, 2);
+});
+
+test("ratioTo: above 1 is better, for figures of either direction", () => {
+  const servers = [1000, 250].map((value) => ({
+    server: "",
+    description: "",
+    spreads: spreadsOf([{ figures: { commandsPerSecond: value, bytesPerJob: value } }]),
+  }));
+  const benchCase = { key: "", title: "", group: "", measure: () => Promise.reject() };
+  assert.equal(ratioTo({ benchCase: { ...benchCase, headline: "commandsPerSecond" }, servers }, 1), 4);
+  assert.equal(ratioTo({ benchCase: { ...benchCase, headline: "bytesPerJob" }, servers }, 1), 0.25);
+  assert.equal(ratioTo({ benchCase: { ...benchCase, headline: "p99" }, servers }, 1), undefined);
+});
+
+test("readReply: the same replies wherever the bytes are cut", () => {
+  const bytes = Buffer.from(
+    "INSERTED 12\r\nRESERVED 7 4\r\n\r\nx\n\r\nKICKED 3\r\nTIMED_OUT\r\nBURIED 5\r\nDELETED\r\n",
+  );
+  const expected = ["INSERTED 12", "RESERVED 7", "KICKED 3", "TIMED_OUT", "OTHER", "DELETED"];
+  const view: ReplyView = { kind: "OTHER", number: 0, lineEnd: 0, bodyStart: 0, bodyBytes: 0 };
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    const seen: string[] = [];
+    let at = 0;
+    for (const to of [cut, bytes.length]) {
+      for (
+        let next = readReply(bytes, at, to, view);
+        next >= 0;
+        next = at < to ? readReply(bytes, at, to, view) : -1
+      ) {
+        const hasNumber = view.kind === "INSERTED" || view.kind === "RESERVED" || view.kind === "KICKED";
+        seen.push(hasNumber ? `${view.kind} ${view.number}` : view.kind);
+        at = next;
+      }
+    }
+    assert.deepEqual(seen, expected, `cut at ${cut}`);
+  }
+});
+
+test("formatMicros, formatCount: three digits and a unit", () => {
+  assert.deepEqual([12.4, 1234, 2.5e6].map(formatMicros), ["12 us", "1.23 ms", "2.50 s"]);
+  assert.deepEqual([12, 1234, 123_456, 2.5e6].map(formatCount), ["12", "1.23 k", "123.5 k", "2.50 M"]);
+});

@@ -1,0 +1,70 @@
+// Both load generators through every scenario against beanstalkd, a moment each; skipped where it isn't installed.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { after, before, describe, test } from "node:test";
+import { type LoadSource, NO_MARKS } from "./load/load-source.ts";
+import { NativeLoad } from "./load/native-load.ts";
+import { WorkerLoad } from "./load/worker-load.ts";
+import { SCENARIO_NAMES, WORKLOAD_DEFAULTS, type Workload } from "./load/workload.ts";
+import { commandContender, type RunningServer } from "./server/contender.ts";
+
+const SMALL: Workload = {
+  ...WORKLOAD_DEFAULTS,
+  connections: 6,
+  watchers: 5,
+  pipeline: 4,
+  tubes: 3,
+  seconds: 0.15,
+  warmupSeconds: 0,
+};
+
+const has = (program: string, flag: string) => spawnSync(program, [flag]).error === undefined;
+const hasServer = has("beanstalkd", "-v");
+
+describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PATH" }, () => {
+  let server: RunningServer;
+  before(async () => {
+    server = await commandContender("beanstalkd", ["beanstalkd"]).start({});
+  });
+  after(() => server.stop());
+
+  exercise("workers", true, () => new WorkerLoad(2));
+  exercise("native", has("make", "-v") && has("cc", "-v"), () => new NativeLoad(1));
+
+  function exercise(name: string, isPossible: boolean, make: () => LoadSource): void {
+    describe(name, { skip: isPossible ? false : "no compiler" }, () => {
+      let load: LoadSource;
+      before(() => {
+        load = make();
+      });
+      after(() => load.close());
+
+      for (const scenario of SCENARIO_NAMES) {
+        test(`${scenario}: replies are right and counted`, async () => {
+          const result = await load.run(server.address, { ...SMALL, scenario }, NO_MARKS);
+          assert.ok(result.commands > 0);
+          assert.ok(result.metrics.get("command")!.count > 0);
+          // What stays behind has one body size, and is taken away before the next scenario.
+          await load.run(server.address, { ...SMALL, scenario: "drain", seconds: 5 }, NO_MARKS);
+        });
+      }
+
+      test("jobs: exactly as many as asked for", async () => {
+        const put = { ...SMALL, scenario: "put", jobs: 1001, seconds: 5 } as const;
+        assert.equal((await load.run(server.address, put, NO_MARKS)).inserted, 1001);
+      });
+
+      test("a wrong body is an error", async () => {
+        const other = load.run(server.address, { ...SMALL, bodyBytes: 100 }, NO_MARKS);
+        await assert.rejects(other, /another body size was put/);
+        await load.run(server.address, { ...SMALL, scenario: "drain", seconds: 5 }, NO_MARKS);
+      });
+
+      test("rate: as many commands as asked for", async () => {
+        const paced = { ...SMALL, connections: 2, pipeline: 1, rate: 300, seconds: 0.5 };
+        const { commands } = await load.run(server.address, paced, NO_MARKS);
+        assert.ok(commands > 100 && commands <= 160, `${commands}`);
+      });
+    });
+  }
+});

@@ -1,0 +1,48 @@
+// What both load generators offer to the rest of the bench.
+import type { Latency } from "./latency.ts";
+import type { Workload } from "./workload.ts";
+
+export const METRIC_NAMES = [
+  /** Every command but reserves that wait for work, and `use`. */
+  "command",
+  "list",
+  "put",
+  "reserve",
+  "delete",
+  "bury",
+  "kick",
+  /** From the put (or the time its delay ends) to RESERVED at a consumer. */
+  "delivery",
+  /** An operation of several commands, from the time it should have begun. */
+  "cycle",
+] as const;
+export type MetricName = (typeof METRIC_NAMES)[number];
+
+export interface LoadResult {
+  /** Replies inside the measured part. */
+  readonly commands: number;
+  readonly seconds: number;
+  readonly inserted: number;
+  readonly generatorCpuSeconds: number;
+  readonly metrics: ReadonlyMap<MetricName, Latency>;
+}
+
+/** Called where the measured part begins and ends, to read the server's counters. */
+export interface Marks {
+  begin(): void;
+  end(): void;
+}
+
+export const NO_MARKS: Marks = { begin() {}, end() {} };
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface LoadSource {
+  readonly name: "native" | "workers";
+  /** Rejects if a reply was wrong or the server didn't answer. */
+  run(address: Address, workload: Workload, marks: Marks): Promise<LoadResult>;
+  close(): Promise<void>;
+}

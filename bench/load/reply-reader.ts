@@ -1,0 +1,92 @@
+// Reads one reply out of received bytes, without allocating: the result stands in a view that is used again.
+export type ReplyKind =
+  | "USING"
+  | "INSERTED"
+  | "RESERVED"
+  | "DELETED"
+  | "BURIED"
+  | "KICKED"
+  | "TIMED_OUT"
+  /** Anything that no scenario hopes for. */
+  | "OTHER";
+
+export interface ReplyView {
+  kind: ReplyKind;
+  /** Job id, or how many were kicked. */
+  number: number;
+  lineEnd: number;
+  bodyStart: number;
+  bodyBytes: number;
+}
+
+const CR = 13;
+const LF = 10;
+const SPACE = 32;
+const LINE_LIMIT = 512;
+
+const WORDS = new Map<number, { kind: ReplyKind; bytes: Buffer; hasNumber: boolean }>();
+for (const [kind, hasNumber] of [
+  ["USING", false],
+  ["INSERTED", true],
+  ["RESERVED", true],
+  ["DELETED", false],
+  ["BURIED", false],
+  ["KICKED", true],
+  ["TIMED_OUT", false],
+] as const) {
+  const isWhole = kind === "DELETED" || kind === "BURIED" || kind === "TIMED_OUT";
+  const bytes = Buffer.from(isWhole ? `${kind}\r` : `${kind} `);
+  WORDS.set(bytes[0]!, { kind, bytes, hasNumber });
+}
+
+/** The offset after the reply, or -1 if it isn't complete. */
+export function readReply(bytes: Buffer, from: number, to: number, view: ReplyView): number {
+  const limit = Math.min(to, from + LINE_LIMIT);
+  let lf = from;
+  while (lf < limit && bytes[lf] !== LF) lf++;
+  view.kind = "OTHER";
+  if (lf === limit) {
+    if (limit === to) return -1;
+    view.lineEnd = limit;
+    return limit;
+  }
+  view.lineEnd = lf - 1;
+  if (lf === from || bytes[lf - 1] !== CR) return lf + 1;
+
+  const word = WORDS.get(bytes[from]!);
+  if (!word || !begins(bytes, from, lf, word.bytes)) return lf + 1;
+  if (!word.hasNumber) {
+    view.kind = word.kind;
+    return lf + 1;
+  }
+  const afterNumber = readNumber(bytes, from + word.bytes.length, view);
+  if (word.kind !== "RESERVED") {
+    if (afterNumber === lf - 1) view.kind = word.kind;
+    return lf + 1;
+  }
+  if (bytes[afterNumber] !== SPACE) return lf + 1;
+  const id = view.number;
+  if (readNumber(bytes, afterNumber + 1, view) !== lf - 1) return lf + 1;
+  view.bodyBytes = view.number;
+  view.bodyStart = lf + 1;
+  view.number = id;
+  const end = view.bodyStart + view.bodyBytes + 2;
+  if (end > to) return -1;
+  if (bytes[end - 2] === CR && bytes[end - 1] === LF) view.kind = "RESERVED";
+  return end;
+}
+
+function begins(bytes: Buffer, from: number, to: number, word: Buffer): boolean {
+  if (to - from < word.length) return false;
+  for (let i = 1; i < word.length; i++) if (bytes[from + i] !== word[i]) return false;
+  return true;
+}
+
+/** Reads digits into the view; returns where they end, or -1 if there are none. */
+function readNumber(bytes: Buffer, from: number, view: ReplyView): number {
+  let at = from;
+  let n = 0;
+  for (let digit = bytes[at]! - 48; digit >= 0 && digit <= 9; digit = bytes[++at]! - 48) n = n * 10 + digit;
+  view.number = n;
+  return at === from ? -1 : at;
+}

@@ -1,0 +1,63 @@
+// The conversation before a run: a connection uses and watches its tubes.
+import type { GeneratorRun } from "./generator-run.ts";
+
+const CHUNK = 200; // commands sent at once; few enough for any socket buffer
+
+export interface TubeSelection {
+  readonly isDone: boolean;
+  begin(send: (text: string) => void, resolve: () => void, reject: (error: Error) => void): void;
+  receive(text: string): void;
+}
+
+export function selectTubes(run: GeneratorRun, index: number, isConsumer: boolean): TubeSelection {
+  const commands = commandsFor(run, index, isConsumer);
+  let sent = 0;
+  let answered = 0;
+  let rest = "";
+  let send: (text: string) => void = () => {};
+  let settle: { resolve: () => void; reject: (error: Error) => void };
+
+  const proceed = () => {
+    if (answered === commands.length) settle.resolve();
+    if (answered < sent || sent === commands.length) return;
+    const chunk = commands.slice(sent, sent + CHUNK);
+    sent += chunk.length;
+    send(chunk.join(""));
+  };
+  return {
+    get isDone() {
+      return answered === commands.length;
+    },
+    begin(write, resolve, reject) {
+      send = write;
+      settle = { resolve, reject };
+      proceed();
+    },
+    receive(text) {
+      const lines = (rest + text).split("\r\n");
+      rest = lines.pop()!;
+      for (const line of lines) {
+        if (!/^(USING|WATCHING) /.test(line)) {
+          return settle.reject(
+            new Error(`connection ${index}: wrong reply while selecting tubes: "${line}"`),
+          );
+        }
+      }
+      answered += lines.length;
+      proceed();
+    },
+  };
+}
+
+function commandsFor(run: GeneratorRun, index: number, isConsumer: boolean): string[] {
+  const { scenario, workload } = run;
+  if (scenario.layout === "all") {
+    if (!isConsumer) return [];
+    const watches = Array.from({ length: workload.tubes }, (_, tube) => `watch bench-${tube}\r\n`);
+    return [...watches, "ignore default\r\n"];
+  }
+  // A producer and the consumer after it share a tube.
+  const group = scenario.consumer ? Math.floor(index / 2) : index;
+  const tube = scenario.layout === "own" ? index : group % workload.tubes;
+  return [`use bench-${tube}\r\n`, `watch bench-${tube}\r\n`, "ignore default\r\n"];
+}

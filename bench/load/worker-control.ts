@@ -1,0 +1,43 @@
+// The memory that the generating workers of one run share: who is ready, when it starts, how many jobs are about.
+const WORDS = { ready: 0, go: 1, driversLeft: 2, backlog: 3, operations: 4, inserted: 5, failed: 6 } as const;
+export type ControlWord = keyof typeof WORDS;
+
+const START_BYTE = 64; // Float64: start of the run on the monotonic clock, in milliseconds
+
+export class WorkerControl {
+  readonly memory: SharedArrayBuffer;
+  readonly #words: Int32Array;
+  readonly #startMs: Float64Array;
+
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(128)) {
+    this.memory = memory;
+    this.#words = new Int32Array(memory, 0, 16);
+    this.#startMs = new Float64Array(memory, START_BYTE, 1);
+  }
+
+  get(word: ControlWord): number {
+    return Atomics.load(this.#words, WORDS[word]);
+  }
+
+  /** Returns the value before. */
+  add(word: ControlWord, amount: number): number {
+    return Atomics.add(this.#words, WORDS[word], amount);
+  }
+
+  get startMs(): number {
+    return this.#startMs[0]!;
+  }
+
+  /** Lets the workers go at a time on the monotonic clock. */
+  start(atMs: number): void {
+    this.#startMs[0] = atMs;
+    Atomics.store(this.#words, WORDS.go, 1);
+  }
+}
+
+const CLOCK_OFFSET_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+
+/** Milliseconds on a monotonic clock that is the same in all threads (performance.now starts anew in each). */
+export function monotonicMs(): number {
+  return performance.now() + CLOCK_OFFSET_MS;
+}

@@ -1,0 +1,45 @@
+// What a load generator is asked to do, the same for both generators.
+export const SCENARIO_NAMES = [
+  "list-tube-used",
+  "put",
+  "put-reserve-delete",
+  "producers-consumers",
+  "tubes",
+  "delayed",
+  "buried-kicked",
+  "drain",
+] as const;
+export type ScenarioName = (typeof SCENARIO_NAMES)[number];
+
+export interface Workload {
+  readonly scenario: ScenarioName;
+  readonly connections: number;
+  /** Of `tubes`: consumers on top of the connections. */
+  readonly watchers: number;
+  /** Commands that a connection sends before it waits for the replies. */
+  readonly pipeline: number;
+  readonly bodyBytes: number;
+  readonly tubes: number;
+  readonly seconds: number;
+  readonly warmupSeconds: number;
+  /** Commands/s of all connections together; 0: as fast as replies come. */
+  readonly rate: number;
+  /** Operations after which the run ends; 0: only the clock ends it. */
+  readonly jobs: number;
+  /** Of `delayed`: delays are 1..this. */
+  readonly delaySeconds: number;
+}
+
+export const WORKLOAD_DEFAULTS: Workload = {
+  scenario: "put-reserve-delete",
+  connections: 50,
+  watchers: 300,
+  pipeline: 1,
+  bodyBytes: 64,
+  tubes: 1,
+  seconds: 1.2,
+  warmupSeconds: 0.3,
+  rate: 0,
+  jobs: 0,
+  delaySeconds: 1,
+};

@@ -1,0 +1,96 @@
+// The command line of the bench.
+import { availableParallelism } from "node:os";
+import { Command, InvalidArgumentError } from "commander";
+
+export interface BenchOptions {
+  readonly scenario?: string[];
+  readonly connections?: number[];
+  readonly pipeline?: number[];
+  readonly body?: number[];
+  readonly tubes?: number[];
+  readonly watchers?: number;
+  readonly rate?: number[];
+  readonly jobs?: number;
+  readonly seconds?: number;
+  readonly warmup?: number;
+  readonly turns: number;
+  readonly shards?: number;
+  readonly acceptors?: number;
+  readonly binlog?: string;
+  readonly fsync?: string;
+  readonly ours: string | false;
+  readonly theirs: string | false;
+  readonly target?: string[];
+  readonly quick: boolean;
+  readonly json?: string;
+  readonly report?: string;
+  readonly record: boolean;
+  readonly generators: number;
+}
+
+export function parseOptions(program: string, about: string): BenchOptions {
+  const command = new Command(program)
+    .description(about)
+    .option(
+      "--scenario <names>",
+      "default, quick, all, or names with commas between (see bench/README.md)",
+      words,
+    )
+    .option("--connections <n,..>", "client connections", numbers)
+    .option("--pipeline <n,..>", "commands a connection sends before it waits", numbers)
+    .option("--body <bytes,..>", "size of a job's body", numbers)
+    .option("--tubes <n,..>", "number of tubes", numbers)
+    .option("--watchers <n>", "of `tubes`: clients that watch all tubes", number)
+    .option("--rate <n,..>", "commands/s of all connections together (as fast as replies come)", numbers)
+    .option("--jobs <n>", "of memory, start and backlog: number of jobs", number)
+    .option("--seconds <s>", "length of the measured part of a turn", number)
+    .option("--warmup <s>", "part of a turn before that, which isn't measured", number)
+    .option("--turns <n>", "turns of each server, one after the other in alternation", number, 3)
+    .option("--shards <n>", "given to our server", number)
+    .option("--acceptors <n>", "given to our server", number)
+    .option("--binlog <dir>", "both servers keep a log, in a new directory under this one")
+    .option("--fsync <ms>", "with --binlog: milliseconds between syncs, 0: before each reply, or `never`")
+    .option("--ours <command>", "starts our server; -l -p -z -b -f are added")
+    .option("--no-ours", "leave our server out")
+    .option("--theirs <command>", "starts the server to compare with", "beanstalkd")
+    .option("--no-theirs", "compare with nothing")
+    .option(
+      "--target <host:port,..>",
+      "compare with a server that runs already, instead of beanstalkd",
+      words,
+    )
+    .option("--quick", "three cases in 20 s", false)
+    .option(
+      "--generators <n>",
+      "threads that make the load",
+      number,
+      Math.max(1, Math.min(4, availableParallelism() >> 1)),
+    )
+    .option("--json <file>", "append a line of JSON per case to a file")
+    .option("--record", "append it to bench/results/results.jsonl", false)
+    .option("--report <file>", "write a page of HTML with figures and curves")
+    .allowExcessArguments(false)
+    .parse();
+  const options = command.opts<Omit<BenchOptions, "ours"> & { ours?: string | false }>();
+  return { ...options, ours: options.ours ?? "" };
+}
+
+function number(text: string): number {
+  const value = Number(text.replaceAll("_", ""));
+  if (!(value > 0) || !Number.isFinite(value))
+    throw new InvalidArgumentError("A number above 0 is expected.");
+  return value;
+}
+
+function numbers(text: string): number[] {
+  return text.split(",").map((part) => {
+    const value = Number(part);
+    if (part === "" || !Number.isInteger(value) || value < 0)
+      throw new InvalidArgumentError("Whole numbers are expected.");
+    return value;
+  });
+}
+
+function words(text: string): string[] {
+  return text.split(",").map((part) => part.trim());
+}

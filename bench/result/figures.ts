@@ -1,0 +1,60 @@
+// What can be measured, how it is shown, and which direction is better.
+export const FIGURES = {
+  commandsPerSecond: { label: "commands/s", unit: "/s", better: "more" },
+  p50: { label: "p50", unit: "us", better: "less" },
+  p99: { label: "p99", unit: "us", better: "less" },
+  p999: { label: "p99.9", unit: "us", better: "less" },
+  max: { label: "max", unit: "us", better: "less" },
+  cpuPerMillion: { label: "CPU s per million commands", unit: "s", better: "less" },
+  residentBytes: { label: "resident memory", unit: "bytes", better: "less" },
+  putP50: { label: "put, p50", unit: "us", better: "less" },
+  putP99: { label: "put, p99", unit: "us", better: "less" },
+  deliveryP50: { label: "put to RESERVED, p50", unit: "us", better: "less" },
+  deliveryP99: { label: "put to RESERVED, p99", unit: "us", better: "less" },
+  bytesPerJob: { label: "memory per job", unit: "bytes", better: "less" },
+  startSeconds: { label: "start to first reply", unit: "s", better: "less" },
+  logBytes: { label: "log on disk", unit: "bytes", better: "less" },
+  putPerSecond: { label: "puts", unit: "/s", better: "more" },
+  drainPerSecond: { label: "commands while draining", unit: "/s", better: "more" },
+  fullBytes: { label: "resident memory, full", unit: "bytes", better: "less" },
+  drainedBytes: { label: "resident memory, drained", unit: "bytes", better: "less" },
+} as const;
+
+export type FigureName = keyof typeof FIGURES;
+export type Figures = Partial<Record<FigureName, number>>;
+
+export const FIGURE_NAMES = Object.keys(FIGURES) as FigureName[];
+
+const SCALES = [
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+] as const;
+
+export function formatFigure(name: FigureName, value: number): string {
+  const { unit } = FIGURES[name];
+  switch (unit) {
+    case "us":
+      return formatMicros(value);
+    case "bytes":
+      return name === "bytesPerJob"
+        ? `${value.toFixed(0)} B`
+        : `${(value / 2 ** 20).toFixed(value < 2 ** 24 ? 1 : 0)} MiB`;
+    case "s":
+      return `${value.toFixed(2)} s`;
+    case "/s":
+      return formatCount(value);
+  }
+}
+
+export function formatMicros(micros: number): string {
+  if (micros < 1000) return `${micros.toFixed(0)} us`;
+  if (micros < 1e6) return `${(micros / 1000).toPrecision(3)} ms`;
+  return `${(micros / 1e6).toPrecision(3)} s`;
+}
+
+export function formatCount(n: number): string {
+  for (const [size, letter] of SCALES)
+    if (n >= size) return `${(n / size).toPrecision(n / size < 100 ? 3 : 4)} ${letter}`;
+  return n.toFixed(0);
+}

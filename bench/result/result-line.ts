@@ -1,0 +1,47 @@
+// One case as one line of JSON, for files of results and the README's table.
+import type { BenchCase } from "../case/bench-case.ts";
+import type { Workload } from "../load/workload.ts";
+import type { FigureName } from "./figures.ts";
+import type { Machine } from "./machine.ts";
+import type { Spreads, SweepPoint } from "./measurement.ts";
+import { type CaseOutcome, ratioTo } from "./outcome.ts";
+
+export interface RunFacts {
+  /** The same for all lines of one run: when it began. */
+  readonly run: string;
+  readonly generator: string;
+  readonly machine: Machine;
+  readonly flags: string;
+}
+
+export interface ResultLine extends RunFacts {
+  readonly key: string;
+  readonly title: string;
+  readonly headline: FigureName;
+  readonly workload?: Workload;
+  readonly servers: readonly {
+    readonly server: string;
+    readonly description: string;
+    readonly skipped?: string;
+    readonly figures: Spreads;
+    /** HDR histogram, compressed, in tenths of a microsecond. */
+    readonly latency?: string;
+    readonly sweep?: readonly SweepPoint[];
+  }[];
+  /** Of the first server to each of the others; above 1 the first is better. */
+  readonly ratios: readonly number[];
+}
+
+export function resultLine(facts: RunFacts, outcome: CaseOutcome): ResultLine {
+  const { key, title, headline, workload }: BenchCase = outcome.benchCase;
+  const servers = outcome.servers.map(({ server, description, skipped, spreads, latency, sweep }) => ({
+    server,
+    description,
+    ...(skipped === undefined ? {} : { skipped }),
+    figures: spreads,
+    ...(latency ? { latency: latency.encode() } : {}),
+    ...(sweep ? { sweep } : {}),
+  }));
+  const ratios = outcome.servers.slice(1).map((_, index) => ratioTo(outcome, index + 1) ?? 0);
+  return { ...facts, key, title, headline, ...(workload ? { workload } : {}), servers, ratios };
+}

@@ -1,0 +1,21 @@
+// CPU time and memory of a process, all threads, from /proc.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+
+export interface ProcessUsage {
+  readonly cpuSeconds: number;
+  readonly residentBytes: number;
+}
+
+let ticksPerSecond = 0;
+
+export function processUsage(pid: number): ProcessUsage {
+  ticksPerSecond ||= Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The command in parentheses may hold blanks; state is the first field after it, utime and stime the 12th and 13th.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const residentKib = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
+  return { cpuSeconds: ticks / ticksPerSecond, residentBytes: residentKib * 1024 };
+}

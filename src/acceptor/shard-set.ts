@@ -1,0 +1,31 @@
+// A set of shards as bits; up to 64 of them.
+
+export class ShardSet {
+  #low = 0;
+  #high = 0;
+
+  add(shard: number): void {
+    if (shard < 32) this.#low |= 1 << shard;
+    else this.#high |= 1 << (shard - 32);
+  }
+
+  delete(shard: number): void {
+    if (shard < 32) this.#low &= ~(1 << shard);
+    else this.#high &= ~(1 << (shard - 32));
+  }
+
+  has(shard: number): boolean {
+    return ((shard < 32 ? this.#low >>> shard : this.#high >>> (shard - 32)) & 1) === 1;
+  }
+
+  get empty(): boolean {
+    return (this.#low | this.#high) === 0;
+  }
+
+  /** Whether no shard but this one is in the set. */
+  within(shard: number): boolean {
+    const low = shard < 32 ? 1 << shard : 0;
+    const high = shard < 32 ? 0 : 1 << (shard - 32);
+    return (this.#low & ~low) === 0 && (this.#high & ~high) === 0;
+  }
+}

@@ -1,0 +1,265 @@
+// The worker thread around one acceptor: listens, feeds sockets' bytes to the core, and turns while work is under way.
+
+import { createServer, type Server } from "node:net";
+import { parentPort, workerData } from "node:worker_threads";
+import { acceptorThread, shardThread, type Topology } from "../message/topology.ts";
+import { Doorbell, DoorbellOwner, pause } from "../ring/doorbell.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { AcceptorCore } from "./acceptor-core.ts";
+import { NetTransport } from "./net-transport.ts";
+import { type ProcessFacts, statsText } from "./stats-text.ts";
+
+export type ListenAddress =
+  | { kind: "tcp"; host: string; port: number; reusePort: boolean }
+  | { kind: "unix"; path: string }
+  | { kind: "descriptor"; fd: number };
+
+export interface AcceptorThreadData {
+  topology: Topology;
+  acceptor: number;
+  facts: ProcessFacts;
+  verbose: number;
+  /** File descriptors that the process may have. */
+  descriptorsMax: number;
+}
+
+/** What the main thread tells an acceptor. */
+export type AcceptorOrder =
+  | { order: "listen"; address: ListenAddress }
+  /** Serves the connections accepted so far and all later ones. */
+  | { order: "serve" }
+  | { order: "stop" };
+
+/** What an acceptor tells the main thread. */
+export type AcceptorNews =
+  | { news: "ready" }
+  | { news: "listening"; port: number; fd: number }
+  | { news: "failed"; code: string; message: string }
+  | { news: "stopped" }
+  | { news: "log"; level: "info" | "warn" | "error"; message: string }
+  | { news: "verbose"; line: string };
+
+const BACKLOG = 1024;
+const READ_BUFFER_BYTES = 256 * 1024;
+/** Turns without an answer before the thread waits for the doorbell in its event loop. */
+const EMPTY_TURNS_MAX = 30;
+/** With this few connections waiting for an answer the thread looks for it on the spot, instead of at the sockets. */
+const FEW_CONNECTIONS = 2;
+/** How often it looks: about 10 us in all. */
+const LOOKS_ON_THE_SPOT = 200;
+
+/** So many descriptors short of the limit count as none left: other threads use some at times. */
+const DESCRIPTORS_SPARE = 4;
+/** The shortage is over when connections have fallen to this share of those at its beginning. */
+const OPEN_AGAIN_SHARE = 0.95;
+
+class AcceptorThread {
+  readonly #data: AcceptorThreadData;
+  readonly #core: AcceptorCore;
+  readonly #doorbell: DoorbellOwner;
+  readonly #shards: readonly Doorbell[];
+  readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
+  #server: Server | undefined;
+  #scheduled = false;
+  #asleep = false;
+  #waitPending = false;
+  #emptyTurns = 0;
+  #stopping = false;
+  /** Connections when the descriptors ran out; 0 while there are some. */
+  #openAtLimit = 0;
+  /** Clients that connected before the server was ready; undefined once it is. */
+  #waitingClients: unknown[] | undefined = [];
+
+  constructor(data: AcceptorThreadData) {
+    this.#data = data;
+    const { topology, acceptor, facts } = data;
+    this.#core = new AcceptorCore({
+      topology,
+      acceptor,
+      nowMs: monotonicMs,
+      statsText: () => statsText(topology, facts, monotonicMs()),
+      trace: data.verbose > 1 ? (line) => tell({ news: "verbose", line }) : undefined,
+    });
+    const words = new Int32Array(topology.doorbells);
+    this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
+    this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
+    parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
+    tell({ news: "ready" });
+  }
+
+  #obey(order: AcceptorOrder): void {
+    if (order.order === "listen") this.#listen(order.address);
+    else if (order.order === "serve") this.#serve();
+    else this.#stop();
+  }
+
+  // --- listening --------------------------------------------------------------------------------------------------
+
+  #listen(address: ListenAddress): void {
+    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true });
+    this.#server = server;
+    server.on("error", (error: NodeJS.ErrnoException) => {
+      tell({ news: "failed", code: error.code ?? "UNKNOWN", message: error.message });
+    });
+    server.on("listening", () => {
+      const handle = (server as unknown as { _handle: ListeningHandle })._handle;
+      handle.onconnection = (status, client) => this.#accepted(status, client);
+      const bound = server.address();
+      const port = bound !== null && typeof bound === "object" ? bound.port : 0;
+      tell({ news: "listening", port, fd: handle.fd });
+    });
+    if (address.kind === "tcp") {
+      server.listen({
+        host: address.host,
+        port: address.port,
+        backlog: BACKLOG,
+        reusePort: address.reusePort,
+      });
+    } else if (address.kind === "unix") {
+      server.listen({ path: address.path, backlog: BACKLOG });
+    } else {
+      server.listen({ fd: address.fd, backlog: BACKLOG });
+    }
+  }
+
+  #accepted(status: number, client: unknown): void {
+    if (status !== 0 || client === undefined || client === null) {
+      this.#log.error(
+        "a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)",
+      );
+      return;
+    }
+    if (this.#waitingClients === undefined) this.#serveOne(client);
+    else this.#waitingClients.push(client);
+  }
+
+  #serveOne(client: unknown): void {
+    NetTransport.serve(client, this.#core, this.#readBuffer, this.#wake, this.#log);
+  }
+
+  /** The log is loaded: ids can be given now, and who has connected meanwhile is served. */
+  #serve(): void {
+    const clients = this.#waitingClients ?? [];
+    this.#waitingClients = undefined;
+    for (const client of clients) this.#serveOne(client);
+  }
+
+  readonly #log = {
+    accepted: (descriptor: number): void => {
+      this.#verbose(`accept ${descriptor}`);
+      if (descriptor + DESCRIPTORS_SPARE >= this.#data.descriptorsMax) this.#outOfDescriptors();
+    },
+    closed: (descriptor: number): void => {
+      this.#verbose(`close ${descriptor}`);
+      if (this.#core.open < this.#openAtLimit * OPEN_AGAIN_SHARE) this.#descriptorsAgain();
+      if (this.#stopping && this.#core.open === 0) tell({ news: "stopped" });
+    },
+    error: (message: string): void => tell({ news: "log", level: "error", message }),
+  };
+
+  /**
+   * New descriptors get the lowest free number, so one near the limit means that they are used up. libuv then takes a
+   * further connection only to close it at once, which costs nobody else anything; the operator is told once.
+   */
+  #outOfDescriptors(): void {
+    if (this.#openAtLimit > 0) return;
+    this.#openAtLimit = this.#core.open;
+    this.#log.error(
+      `out of file descriptors with ${this.#core.open} connections: new ones are closed until others end; raise the limit (ulimit -n, LimitNOFILE)`,
+    );
+  }
+
+  #descriptorsAgain(): void {
+    this.#openAtLimit = 0;
+    tell({
+      news: "log",
+      level: "info",
+      message: "there are file descriptors again: new connections are served",
+    });
+  }
+
+  #verbose(line: string): void {
+    if (this.#data.verbose > 0) tell({ news: "verbose", line });
+  }
+
+  /** Stops accepting, answers what is under way, closes. */
+  #stop(): void {
+    this.#stopping = true;
+    this.#server?.close();
+    if (this.#core.open === 0) tell({ news: "stopped" });
+    else this.#core.endAll();
+    this.#wake();
+  }
+
+  // --- turns ------------------------------------------------------------------------------------------------------
+
+  /** Something has come from a socket: a turn follows when the event loop has read all sockets that are ready. */
+  readonly #wake = (): void => {
+    this.#emptyTurns = 0;
+    if (this.#asleep) {
+      this.#asleep = false;
+      this.#doorbell.cancel();
+    }
+    this.#schedule();
+  };
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#turn);
+  }
+
+  readonly #ringShard = (shard: number): void => {
+    this.#shards[shard]!.ring();
+  };
+
+  readonly #turn = (): void => {
+    this.#scheduled = false;
+    const core = this.#core;
+    core.publish(this.#ringShard);
+    if (core.expecting > 0 && core.expecting <= FEW_CONNECTIONS) {
+      for (let look = 0; look < LOOKS_ON_THE_SPOT && !core.hasAnswers; look++) pause();
+    }
+    const taken = core.takeAnswers(this.#ringShard);
+    core.flush();
+    core.publish(this.#ringShard);
+    if (taken > 0) this.#emptyTurns = 0;
+    if (core.hasWork) this.#schedule();
+    else if (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX) this.#schedule();
+    else this.#sleep();
+  };
+
+  /** Leaves the event loop to wait for sockets and for a ring of the doorbell. */
+  #sleep(): void {
+    this.#core.stopExpecting();
+    this.#doorbell.prepare();
+    this.#asleep = true;
+    if (this.#core.hasAnswers || this.#core.hasDurable) {
+      this.#wake();
+      return;
+    }
+    // An earlier wait that nobody ended still waits on the same word, and will do.
+    if (this.#waitPending) return;
+    const rung = this.#doorbell.sleepAsync();
+    if (rung === undefined) {
+      this.#wake();
+      return;
+    }
+    this.#waitPending = true;
+    rung.then(() => {
+      this.#waitPending = false;
+      this.#wake();
+    });
+  }
+}
+
+interface ListeningHandle {
+  readonly fd: number;
+  onconnection: (status: number, client: unknown) => void;
+}
+
+function tell(news: AcceptorNews): void {
+  parentPort!.postMessage(news);
+}
+
+new AcceptorThread(workerData as AcceptorThreadData);

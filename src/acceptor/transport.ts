@@ -1,0 +1,19 @@
+// What a connection needs of a socket: bytes in, bytes out, pause, resume, close. Anything that moves bytes can stand in.
+
+/** The socket's side, called by the connection. */
+export interface Transport {
+  /**
+   * Sends `buffer[0, length)`. Returns true if the buffer may be used again at once, false if the transport keeps it.
+   */
+  send(buffer: Uint8Array, length: number): boolean;
+  /** Bytes handed over and not yet taken by the kernel. */
+  readonly pendingBytes: number;
+  pause(): void;
+  resume(): void;
+  /** Closes once everything sent has left. */
+  end(): void;
+  /** Closes now. */
+  destroy(): void;
+  /** For the verbose log: the descriptor, or -1. */
+  readonly descriptor: number;
+}

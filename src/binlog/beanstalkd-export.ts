@@ -1,0 +1,102 @@
+// Writes the jobs of a log as files that beanstalkd 1.12 and newer read (version 7), to go back.
+
+import {
+  decodeFields,
+  emptyRecordFields,
+  RECORD_FIXED_BYTES,
+  RecordState,
+  tubeBytesOf,
+} from "../message/record.ts";
+import { beanstalkdRecordBytes, encodeBeanstalkdRecord } from "./beanstalkd-format.ts";
+import { beanstalkdFileName, beanstalkdFiles } from "./beanstalkd-log.ts";
+import { BinlogError } from "./binlog-error.ts";
+import type { Disk, Handle } from "./disk.ts";
+import type { RecoveredBatch } from "./recovered-jobs.ts";
+import { wholeJobBytes } from "./whole-job.ts";
+
+const FILE_BYTES = 10 * 1024 * 1024;
+/** beanstalkd compares body and CRLF with its -z (default 65535) when it reads a log. */
+const DEFAULT_BODY_BYTES_MAX = 65_533;
+
+export interface ExportResult {
+  jobs: number;
+  files: number;
+  /** The -z that beanstalkd needs to read every body; 0: its default will do. */
+  neededMaxJobBytes: number;
+}
+
+/** `out` must be a directory without a log of beanstalkd. */
+export function exportForBeanstalkd(batches: Iterable<RecoveredBatch>, out: Disk): ExportResult {
+  if (beanstalkdFiles(out).length > 0) {
+    throw new BinlogError(
+      "BINLOG_INPUT",
+      `${out.path} already holds files of beanstalkd (binlog.N)`,
+      "Export to an empty directory.",
+    );
+  }
+  const writer = new FileWriter(out);
+  let largest = 0;
+  // beanstalkd takes the order of buried jobs from the order of their records: they are kept for the end.
+  const buried: { order: number; record: Uint8Array }[] = [];
+  const fields = emptyRecordFields();
+  for (const { bytes, jobs } of batches) {
+    const view = new DataView(bytes.buffer);
+    for (const list of jobs) {
+      for (const at of list) {
+        decodeFields(view, at, fields);
+        const tubeAt = at + RECORD_FIXED_BYTES;
+        const bodyAt = tubeAt + tubeBytesOf(view, at);
+        const body = bytes.subarray(bodyAt, at + wholeJobBytes(view, at));
+        largest = Math.max(largest, body.length);
+        const record = new Uint8Array(beanstalkdRecordBytes(bodyAt - tubeAt, body.length));
+        encodeBeanstalkdRecord(record, fields, bytes.subarray(tubeAt, bodyAt), body);
+        if (fields.state === RecordState.buried) buried.push({ order: fields.burySequence, record });
+        else writer.add(record);
+      }
+    }
+  }
+  buried.sort((a, b) => a.order - b.order);
+  for (const { record } of buried) writer.add(record);
+  writer.end();
+  const neededMaxJobBytes = largest > DEFAULT_BODY_BYTES_MAX ? largest + 2 : 0;
+  return { jobs: writer.records, files: writer.files, neededMaxJobBytes };
+}
+
+/** Files of about FILE_BYTES, each ending with its last record. */
+class FileWriter {
+  readonly #disk: Disk;
+  #handle: Handle | undefined;
+  #at = 0;
+  files = 0;
+  records = 0;
+
+  constructor(disk: Disk) {
+    this.#disk = disk;
+  }
+
+  add(record: Uint8Array): void {
+    if (this.#handle !== undefined && this.#at + record.length > FILE_BYTES) this.#finish();
+    if (this.#handle === undefined) this.#begin();
+    this.#disk.write(this.#handle!, record, 0, record.length, this.#at);
+    this.#at += record.length;
+    this.records++;
+  }
+
+  #begin(): void {
+    this.#handle = this.#disk.open(beanstalkdFileName(++this.files), "create");
+    const version = Uint8Array.of(7, 0, 0, 0);
+    this.#disk.write(this.#handle, version, 0, 4, 0);
+    this.#at = 4;
+  }
+
+  #finish(): void {
+    this.#disk.sync(this.#handle!);
+    this.#disk.close(this.#handle!);
+    this.#handle = undefined;
+  }
+
+  end(): void {
+    if (this.#handle !== undefined) this.#finish();
+    this.#disk.syncFolder();
+  }
+}

@@ -1,0 +1,102 @@
+// beanstalkd's log files, versions 7 and 5: what a record is made of, read and written. Little endian, no checksums.
+//
+//   int32 version, then records:  name length (7: 4 bytes, 5: 8) · tube name · struct (7: 80 bytes, 5: 77) · body with CRLF
+//   name length 0: a short record, without name and body. A struct with id 0 ends the file.
+
+import { type RecordFields, RecordState } from "../message/record.ts";
+
+export const BEANSTALKD_NAME_BYTES_MAX = 200;
+const STRUCT_BYTES_7 = 80;
+
+/** beanstalkd's states; a reserved job comes back ready. */
+export const BeanstalkdState = { deleted: 0, ready: 1, reserved: 2, buried: 3, delayed: 4 } as const;
+
+/** How versions differ: the width of the name length, the struct's length, units a second. */
+export interface BeanstalkdVersion {
+  nameLengthBytes: number;
+  structBytes: number;
+  perSecond: number;
+}
+
+export function beanstalkdVersion(version: number): BeanstalkdVersion | undefined {
+  if (version === 7) return { nameLengthBytes: 4, structBytes: STRUCT_BYTES_7, perSecond: 1e9 };
+  if (version === 5) return { nameLengthBytes: 8, structBytes: 77, perSecond: 1e6 };
+  return undefined;
+}
+
+/** A 64-bit number that fits into a double. */
+function readInt64(view: DataView, at: number): number {
+  return view.getInt32(at + 4, true) * 0x1_0000_0000 + view.getUint32(at, true);
+}
+
+/** Fills `fields` from the struct at `at` (state apart) and returns beanstalkd's state. */
+export function decodeStruct(
+  view: DataView,
+  at: number,
+  version: BeanstalkdVersion,
+  fields: RecordFields,
+): number {
+  const { perSecond } = version;
+  // Both versions are exact to the microsecond; a double holds that, but not nanoseconds since the epoch.
+  const perMicrosecond = BigInt(perSecond / 1e6);
+  const timeMs = (from: number) => Number(view.getBigInt64(from, true) / perMicrosecond) / 1000;
+  fields.id = readInt64(view, at);
+  fields.pri = view.getUint32(at + 8, true);
+  fields.delaySeconds = Math.floor(readInt64(view, at + 16) / perSecond) >>> 0;
+  fields.ttrSeconds = Math.floor(readInt64(view, at + 24) / perSecond) >>> 0;
+  fields.createdAtMs = timeMs(at + 40);
+  fields.deadlineAtMs = timeMs(at + 48);
+  fields.reserves = view.getUint32(at + 56, true);
+  fields.timeouts = view.getUint32(at + 60, true);
+  fields.releases = view.getUint32(at + 64, true);
+  fields.buries = view.getUint32(at + 68, true);
+  fields.kicks = view.getUint32(at + 72, true);
+  return view.getUint8(at + 76);
+}
+
+/** The length of a version 7 record with everything. `bodyBytes` without CRLF. */
+export function beanstalkdRecordBytes(tubeBytes: number, bodyBytes: number): number {
+  return 4 + tubeBytes + STRUCT_BYTES_7 + bodyBytes + 2;
+}
+
+/** Writes a full record of version 7 and returns its length. */
+export function encodeBeanstalkdRecord(
+  to: Uint8Array,
+  fields: RecordFields,
+  tube: Uint8Array,
+  body: Uint8Array,
+): number {
+  const view = new DataView(to.buffer, to.byteOffset, to.length);
+  const nanoseconds = (at: number, ms: number) =>
+    view.setBigInt64(at, BigInt(Math.round(ms * 1000)) * 1000n, true);
+  view.setInt32(0, tube.length, true);
+  to.set(tube, 4);
+  const at = 4 + tube.length;
+  const state =
+    fields.state === RecordState.buried
+      ? BeanstalkdState.buried
+      : fields.state === RecordState.delayed
+        ? BeanstalkdState.delayed
+        : BeanstalkdState.ready;
+  to.fill(0, at, at + STRUCT_BYTES_7);
+  view.setBigUint64(at, BigInt(fields.id), true);
+  view.setUint32(at + 8, fields.pri, true);
+  nanoseconds(at + 16, fields.delaySeconds * 1000);
+  nanoseconds(at + 24, fields.ttrSeconds * 1000);
+  view.setInt32(at + 32, body.length + 2, true);
+  nanoseconds(at + 40, fields.createdAtMs);
+  nanoseconds(at + 48, fields.deadlineAtMs);
+  view.setUint32(at + 56, fields.reserves, true);
+  view.setUint32(at + 60, fields.timeouts, true);
+  view.setUint32(at + 64, fields.releases, true);
+  // beanstalkd counts one more burial when it reads a buried job.
+  const counted = fields.state === RecordState.buried && fields.buries > 0 ? 1 : 0;
+  view.setUint32(at + 68, fields.buries - counted, true);
+  view.setUint32(at + 72, fields.kicks, true);
+  view.setUint8(at + 76, state);
+  const bodyAt = at + STRUCT_BYTES_7;
+  to.set(body, bodyAt);
+  to[bodyAt + body.length] = 13;
+  to[bodyAt + body.length + 1] = 10;
+  return bodyAt + body.length + 2;
+}

@@ -1,0 +1,247 @@
+// Reads a log that beanstalkd left: every job in its last state, and where in the files its body is.
+
+import { emptyRecordFields, type RecordFields, RecordState } from "../message/record.ts";
+import {
+  BEANSTALKD_NAME_BYTES_MAX,
+  BeanstalkdState,
+  type BeanstalkdVersion,
+  beanstalkdVersion,
+  decodeStruct,
+} from "./beanstalkd-format.ts";
+import { BinlogError } from "./binlog-error.ts";
+import { type Disk, readFully } from "./disk.ts";
+
+const NAME = /^binlog\.([1-9]\d{0,9})$/;
+
+export interface BeanstalkdJob {
+  fields: RecordFields;
+  tube: Uint8Array;
+  /** The number of the file with the body, where it is, and its length without CRLF. */
+  file: number;
+  bodyAt: number;
+  bodyBytes: number;
+}
+
+export interface BeanstalkdLog {
+  files: number[];
+  jobs: Map<number, BeanstalkdJob>;
+  maxId: number;
+  /** What was left out and why, for people. */
+  warnings: string[];
+}
+
+export function beanstalkdFileName(number: number): string {
+  return `binlog.${number}`;
+}
+
+/** The numbers of beanstalkd's files in a directory, ascending. */
+export function beanstalkdFiles(disk: Disk): number[] {
+  const numbers = disk.names().map((name) => Number(NAME.exec(name)?.[1] ?? 0));
+  return numbers.filter((number) => number > 0).sort((a, b) => a - b);
+}
+
+export function readBeanstalkdFile(disk: Disk, number: number): Uint8Array {
+  const handle = disk.open(beanstalkdFileName(number), "read");
+  try {
+    const bytes = new Uint8Array(disk.bytes(handle));
+    return bytes.subarray(0, readFully(disk, handle, bytes, 0, bytes.length, 0));
+  } finally {
+    disk.close(handle);
+  }
+}
+
+/** Throws a BinlogError at damage, unless `salvage`: then it leaves out what is damaged and says so. */
+export function readBeanstalkdLog(disk: Disk, salvage: boolean): BeanstalkdLog {
+  const files = beanstalkdFiles(disk);
+  const reader = new LogReader(disk.path, salvage);
+  for (const [i, number] of files.entries()) {
+    const before = files[i - 1];
+    if (before !== undefined && number !== before + 1) {
+      reader.damage(before + 1, 0, "the file is missing");
+    }
+    reader.readFile(number, readBeanstalkdFile(disk, number));
+  }
+  return { files, jobs: reader.jobs, maxId: reader.maxId, warnings: reader.warnings };
+}
+
+class LogReader {
+  readonly jobs = new Map<number, BeanstalkdJob>();
+  readonly warnings: string[] = [];
+  maxId = 0;
+  readonly #path: string;
+  readonly #salvage: boolean;
+  #burials = 0;
+  readonly #fields = emptyRecordFields();
+
+  constructor(path: string, salvage: boolean) {
+    this.#path = path;
+    this.#salvage = salvage;
+  }
+
+  /** Throws, or notes it when salvaging. */
+  damage(file: number, offset: number, reason: string): void {
+    const message = `${this.#path}/${beanstalkdFileName(file)} is damaged at offset ${offset}: ${reason}`;
+    if (this.#salvage) {
+      this.warnings.push(message);
+      return;
+    }
+    throw new BinlogError(
+      "BINLOG_CORRUPT",
+      message,
+      "Copy the directory, then start once with --salvage to take over all that is whole.",
+    );
+  }
+
+  #torn(file: number, offset: number, bytes: number): void {
+    this.warnings.push(
+      `${this.#path}/${beanstalkdFileName(file)}: a write that was not finished, ${bytes} bytes at offset ${offset}, was left out`,
+    );
+  }
+
+  readFile(file: number, bytes: Uint8Array): void {
+    const end = lastNonZero(bytes) + 1;
+    if (end === 0) return;
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const number = bytes.length < 4 ? -1 : view.getInt32(0, true);
+    const version = beanstalkdVersion(number);
+    if (version === undefined) {
+      if (bytes.length < 4) {
+        this.#torn(file, 0, bytes.length);
+        return;
+      }
+      throw new BinlogError(
+        "BINLOG_VERSION",
+        `${this.#path}/${beanstalkdFileName(file)} has version ${number}; this runnerbean can take over 5 and 7`,
+        "Move the file out of the directory if it is not a log of beanstalkd. Nothing was changed.",
+      );
+    }
+    let at = 4;
+    while (at < end) {
+      const next = this.#readRecord(file, bytes, view, version, at, end);
+      if (next < 0) return;
+      at = next;
+    }
+  }
+
+  /** Takes the record at `at` and returns where the next one begins; -1: nothing more in this file. */
+  #readRecord(
+    file: number,
+    bytes: Uint8Array,
+    view: DataView,
+    version: BeanstalkdVersion,
+    at: number,
+    end: number,
+  ): number {
+    const stop = (reason: string): number => {
+      // Every write of beanstalkd goes to the end of what is there: a record that nothing follows is one that it
+      // could not finish. There are no checksums, so whatever looks like a record behind it means damage.
+      const follows = reason === "" ? findRecord(bytes, view, version, at + 1, end) : 0;
+      if (reason === "" && follows < 0) this.#torn(file, at, end - at);
+      else if (reason === "")
+        this.damage(file, at, `a record that is not whole, but others follow at ${follows}`);
+      else this.damage(file, at, reason);
+      return -1;
+    };
+    if (at + 4 > bytes.length) return stop("");
+    const nameBytes = view.getInt32(at, true);
+    if (nameBytes < 0 || nameBytes > BEANSTALKD_NAME_BYTES_MAX)
+      return stop(`a tube name of ${nameBytes} bytes`);
+    const structAt = at + version.nameLengthBytes + nameBytes;
+    let next = structAt + version.structBytes;
+    if (next > bytes.length) return stop("");
+    const state = decodeStruct(view, structAt, version, this.#fields);
+    if (this.#fields.id === 0) return stop(end <= next ? "" : "a record without id, with others behind it");
+    // Every record has the time of creation; a short one without it would look like a delete.
+    if (this.#fields.createdAtMs === 0) return stop(end <= next ? "" : "a record without time of creation");
+    const known = state <= BeanstalkdState.delayed;
+    if (nameBytes === 0) {
+      if (!known) this.damage(file, at, `job ${this.#fields.id} has state ${state}`);
+      else this.#update(state);
+      return next;
+    }
+    const bodyBytes = view.getInt32(structAt + 32, true) - 2;
+    if (bodyBytes < 0)
+      return stop(end <= next ? "" : `job ${this.#fields.id} has a body of ${bodyBytes} bytes`);
+    const bodyAt = next;
+    next += bodyBytes + 2;
+    if (next > bytes.length) return stop("");
+    if (bytes[next - 2] !== 13 || bytes[next - 1] !== 10) {
+      return stop(end <= next ? "" : `the body of job ${this.#fields.id} does not end with CRLF`);
+    }
+    if (!known) this.damage(file, at, `job ${this.#fields.id} has state ${state}`);
+    else {
+      const nameAt = at + version.nameLengthBytes;
+      const tube = bytes.slice(nameAt, nameAt + nameBytes);
+      this.#put(state, { fields: { ...this.#fields }, tube, file, bodyAt, bodyBytes });
+    }
+    return next;
+  }
+
+  #put(state: number, job: BeanstalkdJob): void {
+    const { fields } = job;
+    this.maxId = Math.max(this.maxId, fields.id);
+    const before = this.jobs.get(fields.id)?.fields;
+    this.jobs.set(fields.id, job);
+    this.#setState(state, fields, before);
+  }
+
+  #update(state: number): void {
+    const job = this.jobs.get(this.#fields.id);
+    if (job === undefined) return;
+    const before = { ...job.fields };
+    Object.assign(job.fields, this.#fields);
+    this.#setState(state, job.fields, before);
+  }
+
+  #setState(state: number, fields: RecordFields, before: RecordFields | undefined): void {
+    fields.burySequence = 0;
+    if (state === BeanstalkdState.deleted) this.jobs.delete(fields.id);
+    else if (state === BeanstalkdState.buried) {
+      // A buried job that is only moved to another file keeps its place.
+      const moved = before?.state === RecordState.buried && before.buries === fields.buries;
+      fields.burySequence = moved ? before.burySequence : ++this.#burials;
+      fields.state = RecordState.buried;
+    } else fields.state = state === BeanstalkdState.delayed ? RecordState.delayed : RecordState.ready;
+    if (fields.state !== RecordState.delayed) fields.deadlineAtMs = 0;
+  }
+}
+
+/** The first place from `from` on where a record seems to be; -1: none. */
+function findRecord(
+  bytes: Uint8Array,
+  view: DataView,
+  version: BeanstalkdVersion,
+  from: number,
+  end: number,
+): number {
+  const fields = emptyRecordFields();
+  for (let at = from; at + version.nameLengthBytes + version.structBytes <= end; at++) {
+    const nameBytes = view.getInt32(at, true);
+    if (nameBytes < 0 || nameBytes > BEANSTALKD_NAME_BYTES_MAX) continue;
+    const structAt = at + version.nameLengthBytes + nameBytes;
+    const bodyAt = structAt + version.structBytes;
+    if (
+      bodyAt > end ||
+      view.getUint32(structAt + 12, true) !== 0 ||
+      view.getUint32(structAt + 36, true) !== 0
+    )
+      continue;
+    const state = decodeStruct(view, structAt, version, fields);
+    const possible = fields.id > 0 && fields.id < 2 ** 48 && state <= BeanstalkdState.delayed;
+    if (!possible || fields.createdAtMs < 1e9 || fields.createdAtMs > 1e14) continue;
+    const next = bodyAt + view.getInt32(structAt + 32, true);
+    if (
+      nameBytes === 0 ||
+      (next <= end && next >= bodyAt + 2 && bytes[next - 2] === 13 && bytes[next - 1] === 10)
+    ) {
+      return at;
+    }
+  }
+  return -1;
+}
+
+function lastNonZero(bytes: Uint8Array): number {
+  let i = bytes.length - 1;
+  while (i >= 0 && bytes[i] === 0) i--;
+  return i;
+}

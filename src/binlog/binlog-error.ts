@@ -1,0 +1,35 @@
+// What an operator has to know when the binlog cannot go on: a stable code, the cause, and what to do next.
+
+export type BinlogErrorCode =
+  | "BINLOG_DIR" // missing, not a directory, no permission
+  | "BINLOG_LOCKED" // another server has it
+  | "BINLOG_VERSION" // written by a version that we do not know
+  | "BINLOG_CORRUPT" // a record that was durable is damaged
+  | "BINLOG_MISSING_FILE" // a file in the middle is gone
+  | "BINLOG_TWO_LOGS" // beanstalkd's files beside ours, and both have jobs
+  | "BINLOG_IO" // a read, write or sync failed
+  | "BINLOG_NO_SPACE" // not even what deletes need
+  | "BINLOG_INPUT"; // a tool was given something that it cannot use
+
+export class BinlogError extends Error {
+  readonly code: BinlogErrorCode;
+  /** One sentence for the operator: the command to run or the thing to change. */
+  readonly nextStep: string;
+
+  constructor(code: BinlogErrorCode, message: string, nextStep: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = "BinlogError";
+    this.code = code;
+    this.nextStep = nextStep;
+  }
+}
+
+/** The `code` of an error of the system ("ENOSPC"), or "". */
+export function systemCode(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : "";
+}
+
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

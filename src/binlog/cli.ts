@@ -1,0 +1,123 @@
+// `runnerbean binlog …`: the tools for a log that no server uses, as commands.
+
+import { Command } from "commander";
+import { BinlogError } from "./binlog-error.ts";
+import { inspectText } from "./inspect-log.ts";
+import {
+  compact,
+  dump,
+  dumpToFile,
+  exportBeanstalkd,
+  inspect,
+  restore,
+  restoreFromFile,
+  type ToolOptions,
+  verify,
+} from "./tools.ts";
+
+/** Exit codes: 1 the log is damaged; 2 the tool cannot do it; 10 the directory cannot be used or is in use. */
+function exitCodeOf(error: BinlogError): number {
+  if (error.code === "BINLOG_DIR" || error.code === "BINLOG_LOCKED") return 10;
+  return error.code === "BINLOG_INPUT" ? 2 : 1;
+}
+
+/** Runs a tool; an operator's problem becomes two lines and an exit code. */
+async function run(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof BinlogError)) throw error;
+    process.stderr.write(`${error.code}: ${error.message}\n  ${error.nextStep}\n`);
+    process.exitCode = exitCodeOf(error);
+  }
+}
+
+const print = (text: string) => process.stdout.write(`${text}\n`);
+const tell = (text: string) => process.stderr.write(`${text}\n`);
+
+/** The command to mount under `runnerbean`. */
+export function binlogCommand(): Command {
+  const binlog = new Command("binlog").description(
+    "look into a log, check it, copy it, go back to beanstalkd",
+  );
+  const salvageText = "also use what is whole behind damage";
+
+  binlog
+    .command("inspect <dir>")
+    .description("segments, live and dead bytes, jobs by tube and state")
+    .option("--json", "for programs")
+    .action((path: string, { json }: { json?: boolean }) =>
+      run(async () => {
+        const report = await inspect({ path });
+        process.stdout.write(json === true ? `${JSON.stringify(report, null, 2)}\n` : inspectText(report));
+      }),
+    );
+
+  binlog
+    .command("verify <dir>")
+    .description("read every byte; exits with 0 if all is whole, with 1 if not")
+    .action((path: string) =>
+      run(async () => {
+        const report = await verify({ path });
+        for (const problem of report.problems)
+          print(`${problem.code}: ${problem.message}\n  ${problem.nextStep}`);
+        if (report.tornBytes > 0)
+          print(`A write of ${report.tornBytes} bytes was not finished; the next start cuts it.`);
+        const verdict = report.whole ? "Whole" : "Damaged";
+        print(`${verdict}: ${report.segments} segments, ${report.records} records, ${report.jobs} jobs`);
+        process.exitCode = report.whole ? 0 : 1;
+      }),
+    );
+
+  binlog
+    .command("dump <dir> [file]")
+    .description("write all jobs as lines of JSON to a new file or to stdout")
+    .option("--salvage", salvageText)
+    .action((path: string, file: string | undefined, { salvage }: { salvage?: boolean }) =>
+      run(async () => {
+        const options: ToolOptions = { path, salvage: salvage === true };
+        const jobs =
+          file === undefined ? await dump(options, process.stdout) : await dumpToFile(options, file);
+        tell(`Dumped ${jobs} jobs`);
+      }),
+    );
+
+  binlog
+    .command("restore <file> <dir>")
+    .description("make a log from a dump (- is stdin) in a directory that has none")
+    .action((file: string, path: string) =>
+      run(async () => {
+        const jobs =
+          file === "-" ? await restore({ path }, process.stdin) : await restoreFromFile({ path }, file);
+        tell(`Restored ${jobs} jobs`);
+      }),
+    );
+
+  binlog
+    .command("compact <dir>")
+    .description("rewrite the log so that only live jobs are left")
+    .action((path: string) =>
+      run(async () => {
+        const { jobs, bytesBefore, bytesAfter } = await compact({ path });
+        print(`${jobs} jobs; ${bytesBefore} bytes before, ${bytesAfter} bytes now`);
+      }),
+    );
+
+  binlog
+    .command("export <dir> <out>")
+    .description("write the jobs as a log that another server reads")
+    .requiredOption("--beanstalkd", "for beanstalkd 1.12 and newer")
+    .option("--salvage", salvageText)
+    .action((path: string, out: string, { salvage }: { salvage?: boolean }) =>
+      run(async () => {
+        const result = await exportBeanstalkd({ path, salvage: salvage === true }, out);
+        print(`Exported ${result.jobs} jobs in ${result.files} files`);
+        if (result.neededMaxJobBytes > 0) {
+          tell(
+            `Start beanstalkd with -z ${result.neededMaxJobBytes} or more: it drops bigger bodies when it reads them`,
+          );
+        }
+      }),
+    );
+  return binlog;
+}

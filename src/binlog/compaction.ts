@@ -1,0 +1,116 @@
+// Gives disk space back: copies what is live out of the oldest segment, in slices, then drops that segment.
+
+import { applyUpdate, PIECE_HEADER_BYTES, RECORD_ID_AT, RecordKind } from "../message/record.ts";
+import type { JobIndex } from "./job-index.ts";
+import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "./segment-format.ts";
+import type { SegmentReader } from "./segment-reader.ts";
+import type { Segment, SegmentTable } from "./segment-table.ts";
+
+/** Left segments may take this much more than what is live before compaction starts. The promise is 2. */
+const TOLERATED = 1.5;
+const CHUNK_BYTES = 2 * MAX_FRAMED_BYTES;
+
+export interface CompactionHost {
+  readonly table: SegmentTable;
+  readonly index: JobIndex;
+  readonly reader: SegmentReader;
+  /** Bytes at which a segment is left. */
+  readonly softLimitBytes: number;
+  /** No new room can be had. */
+  readonly full: boolean;
+  /** Whether so much can be copied without running out of room. */
+  hasRoomFor(bytes: number): boolean;
+  /** Puts a record at the end of the log; the bytes are copied. */
+  migrate(bytes: Uint8Array, start: number, length: number): void;
+}
+
+export class Compaction {
+  readonly #host: CompactionHost;
+  readonly #chunk = new Uint8Array(CHUNK_BYTES);
+  readonly #view = new DataView(this.#chunk.buffer);
+  #segment = 0;
+  #position = 0;
+
+  constructor(host: CompactionHost) {
+    this.#host = host;
+  }
+
+  /** Whether the oldest segment should go. */
+  get wanted(): boolean {
+    const { table, softLimitBytes } = this.#host;
+    const oldest = table.oldest;
+    if (oldest === undefined || !oldest.left) return false;
+    if (oldest.liveBytes === 0) return true;
+    if (!this.#host.hasRoomFor(oldest.liveBytes)) return false;
+    if (table.leftBytes > TOLERATED * table.liveBytes) return true;
+    // A restart leaves a short segment behind: a thousand restarts should not leave a thousand files.
+    if (table.leftCount > 8 + (2 * table.leftBytes) / softLimitBytes) return true;
+    // On a full disk all that is dead counts, as long as there is more of it than the rounding.
+    return this.#host.full && this.deadBytes > softLimitBytes / 8;
+  }
+
+  /** What a rewrite of everything would give back. */
+  get deadBytes(): number {
+    const { table } = this.#host;
+    let usedBytes = table.leftBytes;
+    for (const segment of table.all.slice(table.leftCount)) usedBytes += segment.usedBytes - HEADER_BYTES;
+    return usedBytes - table.liveBytes;
+  }
+
+  /**
+   * Goes through so many bytes of the oldest segment, at least one record, and stops early once `late` says so.
+   * Returns true when all that is live in it has been appended: it may be dropped once that is durable.
+   */
+  step(budgetBytes: number, late: () => boolean): boolean {
+    const oldest = this.#host.table.oldest!;
+    if (this.#segment !== oldest.number) {
+      this.#segment = oldest.number;
+      this.#position = HEADER_BYTES;
+    }
+    const stopAt = this.#position + budgetBytes;
+    while (oldest.liveBytes > 0 && this.#position < stopAt) {
+      this.#chunkful(oldest);
+      if (late()) break;
+    }
+    return oldest.liveBytes === 0;
+  }
+
+  #chunkful(segment: Segment): void {
+    const { reader } = this.#host;
+    const length = Math.min(CHUNK_BYTES, segment.usedBytes - this.#position);
+    const got = length > FRAME_BYTES ? reader.read(segment, this.#chunk, length, this.#position) : 0;
+    let at = 0;
+    while (at + FRAME_BYTES <= got) {
+      const recordBytes = this.#view.getUint32(at + 4, true);
+      if (at + FRAME_BYTES + recordBytes > got) break;
+      if (recordBytes === 0) reader.damaged(segment, this.#position + at);
+      this.#consider(segment, at, recordBytes);
+      at += FRAME_BYTES + recordBytes;
+    }
+    // The books say that something live is here, but there is no further record.
+    if (at === 0) reader.damaged(segment, this.#position);
+    this.#position += at;
+  }
+
+  #consider(segment: Segment, at: number, recordBytes: number): void {
+    const { index, table, reader } = this.#host;
+    const offset = this.#position + at;
+    const record = at + FRAME_BYTES;
+    const kind = this.#chunk[record]!;
+    if (kind !== RecordKind.put && kind !== RecordKind.piece) return;
+    const id = this.#view.getFloat64(record + RECORD_ID_AT, true);
+    const live =
+      kind === RecordKind.put
+        ? index.fullIsAt(id, segment.number, offset)
+        : index.pieceIsAt(id, this.#view.getUint32(record + 4, true), segment.number, offset);
+    if (!live) return;
+    const whole = frameIsWhole(this.#chunk, this.#view, at, this.#chunk.length, segment.salt);
+    if (!whole || recordBytes < PIECE_HEADER_BYTES) reader.damaged(segment, offset);
+    const updateSegment = kind === RecordKind.put ? index.updateSegmentOf(id) : 0;
+    if (updateSegment !== 0) {
+      const update = reader.readUpdate(table.get(updateSegment)!, index.updateOffsetOf(id));
+      applyUpdate(this.#view, record, update, 0);
+    }
+    this.#host.migrate(this.#chunk, record, recordBytes);
+  }
+}

@@ -1,0 +1,86 @@
+// Keeps a second server out of the directory, be it ours or beanstalkd: both see the same lock.
+//
+// beanstalkd holds a POSIX record lock on the file `lock`. Node has no fcntl, but its SQLite takes exactly such locks:
+// an exclusive transaction on the empty file `lock` locks bytes of it without writing any. beanstalkd's lock covers
+// the whole file, so each keeps the other out, and the kernel lets go when the process dies, however it dies.
+// POSIX locks end with the first close of the file by the process: nobody here may open `lock` otherwise.
+
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { BinlogError, reasonOf, systemCode } from "./binlog-error.ts";
+
+const LOCK_NAME = "lock";
+const SQLITE_BUSY = 5;
+
+/** The process that holds a lock on a file, as the kernel tells it; 0 if it doesn't. */
+function lockHolder(file: string): number {
+  try {
+    const { ino } = fs.statSync(file);
+    for (const line of fs.readFileSync("/proc/locks", "utf8").split("\n")) {
+      const match = /POSIX\s+ADVISORY\s+WRITE\s+(\d+)\s+\S+:(\d+)\s/.exec(line);
+      if (match !== null && Number(match[2]) === ino) return Number(match[1]);
+    }
+  } catch {
+    // /proc is a courtesy: without it the message says less.
+  }
+  return 0;
+}
+
+export class DirectoryLock {
+  readonly #database: DatabaseSync;
+
+  private constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  /** Throws a BinlogError if the directory cannot be used or is in use. */
+  static take(path: string): DirectoryLock {
+    const file = join(path, LOCK_NAME);
+    makeLockFile(path, file);
+    let database: DatabaseSync | undefined;
+    try {
+      database = new DatabaseSync(file, { timeout: 0 });
+      database.exec("PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE");
+      return new DirectoryLock(database);
+    } catch (error) {
+      database?.close();
+      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw cannotUse(path, error);
+      const holder = lockHolder(file);
+      const who = holder > 0 ? `process ${holder}` : "another process";
+      throw new BinlogError(
+        "BINLOG_LOCKED",
+        `Cannot open binlog: ${path} is locked by ${who}`,
+        "Stop that server first, or give this one a directory of its own (-b).",
+      );
+    }
+  }
+
+  release(): void {
+    this.#database.exec("ROLLBACK");
+    this.#database.close();
+  }
+}
+
+function makeLockFile(path: string, file: string): void {
+  try {
+    fs.closeSync(fs.openSync(file, "wx", 0o600));
+  } catch (error) {
+    // There already: it must not be opened, because closing it could end a lock of this process.
+    if (systemCode(error) !== "EEXIST") throw cannotUse(path, error);
+  }
+  try {
+    fs.accessSync(path, fs.constants.W_OK | fs.constants.R_OK);
+  } catch (error) {
+    throw cannotUse(path, error);
+  }
+}
+
+function cannotUse(path: string, error: unknown): BinlogError {
+  return new BinlogError(
+    "BINLOG_DIR",
+    `Cannot use ${path} for the binlog: ${reasonOf(error)}`,
+    "Give -b an existing directory that this user may write to.",
+    error,
+  );
+}

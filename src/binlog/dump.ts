@@ -1,0 +1,155 @@
+// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in README.md.
+
+import { crc32 } from "node:zlib";
+import {
+  decodeFields,
+  emptyRecordFields,
+  encodePut,
+  putRecordBytes,
+  RECORD_FIXED_BYTES,
+  type RecordFields,
+  RecordState,
+  tubeBytesOf,
+} from "../message/record.ts";
+import { BinlogError } from "./binlog-error.ts";
+import type { RecoveredBatch } from "./recovered-jobs.ts";
+import type { Storage } from "./storage.ts";
+import { appendWholeJob, wholeJobBytes } from "./whole-job.ts";
+
+const DUMP_VERSION = 1;
+/** So many bytes of a body a line. */
+const LINE_BODY_BYTES = 3 * 1024 * 1024;
+const STATES = Object.entries(RecordState) as [string, RecordState][];
+
+interface JobLine extends Omit<RecordFields, "state"> {
+  tube: string;
+  state: string;
+  bodyBytes: number;
+  /** Base64; what is missing follows in lines of the form {"more": "…"}. */
+  body: string;
+}
+
+function stateName(state: RecordState): string {
+  return STATES.find(([, value]) => value === state)?.[0] ?? "ready";
+}
+
+/** Yields the lines, each with its line feed. */
+export function* dumpLines(batches: Iterable<RecoveredBatch>, nextId: number): Generator<string> {
+  let crc = 0;
+  const line = (value: unknown): string => {
+    const text = `${JSON.stringify(value)}\n`;
+    crc = crc32(text, crc);
+    return text;
+  };
+  yield line({ runnerbeanDump: DUMP_VERSION, nextId });
+  let count = 0;
+  const fields = emptyRecordFields();
+  for (const { bytes, jobs } of batches) {
+    const view = new DataView(bytes.buffer);
+    for (const list of jobs) {
+      for (const at of list) {
+        decodeFields(view, at, fields);
+        const end = at + wholeJobBytes(view, at);
+        const tubeAt = at + RECORD_FIXED_BYTES;
+        const bodyAt = tubeAt + tubeBytesOf(view, at);
+        const base64 = (from: number) =>
+          Buffer.from(bytes.buffer, from, Math.min(LINE_BODY_BYTES, end - from)).toString("base64");
+        const tube = Buffer.from(bytes.buffer, tubeAt, bodyAt - tubeAt).toString("latin1");
+        const job: JobLine = {
+          ...fields,
+          state: stateName(fields.state),
+          tube,
+          bodyBytes: end - bodyAt,
+          body: base64(bodyAt),
+        };
+        yield line(job);
+        for (let from = bodyAt + LINE_BODY_BYTES; from < end; from += LINE_BODY_BYTES)
+          yield line({ more: base64(from) });
+        count++;
+      }
+    }
+  }
+  yield `${JSON.stringify({ jobs: count, crc32: crc })}\n`;
+}
+
+function badLine(number: number, reason: string): BinlogError {
+  return new BinlogError(
+    "BINLOG_INPUT",
+    `Line ${number} of the dump is not usable: ${reason}`,
+    "Make the dump again, or take an older one. Nothing was restored.",
+  );
+}
+
+/** Checks a dump from its first line to its checksum and yields its jobs. */
+export async function* readDump(
+  lines: AsyncIterable<string>,
+): AsyncGenerator<{ job: JobLine; body: Buffer } | number> {
+  let crc = 0;
+  let number = 0;
+  let jobs = 0;
+  let ended = false;
+  let job: JobLine | undefined;
+  let body: Buffer = Buffer.alloc(0);
+  let filled = 0;
+  for await (const text of lines) {
+    number++;
+    if (ended) throw badLine(number, "it follows the end");
+    const value = parse(text, number);
+    if (job !== undefined && filled < job.bodyBytes) {
+      if (typeof value["more"] !== "string")
+        throw badLine(number, `the body of job ${job.id} is not complete`);
+      filled += body.write(value["more"], filled, "base64");
+      if (filled === job.bodyBytes) yield { job, body };
+    } else if (number === 1) {
+      if (value["runnerbeanDump"] !== DUMP_VERSION) throw badLine(1, "it is not a dump of a known version");
+      yield Number(value["nextId"]);
+    } else if (typeof value["jobs"] === "number") {
+      if (value["jobs"] !== jobs || value["crc32"] !== crc)
+        throw badLine(number, "count or checksum do not match");
+      ended = true;
+    } else {
+      job = value as unknown as JobLine;
+      checkJob(job, number);
+      body = Buffer.alloc(job.bodyBytes);
+      filled = body.write(job.body, 0, "base64");
+      jobs++;
+      if (filled === job.bodyBytes) yield { job, body };
+    }
+    crc = crc32(`${text}\n`, crc);
+  }
+  if (!ended) throw badLine(number + 1, "the end is missing");
+}
+
+function parse(text: string, number: number): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw badLine(number, "it is not a JSON object");
+}
+
+function checkJob(job: JobLine, number: number): void {
+  const numbers = Object.keys(emptyRecordFields()).filter((key) => key !== "state") as (keyof JobLine)[];
+  for (const key of [...numbers, "bodyBytes" as const]) {
+    if (typeof job[key] !== "number" || !(job[key] >= 0)) throw badLine(number, `${key} is not a number`);
+  }
+  if (!Number.isSafeInteger(job.id) || job.id === 0) throw badLine(number, "id is not a job id");
+  if (typeof job.body !== "string" || typeof job.tube !== "string")
+    throw badLine(number, "tube or body is missing");
+  if (job.tube.length === 0 || job.tube.length > 200)
+    throw badLine(number, "the tube name is too long or empty");
+  if (!STATES.some(([name]) => name === job.state))
+    throw badLine(number, `the state ${job.state} is unknown`);
+}
+
+/** Appends one job of a dump. */
+export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
+  const state = STATES.find(([name]) => name === job.state)![1];
+  const tube = Buffer.from(job.tube, "latin1");
+  const bytes = new Uint8Array(putRecordBytes(tube.length, body.length));
+  const view = new DataView(bytes.buffer);
+  encodePut(view, bytes, 0, { ...job, state }, tube, body, 0, body.length, body.length);
+  appendWholeJob(storage, bytes, view, 0);
+}

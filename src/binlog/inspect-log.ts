@@ -1,0 +1,156 @@
+// What a log holds, for people and programs: segments, live and dead bytes, jobs by tube and state.
+
+import {
+  decodeFields,
+  emptyRecordFields,
+  RECORD_FIXED_BYTES,
+  RecordState,
+  tubeBytesOf,
+} from "../message/record.ts";
+import type { Disk } from "./disk.ts";
+import type { LogBooks } from "./log-recovery.ts";
+import type { LogVerdict } from "./log-verdict.ts";
+import { recoveredJobs } from "./recovered-jobs.ts";
+import { segmentName } from "./segment-format.ts";
+
+export interface SegmentReport {
+  file: string;
+  /** `left`: complete. `current`: written last. `ahead`: made for later. `dropped`: no longer counts. */
+  role: "left" | "current" | "ahead" | "dropped";
+  fileBytes: number;
+  usedBytes: number;
+  liveBytes: number;
+  records: number;
+  createdAtMs: number;
+}
+
+export interface TubeReport {
+  tube: string;
+  ready: number;
+  delayed: number;
+  buried: number;
+  bodyBytes: number;
+  oldestCreatedAtMs: number;
+}
+
+export interface InspectReport {
+  path: string;
+  segments: SegmentReport[];
+  fileBytes: number;
+  /** What a rewrite of the live jobs takes. */
+  liveBytes: number;
+  jobs: number;
+  nextId: number;
+  tubes: TubeReport[];
+  problems: { code: string; message: string; nextStep: string }[];
+}
+
+export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): InspectReport {
+  const segments: SegmentReport[] = [];
+  for (const scan of [...verdict.kept, ...verdict.empty]) {
+    const created = "problem" in scan.header ? 0 : scan.header.createdAtMs;
+    segments.push({
+      file: segmentName(scan.number),
+      role: verdict.empty.includes(scan) ? "ahead" : scan.end === "left" ? "left" : "current",
+      fileBytes: scan.fileBytes,
+      usedBytes: scan.at,
+      liveBytes: books.table.get(scan.number)?.liveBytes ?? 0,
+      records: scan.records,
+      createdAtMs: created,
+    });
+  }
+  return {
+    path: disk.path,
+    segments,
+    fileBytes: segments.reduce((sum, segment) => sum + segment.fileBytes, 0),
+    liveBytes: books.table.liveBytes,
+    jobs: books.index.jobs,
+    nextId: books.index.maxId + 1,
+    tubes: tubesOf(disk, verdict, books),
+    problems: verdict.problems.map(({ error }) => ({
+      code: error.code,
+      message: error.message,
+      nextStep: error.nextStep,
+    })),
+  };
+}
+
+function tubesOf(disk: Disk, verdict: LogVerdict, books: LogBooks): TubeReport[] {
+  const tubes = new Map<string, TubeReport>();
+  const fields = emptyRecordFields();
+  for (const { bytes, jobs } of recoveredJobs(
+    { disk, scans: verdict.kept, index: books.index },
+    1,
+    () => 0,
+  )) {
+    const view = new DataView(bytes.buffer);
+    for (const at of jobs[0]!) {
+      decodeFields(view, at, fields);
+      const name = Buffer.from(bytes.buffer, at + RECORD_FIXED_BYTES, tubeBytesOf(view, at)).toString(
+        "latin1",
+      );
+      let tube = tubes.get(name);
+      if (tube === undefined) {
+        tube = {
+          tube: name,
+          ready: 0,
+          delayed: 0,
+          buried: 0,
+          bodyBytes: 0,
+          oldestCreatedAtMs: fields.createdAtMs,
+        };
+        tubes.set(name, tube);
+      }
+      if (fields.state === RecordState.ready) tube.ready++;
+      else if (fields.state === RecordState.delayed) tube.delayed++;
+      else tube.buried++;
+      tube.bodyBytes += view.getUint32(at + 60, true);
+      tube.oldestCreatedAtMs = Math.min(tube.oldestCreatedAtMs, fields.createdAtMs);
+    }
+  }
+  return [...tubes.values()].sort((a, b) => (a.tube < b.tube ? -1 : 1));
+}
+
+/** The report as text. */
+export function inspectText(report: InspectReport): string {
+  const time = (ms: number) => (ms === 0 ? "-" : new Date(ms).toISOString().slice(0, 19));
+  const segments = report.segments.map((s) => [
+    s.file,
+    s.role,
+    String(s.fileBytes),
+    String(s.usedBytes),
+    String(s.liveBytes),
+    String(s.records),
+    time(s.createdAtMs),
+  ]);
+  const tubes = report.tubes.map((t) => [
+    t.tube,
+    String(t.ready),
+    String(t.delayed),
+    String(t.buried),
+    String(t.bodyBytes),
+    time(t.oldestCreatedAtMs),
+  ]);
+  const share = report.fileBytes === 0 ? 0 : Math.round((100 * report.liveBytes) / report.fileBytes);
+  return [
+    table([["segment", "", "bytes", "used", "live", "records", "created"], ...segments]),
+    table([["tube", "ready", "delayed", "buried", "body bytes", "oldest job"], ...tubes]),
+    `${report.jobs} jobs, next id ${report.nextId}; ${report.fileBytes} bytes on disk, ${share} % of them live`,
+    ...report.problems.map((problem) => `${problem.code}: ${problem.message}\n  ${problem.nextStep}`),
+    "",
+  ].join("\n");
+}
+
+function table(rows: string[][]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const numeric = widths.map((_, column) => rows.slice(1).every((row) => /^[\d-]*$/.test(row[column]!)));
+  const lines = rows.map((row) =>
+    row
+      .map((cell, column) =>
+        numeric[column] ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
+      )
+      .join("  ")
+      .trimEnd(),
+  );
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,178 @@
+// Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object a job.
+
+import type { SegmentTable } from "./segment-table.ts";
+
+const PAGE_JOBS = 1024;
+
+/** The locations of 1024 consecutive ids; a page without a live job is dropped. */
+class Page {
+  readonly number: number;
+  live = 0;
+  /** The segment of the full record; 0: no such job. */
+  readonly fullSegment = new Uint32Array(PAGE_JOBS);
+  readonly fullOffset = new Uint32Array(PAGE_JOBS);
+  readonly fullBytes = new Uint32Array(PAGE_JOBS);
+  /** The segment of the latest update after the full record; 0: none. */
+  readonly updateSegment = new Uint32Array(PAGE_JOBS);
+  readonly updateOffset = new Uint32Array(PAGE_JOBS);
+
+  constructor(number: number) {
+    this.number = number;
+  }
+}
+
+export interface PieceLocation {
+  bodyOffset: number;
+  bodyBytes: number;
+  segment: number;
+  offset: number;
+  framedBytes: number;
+}
+
+/** A body too big for one record. Rare, so objects are good enough. */
+export interface BigJob {
+  /** Body bytes that are missing in the full record; -1 while that has not been seen. */
+  missingBytes: number;
+  /** By offset in the body. */
+  pieces: Map<number, PieceLocation>;
+}
+
+export class JobIndex {
+  readonly #segments: SegmentTable;
+  readonly #pages = new Map<number, Page>();
+  readonly big = new Map<number, BigJob>();
+  #lastPage: Page | undefined;
+  jobs = 0;
+  /** The highest id seen in a full record or told by the log. */
+  maxId = 0;
+
+  constructor(segments: SegmentTable) {
+    this.#segments = segments;
+  }
+
+  #page(id: number): Page | undefined {
+    const number = Math.floor(id / PAGE_JOBS);
+    if (this.#lastPage?.number === number) return this.#lastPage;
+    const page = this.#pages.get(number);
+    if (page !== undefined) this.#lastPage = page;
+    return page;
+  }
+
+  #pageOrNew(id: number): Page {
+    const page = this.#page(id);
+    if (page !== undefined) return page;
+    const fresh = new Page(Math.floor(id / PAGE_JOBS));
+    this.#pages.set(fresh.number, fresh);
+    this.#lastPage = fresh;
+    return fresh;
+  }
+
+  /** A full record was written: the job is there, whatever was known of it before. */
+  setFull(id: number, segment: number, offset: number, framedBytes: number, missingBodyBytes: number): void {
+    const page = this.#pageOrNew(id);
+    const slot = id % PAGE_JOBS;
+    const before = page.fullSegment[slot]!;
+    if (before === 0) {
+      page.live++;
+      this.jobs++;
+      if (id > this.maxId) this.maxId = id;
+    } else this.#segments.addLive(before, -page.fullBytes[slot]!);
+    page.fullSegment[slot] = segment;
+    page.fullOffset[slot] = offset;
+    page.fullBytes[slot] = framedBytes;
+    page.updateSegment[slot] = 0;
+    this.#segments.addLive(segment, framedBytes);
+    if (missingBodyBytes > 0) this.#bigJob(id).missingBytes = missingBodyBytes;
+  }
+
+  #bigJob(id: number): BigJob {
+    let job = this.big.get(id);
+    if (job === undefined) this.big.set(id, (job = { missingBytes: -1, pieces: new Map() }));
+    return job;
+  }
+
+  /** A piece was written, or written again elsewhere. */
+  setPiece(id: number, piece: PieceLocation): void {
+    const job = this.#bigJob(id);
+    const before = job.pieces.get(piece.bodyOffset);
+    if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
+    job.pieces.set(piece.bodyOffset, piece);
+    this.#segments.addLive(piece.segment, piece.framedBytes);
+  }
+
+  /** An update was written; false if there is no such job. */
+  setUpdate(id: number, segment: number, offset: number): boolean {
+    const page = this.#page(id);
+    const slot = id % PAGE_JOBS;
+    if (page === undefined || page.fullSegment[slot] === 0) return false;
+    page.updateSegment[slot] = segment;
+    page.updateOffset[slot] = offset;
+    return true;
+  }
+
+  /** The job is gone for good; false if it was not known. */
+  remove(id: number): boolean {
+    const big = this.big.get(id);
+    if (big !== undefined) {
+      for (const piece of big.pieces.values()) this.#segments.addLive(piece.segment, -piece.framedBytes);
+      this.big.delete(id);
+    }
+    const page = this.#page(id);
+    const slot = id % PAGE_JOBS;
+    if (page === undefined || page.fullSegment[slot] === 0) return false;
+    this.#segments.addLive(page.fullSegment[slot]!, -page.fullBytes[slot]!);
+    page.fullSegment[slot] = 0;
+    page.updateSegment[slot] = 0;
+    this.jobs--;
+    if (--page.live === 0) {
+      this.#pages.delete(page.number);
+      if (this.#lastPage === page) this.#lastPage = undefined;
+    }
+    return true;
+  }
+
+  /** The segment of a job's full record (what stats-job shows as `file`), or 0. */
+  fullSegmentOf(id: number): number {
+    return this.#page(id)?.fullSegment[id % PAGE_JOBS] ?? 0;
+  }
+
+  fullIsAt(id: number, segment: number, offset: number): boolean {
+    const page = this.#page(id);
+    const slot = id % PAGE_JOBS;
+    return page !== undefined && page.fullSegment[slot] === segment && page.fullOffset[slot] === offset;
+  }
+
+  pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean {
+    const piece = this.big.get(id)?.pieces.get(bodyOffset);
+    return piece !== undefined && piece.segment === segment && piece.offset === offset;
+  }
+
+  /** The segment of the latest update of a job, or 0; the offset there by updateOffsetOf. */
+  updateSegmentOf(id: number): number {
+    return this.#page(id)?.updateSegment[id % PAGE_JOBS] ?? 0;
+  }
+
+  updateOffsetOf(id: number): number {
+    return this.#page(id)?.updateOffset[id % PAGE_JOBS] ?? 0;
+  }
+
+  /** Calls back with each live id, in no order. */
+  forEachId(visit: (id: number) => void): void {
+    for (const page of this.#pages.values()) {
+      for (let slot = 0; slot < PAGE_JOBS; slot++) {
+        if (page.fullSegment[slot] !== 0) visit(page.number * PAGE_JOBS + slot);
+      }
+    }
+  }
+
+  /** Ids of jobs whose body never became whole: puts that were not finished, so never acknowledged. */
+  unfinished(): number[] {
+    const ids: number[] = [];
+    for (const [id, job] of this.big) {
+      let have = 0;
+      for (const piece of job.pieces.values()) have += piece.bodyBytes;
+      if (have !== job.missingBytes) ids.push(id);
+    }
+    return ids;
+  }
+}

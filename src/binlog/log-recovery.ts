@@ -1,0 +1,189 @@
+// Turns a verdict into the books of a log in use, and finishes on disk what a crash left half done.
+
+import { RecordKind, UPDATE_BYTES } from "../message/record.ts";
+import type { Disk } from "./disk.ts";
+import { JobIndex } from "./job-index.ts";
+import type { LogVerdict } from "./log-verdict.ts";
+import {
+  encodeOwn,
+  FRAME_BYTES,
+  OWN_RECORD_BYTES,
+  OwnKind,
+  type SegmentHeader,
+  sealFrame,
+  segmentName,
+} from "./segment-format.ts";
+import type { SegmentScan } from "./segment-scan.ts";
+import { type Segment, SegmentTable } from "./segment-table.ts";
+import type { LogState } from "./storage.ts";
+
+/** The books of all that the scans hold. `unfinished`: puts whose body never became whole. */
+export interface LogBooks {
+  table: SegmentTable;
+  index: JobIndex;
+  unfinished: number;
+}
+
+function segmentOf(scan: SegmentScan): Segment {
+  const header = scan.header as Partial<SegmentHeader>;
+  return {
+    number: scan.number,
+    salt: header.salt ?? 0,
+    createdAtMs: header.createdAtMs ?? 0,
+    fileBytes: scan.fileBytes,
+    usedBytes: scan.at,
+    liveBytes: 0,
+    left: false,
+    handle: undefined,
+  };
+}
+
+/** Goes through all records in the order of the log. */
+export function bookRecords(verdict: LogVerdict): LogBooks {
+  const table = new SegmentTable();
+  const index = new JobIndex(table);
+  for (const scan of verdict.kept) {
+    // Only a salvage gets here with a gap; the table needs every number.
+    for (let n = (table.all.at(-1)?.number ?? scan.number - 1) + 1; n < scan.number; n++) {
+      const gap = {
+        fileBytes: 0,
+        usedBytes: 0,
+        liveBytes: 0,
+        salt: 0,
+        createdAtMs: 0,
+        left: true,
+        handle: undefined,
+      };
+      table.add({ number: n, ...gap });
+    }
+    const segment = segmentOf(scan);
+    table.add(segment);
+    bookSegment(index, scan);
+  }
+  index.maxId = Math.max(index.maxId, verdict.maxId);
+  const unfinished = index.unfinished();
+  for (const id of unfinished) index.remove(id);
+  return { table, index, unfinished: unfinished.length };
+}
+
+function bookSegment(index: JobIndex, scan: SegmentScan): void {
+  const { count, kinds, ids, offsets, framedBytes, extras } = scan.columns;
+  const number = scan.number;
+  for (let i = 0; i < count; i++) {
+    const id = ids[i]!;
+    const offset = offsets[i]!;
+    switch (kinds[i]) {
+      case RecordKind.put:
+        index.setFull(id, number, offset, framedBytes[i]!, extras[i]!);
+        break;
+      case RecordKind.update:
+        index.setUpdate(id, number, offset);
+        break;
+      case RecordKind.delete:
+        index.remove(id);
+        break;
+      default: {
+        const bodyBytes = framedBytes[i]! - FRAME_BYTES - OWN_RECORD_BYTES;
+        index.setPiece(id, {
+          bodyOffset: extras[i]!,
+          bodyBytes,
+          segment: number,
+          offset,
+          framedBytes: framedBytes[i]!,
+        });
+      }
+    }
+  }
+}
+
+/**
+ * Ends the tail where its whole records end, gives back what was zero-filled behind it, and removes what does not
+ * count. Each step may be interrupted: the next start does the same again.
+ */
+export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
+  for (const number of verdict.stale) disk.unlink(segmentName(number));
+  const surplus = verdict.empty.slice(2);
+  for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
+  for (const number of verdict.discard) disk.unlink(segmentName(number));
+  if (verdict.stale.length + surplus.length + verdict.discard.length > 0) disk.syncFolder();
+  let lastSequence = verdict.lastSequence;
+  for (const scan of verdict.kept) {
+    const segment = books.table.get(scan.number)!;
+    if (scan === verdict.tail) {
+      endTail(disk, scan, segment, ++lastSequence, verdict, books.index.maxId);
+    } else if (scan.fileBytes > scan.at) {
+      const handle = disk.open(segmentName(scan.number), "write");
+      disk.truncate(handle, scan.at);
+      disk.close(handle);
+    }
+    segment.fileBytes = segment.usedBytes;
+    books.table.setLeft(segment);
+  }
+  const empty = verdict.empty.slice(0, 2).map((scan) => {
+    const segment = segmentOf(scan);
+    segment.handle = disk.open(segmentName(scan.number), "write");
+    // Its zeros may not be durable yet: what is written into them must not pay for that.
+    disk.sync(segment.handle);
+    books.table.add(segment);
+    return segment;
+  });
+  return { table: books.table, index: books.index, lastSequence, oldest: verdict.oldest, empty };
+}
+
+function endTail(
+  disk: Disk,
+  scan: SegmentScan,
+  segment: Segment,
+  sequence: number,
+  verdict: LogVerdict,
+  maxId: number,
+): void {
+  const frame = new Uint8Array(FRAME_BYTES + OWN_RECORD_BYTES);
+  const view = new DataView(frame.buffer);
+  encodeOwn(frame, view, FRAME_BYTES, OwnKind.end, verdict.empty.length > 0, verdict.oldest, maxId);
+  sealFrame(frame, view, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
+  const handle = disk.open(segmentName(scan.number), "write");
+  // What stands before END says that it is durable, so it has to be.
+  disk.sync(handle);
+  disk.write(handle, frame, 0, frame.length, scan.at);
+  disk.sync(handle);
+  segment.usedBytes = scan.at + frame.length;
+  disk.truncate(handle, segment.usedBytes);
+  disk.sync(handle);
+  disk.close(handle);
+}
+
+/** Finds the UPDATE records of a scan by their place. */
+export class UpdateFinder {
+  readonly #offsets = new Map<number, Uint32Array>();
+  readonly #views = new Map<number, DataView>();
+
+  constructor(scans: readonly SegmentScan[]) {
+    for (const scan of scans) {
+      const { count, kinds, offsets, updates } = scan.columns;
+      if (updates.length === 0) continue;
+      const places = new Uint32Array(updates.length / UPDATE_BYTES);
+      let n = 0;
+      for (let i = 0; i < count; i++) if (kinds[i] === RecordKind.update) places[n++] = offsets[i]!;
+      this.#offsets.set(scan.number, places);
+      this.#views.set(scan.number, new DataView(updates.buffer, updates.byteOffset, updates.length));
+    }
+  }
+
+  view(segment: number): DataView {
+    return this.#views.get(segment)!;
+  }
+
+  /** Where in that view the UPDATE lies whose frame is at `offset` of the segment. */
+  position(segment: number, offset: number): number {
+    const places = this.#offsets.get(segment)!;
+    let low = 0;
+    let high = places.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (places[middle]! < offset) low = middle + 1;
+      else high = middle;
+    }
+    return low * UPDATE_BYTES;
+  }
+}

@@ -1,0 +1,180 @@
+// Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something damaged?
+// The argument for every rule is in README.md ("Torn tail or damage?"). Nothing is changed here.
+
+import { BinlogError } from "./binlog-error.ts";
+import { HEADER_BYTES, segmentName } from "./segment-format.ts";
+import { judgeClaim, type SegmentScan } from "./segment-scan.ts";
+
+export interface LogProblem {
+  segment: number;
+  offset: number;
+  error: BinlogError;
+}
+
+export interface LogVerdict {
+  /** The segments that count and hold records, oldest first. */
+  kept: SegmentScan[];
+  /** Segments made ahead: whole, without a record; in order. */
+  empty: SegmentScan[];
+  /** Numbers below the oldest that counts: an unlink that did not become durable. */
+  stale: number[];
+  /** Numbers of segments whose making was not finished, or whose unused space is damaged. */
+  discard: number[];
+  /** The last segment with records if it was not left: it has to be ended at its `at`. */
+  tail: SegmentScan | undefined;
+  /** Bytes that the tail loses. */
+  cutBytes: number;
+  lastSequence: number;
+  oldest: number;
+  maxId: number;
+  problems: LogProblem[];
+}
+
+export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdict {
+  const verdict: LogVerdict = {
+    kept: [],
+    empty: [],
+    stale: [],
+    discard: [],
+    tail: undefined,
+    cutBytes: 0,
+    lastSequence: 0,
+    oldest: 1,
+    maxId: 0,
+    problems: [],
+  };
+  for (const scan of scans) refuseUnknownVersion(scan, path);
+  for (const scan of scans) {
+    verdict.oldest = Math.max(verdict.oldest, scan.oldest);
+    verdict.maxId = Math.max(verdict.maxId, scan.maxId);
+  }
+  const counting = scans.filter((scan) => scan.number >= verdict.oldest);
+  verdict.stale = scans.filter((scan) => scan.number < verdict.oldest).map((scan) => scan.number);
+  if (scans.length > 0) judgeNumbers(verdict, counting, path);
+  judgeSegments(verdict, counting, path);
+  return verdict;
+}
+
+function refuseUnknownVersion(scan: SegmentScan, path: string): void {
+  if (!("problem" in scan.header) || scan.header.problem !== "version") return;
+  throw new BinlogError(
+    "BINLOG_VERSION",
+    `${path}/${segmentName(scan.number)} has format version ${scan.header.version}, which this runnerbean does not know`,
+    "Start it with the version of runnerbean that wrote it, or with a newer one. Nothing was changed.",
+  );
+}
+
+function judgeNumbers(verdict: LogVerdict, counting: readonly SegmentScan[], path: string): void {
+  let expected = verdict.oldest;
+  for (const scan of counting) {
+    for (; expected < scan.number; expected++) addMissing(verdict, expected, path);
+    expected = scan.number + 1;
+  }
+  if (counting.length === 0) addMissing(verdict, expected, path);
+}
+
+function addMissing(verdict: LogVerdict, number: number, path: string): void {
+  const error = new BinlogError(
+    "BINLOG_MISSING_FILE",
+    `${path}/${segmentName(number)} is missing, but the log needs it`,
+    `Bring the file back from where it went, or start once with --salvage to go on without its jobs.`,
+  );
+  verdict.problems.push({ segment: number, offset: 0, error });
+}
+
+function addDamage(
+  verdict: LogVerdict,
+  scan: SegmentScan,
+  offset: number,
+  reason: string,
+  path: string,
+): void {
+  const beyond = scan.beyond > 0 ? ` (${scan.beyond} whole records follow)` : "";
+  const error = new BinlogError(
+    "BINLOG_CORRUPT",
+    `${path}/${segmentName(scan.number)} is damaged at offset ${offset}: ${reason}${beyond}`,
+    `Look with "runnerbean binlog verify ${path}"; copy the directory, then start once with --salvage to keep all that is whole.`,
+  );
+  verdict.problems.push({ segment: scan.number, offset, error });
+}
+
+/** Records in a segment, be it only behind damage. */
+function hasRecords(scan: SegmentScan): boolean {
+  return scan.lastSequence > 0 || scan.beyond > 0;
+}
+
+function judgeSegments(verdict: LogVerdict, counting: readonly SegmentScan[], path: string): void {
+  let synced = 0;
+  for (const scan of counting) synced = Math.max(synced, scan.synced);
+  let expected = counting[0]?.number === 1 ? 1 : 0;
+  // The segment before was left, so records may follow; and it said that the next one was there.
+  let left = true;
+  let promised = true;
+  let unused = false;
+  for (const [i, scan] of counting.entries()) {
+    const holds = hasRecords(scan) || counting.slice(i + 1).some(hasRecords);
+    if ("problem" in scan.header || scan.header.number !== scan.number) {
+      const last = i === counting.length - 1;
+      const alone = last && scan.number === 1;
+      // Its making was not finished (a first segment is not written to before there is a second), or it never came to use: what is in it does not matter.
+      if (!holds && (!left || (last && !promised) || alone)) {
+        verdict.discard.push(scan.number);
+        unused = true;
+        continue;
+      }
+      addDamage(verdict, scan, 0, scan.reason || "its header belongs to another segment", path);
+      if (scan.beyond > 0) verdict.kept.push(scan);
+      left = false;
+      promised = false;
+    } else if (!holds && (unused || (!left && scan.end !== "zeros"))) {
+      verdict.discard.push(scan.number);
+      unused = true;
+    } else if (!holds && scan.end === "zeros") {
+      verdict.empty.push(scan);
+      left = false;
+      promised = false;
+    } else {
+      const behind = counting.slice(i + 1).some(hasRecords);
+      expected = judgeOne(verdict, scan, expected, synced, behind, path);
+      left = scan.end === "left";
+      promised = scan.promisesNext;
+    }
+  }
+  const last = counting.at(-1);
+  if (last?.promisesNext === true) addMissing(verdict, last.number + 1, path);
+  verdict.lastSequence = Math.max(0, expected - 1);
+}
+
+/** Judges a segment that should hold records and returns the sequence that has to follow. */
+function judgeOne(
+  verdict: LogVerdict,
+  scan: SegmentScan,
+  expected: number,
+  synced: number,
+  behind: boolean,
+  path: string,
+): number {
+  verdict.kept.push(scan);
+  const whole = scan.lastSequence;
+  if (expected !== 0 && whole !== 0 && scan.firstSequence !== expected) {
+    addDamage(
+      verdict,
+      scan,
+      HEADER_BYTES,
+      `it begins with record ${scan.firstSequence} instead of ${expected}`,
+      path,
+    );
+  }
+  if (scan.end === "left") return whole + 1;
+  const next = whole > 0 ? whole + 1 : Math.max(1, expected);
+  if (scan.end === "bad" && whole === 0) judgeClaim(scan, next);
+  if (scan.end === "short") addDamage(verdict, scan, scan.at, scan.reason, path);
+  else if (behind) addDamage(verdict, scan, scan.at, `${scan.reason}, and later segments hold records`, path);
+  else if (scan.end === "bad" && synced >= next) {
+    addDamage(verdict, scan, scan.at, `${scan.reason}, and record ${synced} was durable already`, path);
+  } else {
+    verdict.tail = scan;
+    verdict.cutBytes = scan.end === "bad" ? scan.lastNonZero + 1 - scan.at : 0;
+  }
+  return next;
+}

@@ -1,0 +1,82 @@
+// Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files aside.
+
+import type { Disk } from "./disk.ts";
+import type { LogBooks } from "./log-recovery.ts";
+import type { LogVerdict } from "./log-verdict.ts";
+import { type OpenOptions, segmentBytesOf } from "./open-binlog.ts";
+import { recoveredJobs } from "./recovered-jobs.ts";
+import { segmentNumbers } from "./scan-log.ts";
+import { segmentName } from "./segment-format.ts";
+import { emptyLog, Storage } from "./storage.ts";
+import { appendWholeJob } from "./whole-job.ts";
+
+const SET_ASIDE = "set-aside";
+
+/**
+ * Writes the live jobs of a log into new segments behind all others, makes them durable, and says in the log that the
+ * old segments no longer count; removing those is left to the caller. Returns the number of jobs.
+ */
+export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): number {
+  const { disk } = options;
+  const first = Math.max(verdict.oldest, ...segmentNumbers(disk)) + 1;
+  let lastSequence = verdict.lastSequence;
+  for (const scan of verdict.kept) lastSequence = Math.max(lastSequence, scan.highestSequence);
+  const log = emptyLog(first, lastSequence + 1, books.index.maxId);
+  const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
+  let jobs = 0;
+  const source = { disk, scans: verdict.kept, index: books.index };
+  for (const batch of recoveredJobs(source, 1, () => 0)) {
+    const view = new DataView(batch.bytes.buffer);
+    for (const at of batch.jobs[0]!) {
+      appendWholeJob(storage, batch.bytes, view, at);
+      jobs++;
+    }
+    storage.flush(0);
+  }
+  storage.dropBelow(first, 0);
+  storage.close(0, true);
+  if (storage.failure !== undefined) throw storage.failure;
+  return jobs;
+}
+
+export function salvageLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): void {
+  const { disk, notice } = options;
+  const old = segmentNumbers(disk);
+  const jobs = rewriteLog(options, verdict, books);
+  const damaged = new Set(verdict.problems.map((problem) => problem.segment));
+  removeSegments(disk, old, damaged);
+  for (const { error } of verdict.problems) {
+    notice({ level: "error", code: error.code, message: error.message });
+  }
+  const message =
+    `Salvaged ${jobs} jobs; ${lostRecords(verdict)} records could not be read. ` +
+    `Damaged files are in ${disk.path}/${SET_ASIDE}`;
+  notice({ level: "warn", code: "BINLOG_SALVAGED", message });
+}
+
+function removeSegments(disk: Disk, numbers: readonly number[], damaged: ReadonlySet<number>): void {
+  if (damaged.size > 0) {
+    disk.makeFolder(SET_ASIDE);
+    disk.syncFolder();
+  }
+  for (const number of numbers) {
+    const name = segmentName(number);
+    if (damaged.has(number)) disk.rename(name, `${SET_ASIDE}/${name}`);
+    else disk.unlink(name);
+  }
+  if (damaged.size > 0) disk.syncFolder(SET_ASIDE);
+  disk.syncFolder();
+}
+
+/** Sequence numbers are consecutive, so what is missing can be counted. */
+function lostRecords(verdict: LogVerdict): number {
+  let lowest = Number.POSITIVE_INFINITY;
+  let highest = 0;
+  let records = 0;
+  for (const scan of verdict.kept) {
+    if (scan.lowestSequence > 0) lowest = Math.min(lowest, scan.lowestSequence);
+    highest = Math.max(highest, scan.highestSequence);
+    records += scan.records;
+  }
+  return records === 0 ? 0 : highest - lowest + 1 - records;
+}

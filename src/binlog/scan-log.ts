@@ -1,0 +1,89 @@
+// Reads all segments of a directory: one after the other here, or several at a time in a pool of threads.
+
+import { availableParallelism } from "node:os";
+import { Piscina } from "piscina";
+import { type Disk, readFully } from "./disk.ts";
+import type { ScanTask } from "./scan-worker.ts";
+import { segmentName, segmentNumber } from "./segment-format.ts";
+import { type SegmentScan, scanSegment } from "./segment-scan.ts";
+
+/** Below this a pool costs more than it saves. */
+const POOL_BYTES_MIN = 24 * 1024 * 1024;
+const POOL_THREADS_MAX = 8;
+
+export interface ScanOptions {
+  disk: Disk;
+  /** Also keep whole records behind damage. */
+  salvage: boolean;
+  /** The directory may be read by threads that open it by its path. */
+  parallel: boolean;
+  progress: (doneBytes: number, totalBytes: number) => void;
+}
+
+export function segmentNumbers(disk: Disk): number[] {
+  const numbers = disk.names().map(segmentNumber);
+  return numbers.filter((number) => number > 0).sort((a, b) => a - b);
+}
+
+export async function scanLog(options: ScanOptions): Promise<SegmentScan[]> {
+  const { disk } = options;
+  const numbers = segmentNumbers(disk);
+  const sizes = numbers.map((number) => sizeOf(disk, number));
+  const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  if (options.parallel && total >= POOL_BYTES_MIN) return scanInPool(options, numbers, sizes, total);
+  let done = 0;
+  return numbers.map((number, i) => {
+    const scan = scanFile(disk, number, options.salvage);
+    options.progress((done += sizes[i]!), total);
+    return scan;
+  });
+}
+
+function sizeOf(disk: Disk, number: number): number {
+  const handle = disk.open(segmentName(number), "read");
+  try {
+    return disk.bytes(handle);
+  } finally {
+    disk.close(handle);
+  }
+}
+
+/** Reads and scans one segment. */
+export function scanFile(disk: Disk, number: number, salvage: boolean): SegmentScan {
+  const handle = disk.open(segmentName(number), "read");
+  try {
+    const bytes = new Uint8Array(new ArrayBuffer(disk.bytes(handle)));
+    const got = readFully(disk, handle, bytes, 0, bytes.length, 0);
+    return scanSegment(bytes.subarray(0, got), number, salvage);
+  } finally {
+    disk.close(handle);
+  }
+}
+
+async function scanInPool(
+  options: ScanOptions,
+  numbers: number[],
+  sizes: number[],
+  totalBytes: number,
+): Promise<SegmentScan[]> {
+  // A build does not rewrite this name, so it takes the extension of the file it stands in.
+  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+  const threads = Math.max(1, Math.min(POOL_THREADS_MAX, availableParallelism(), numbers.length));
+  const pool = new Piscina<ScanTask, SegmentScan>({
+    filename: new URL(`./scan-worker.${extension}`, import.meta.url).href,
+    minThreads: threads,
+    maxThreads: threads,
+    atomics: "async",
+  });
+  let doneBytes = 0;
+  try {
+    const scans = numbers.map(async (number, i) => {
+      const scan = await pool.run({ path: options.disk.path, number, salvage: options.salvage });
+      options.progress((doneBytes += sizes[i]!), totalBytes);
+      return scan;
+    });
+    return await Promise.all(scans);
+  } finally {
+    await pool.destroy();
+  }
+}

@@ -1,0 +1,35 @@
+// Entry of the threads that scan segments at start.
+
+import { move, transferableSymbol, valueSymbol } from "piscina";
+import { RealDisk } from "./real-disk.ts";
+import { scanFile } from "./scan-log.ts";
+import type { SegmentScan } from "./segment-scan.ts";
+
+export interface ScanTask {
+  path: string;
+  number: number;
+  salvage: boolean;
+}
+
+/** Several columns in one transfer. */
+class Transferred {
+  readonly #scan: SegmentScan;
+
+  constructor(scan: SegmentScan) {
+    this.#scan = scan;
+  }
+
+  get [transferableSymbol](): ArrayBufferLike[] {
+    const { kinds, ids, offsets, framedBytes, extras, updates } = this.#scan.columns;
+    return [kinds.buffer, ids.buffer, offsets.buffer, framedBytes.buffer, extras.buffer, updates.buffer];
+  }
+
+  get [valueSymbol](): SegmentScan {
+    return this.#scan;
+  }
+}
+
+export default function scanWorker(task: ScanTask): unknown {
+  const scan = scanFile(new RealDisk(task.path), task.number, task.salvage);
+  return move(new Transferred(scan) as unknown as Parameters<typeof move>[0]);
+}

@@ -1,0 +1,181 @@
+// The bytes of a segment: its header, the frame around each record, and the storage's own records. See README.md.
+
+import { crc32 } from "node:zlib";
+import {
+  MAX_RECORD_BYTES,
+  PIECE_HEADER_BYTES,
+  RECORD_FIXED_BYTES,
+  RecordKind,
+  UPDATE_BYTES,
+} from "../message/record.ts";
+import { recordChecksum } from "./record-checksum.ts";
+
+export const FORMAT_VERSION = 1;
+export const HEADER_BYTES = 64;
+export const FRAME_BYTES = 20;
+/** The longest record that a frame may hold. */
+export const MAX_FRAMED_BYTES = FRAME_BYTES + MAX_RECORD_BYTES;
+
+/** Kinds of records that only the storage writes; the shards' kinds are 1 to 4 (message/record.ts). */
+export const OwnKind = {
+  /** The last record of a segment: nothing follows but zeros. */
+  end: 16,
+  /** Says, while nothing else happens, how far the log was durable. */
+  mark: 17,
+  /** All segments below `oldest` are rewritten: they no longer count, whether they are still there or not. */
+  drop: 18,
+  /** Variable content (msgpack): beginning and end of a takeover. */
+  note: 19,
+} as const;
+
+/**
+ * end, mark and drop: kind, u8 whether the next segment was there already (end), 2 zero bytes, u32 oldest segment
+ * that counts, f64 highest id ever given.
+ */
+export const OWN_RECORD_BYTES = 16;
+export const END_BYTES = FRAME_BYTES + OWN_RECORD_BYTES;
+/** Zeros that always stay behind the last record of a segment that was not left: room for END, and once more. */
+export const SPARE_BYTES = 2 * END_BYTES;
+
+const MAGIC = "RBEANLOG";
+const NAME = /^runnerbean\.(\d{16})\.log$/;
+
+export function segmentName(number: number): string {
+  return `runnerbean.${String(number).padStart(16, "0")}.log`;
+}
+
+/** The number in a segment's name, or 0 if it is not one. */
+export function segmentNumber(name: string): number {
+  const match = NAME.exec(name);
+  return match === null ? 0 : Number(match[1]);
+}
+
+export interface SegmentHeader {
+  number: number;
+  createdAtMs: number;
+  maxId: number;
+  /** The oldest segment that counted when this one was made. */
+  oldest: number;
+  /** Seed of the checksums, so that no body can contain a frame that looks real. */
+  salt: number;
+}
+
+export function encodeHeader(header: SegmentHeader): Uint8Array {
+  const bytes = new Uint8Array(HEADER_BYTES);
+  const view = new DataView(bytes.buffer);
+  for (let i = 0; i < 8; i++) bytes[i] = MAGIC.charCodeAt(i);
+  view.setUint32(8, FORMAT_VERSION, true);
+  view.setUint32(12, header.number, true);
+  view.setFloat64(16, header.createdAtMs, true);
+  view.setFloat64(24, header.maxId, true);
+  view.setUint32(32, header.oldest, true);
+  view.setUint32(36, header.salt, true);
+  view.setUint32(60, crc32(bytes.subarray(0, 60)), true);
+  return bytes;
+}
+
+export type HeaderProblem = { problem: "short" | "magic" | "checksum" | "version"; version?: number };
+
+export function decodeHeader(bytes: Uint8Array): SegmentHeader | HeaderProblem {
+  if (bytes.length < HEADER_BYTES) return { problem: "short" };
+  const view = new DataView(bytes.buffer, bytes.byteOffset, HEADER_BYTES);
+  for (let i = 0; i < 8; i++) if (bytes[i] !== MAGIC.charCodeAt(i)) return { problem: "magic" };
+  const whole = view.getUint32(60, true) === crc32(bytes.subarray(0, 60));
+  const version = view.getUint32(8, true);
+  // Every version keeps magic, version and this checksum where they are; without it a flipped bit in the
+  // version would look like a newer one.
+  if (!whole) return { problem: "checksum" };
+  if (version !== FORMAT_VERSION) return { problem: "version", version };
+  return {
+    number: view.getUint32(12, true),
+    createdAtMs: view.getFloat64(16, true),
+    maxId: view.getFloat64(24, true),
+    oldest: view.getUint32(32, true),
+    salt: view.getUint32(36, true),
+  };
+}
+
+/**
+ * Puts the frame in front of a record that already lies at `at + FRAME_BYTES`: checksum (over all that follows
+ * it), length, sequence number, and how far behind the newest sequence known to be durable was.
+ */
+export function sealFrame(
+  bytes: Uint8Array,
+  view: DataView,
+  at: number,
+  recordBytes: number,
+  salt: number,
+  sequence: number,
+  synced: number,
+): void {
+  const high = Math.floor(sequence / 0x1_0000_0000);
+  view.setUint32(at + 4, recordBytes, true);
+  view.setUint32(at + 8, sequence >>> 0, true);
+  view.setUint32(at + 12, high, true);
+  view.setUint32(at + 16, Math.min(sequence - synced, 0xffff_ffff), true);
+  view.setUint32(at, recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt), true);
+}
+
+/** The sequence number in a frame. */
+export function frameSequence(view: DataView, at: number): number {
+  return view.getUint32(at + 12, true) * 0x1_0000_0000 + view.getUint32(at + 8, true);
+}
+
+/** The newest sequence that was durable when this frame was written. */
+export function frameSynced(view: DataView, at: number): number {
+  return frameSequence(view, at) - view.getUint32(at + 16, true);
+}
+
+/** Whether a whole, undamaged frame lies at `at`. */
+export function frameIsWhole(
+  bytes: Uint8Array,
+  view: DataView,
+  at: number,
+  end: number,
+  salt: number,
+): boolean {
+  if (at + FRAME_BYTES > end) return false;
+  const recordBytes = view.getUint32(at + 4, true);
+  if (recordBytes === 0 || recordBytes > MAX_RECORD_BYTES || at + FRAME_BYTES + recordBytes > end)
+    return false;
+  return view.getUint32(at, true) === recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt);
+}
+
+export function encodeOwn(
+  bytes: Uint8Array,
+  view: DataView,
+  at: number,
+  kind: number,
+  hasNext: boolean,
+  oldest: number,
+  maxId: number,
+): void {
+  bytes[at] = kind;
+  bytes[at + 1] = hasNext ? 1 : 0;
+  bytes[at + 2] = 0;
+  bytes[at + 3] = 0;
+  view.setUint32(at + 4, oldest, true);
+  view.setFloat64(at + 8, maxId, true);
+}
+
+/** Whether a record is of a kind and length that this version writes; nothing else may get into the log. */
+export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
+  if (recordBytes > MAX_RECORD_BYTES) return false;
+  switch (bytes[at]) {
+    case RecordKind.put:
+      return recordBytes >= RECORD_FIXED_BYTES + bytes[at + 2]!;
+    case RecordKind.update:
+      return recordBytes === UPDATE_BYTES;
+    case RecordKind.delete:
+    case OwnKind.end:
+    case OwnKind.mark:
+    case OwnKind.drop:
+      return recordBytes === OWN_RECORD_BYTES;
+    case RecordKind.piece:
+      return recordBytes > PIECE_HEADER_BYTES;
+    case OwnKind.note:
+      return true;
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,62 @@
+// Reads records back while the log is in use, with few files open: for compaction.
+
+import { UPDATE_BYTES } from "../message/record.ts";
+import { BinlogError } from "./binlog-error.ts";
+import { type Disk, type Handle, readFully } from "./disk.ts";
+import { FRAME_BYTES, frameIsWhole, segmentName } from "./segment-format.ts";
+import type { Segment } from "./segment-table.ts";
+
+const OPEN_FILES = 16;
+
+export class SegmentReader {
+  readonly #disk: Disk;
+  /** In order of opening. */
+  readonly #open = new Map<number, Handle>();
+  readonly #update = new Uint8Array(FRAME_BYTES + UPDATE_BYTES);
+  readonly #updateView = new DataView(this.#update.buffer);
+
+  constructor(disk: Disk) {
+    this.#disk = disk;
+  }
+
+  #handleOf(segment: Segment): Handle {
+    if (segment.handle !== undefined) return segment.handle;
+    const open = this.#open.get(segment.number);
+    if (open !== undefined) return open;
+    if (this.#open.size >= OPEN_FILES) this.forget(this.#open.keys().next().value!);
+    const handle = this.#disk.open(segmentName(segment.number), "read");
+    this.#open.set(segment.number, handle);
+    return handle;
+  }
+
+  forget(number: number): void {
+    const handle = this.#open.get(number);
+    if (handle === undefined) return;
+    this.#open.delete(number);
+    this.#disk.close(handle);
+  }
+
+  close(): void {
+    for (const number of [...this.#open.keys()]) this.forget(number);
+  }
+
+  read(segment: Segment, into: Uint8Array, length: number, position: number): number {
+    return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
+  }
+
+  /** An UPDATE record, as a view that is valid until the next call. */
+  readUpdate(segment: Segment, offset: number): DataView {
+    const bytes = this.#update;
+    this.read(segment, bytes, bytes.length, offset);
+    if (!frameIsWhole(bytes, this.#updateView, 0, bytes.length, segment.salt)) this.damaged(segment, offset);
+    return new DataView(bytes.buffer, FRAME_BYTES);
+  }
+
+  damaged(segment: Segment, offset: number): never {
+    throw new BinlogError(
+      "BINLOG_CORRUPT",
+      `A durable record is damaged: ${this.#disk.path}/${segmentName(segment.number)} at offset ${offset}`,
+      `Stop using that disk. Copy the directory, then start with --salvage, or look with: runnerbean binlog verify ${this.#disk.path}`,
+    );
+  }
+}

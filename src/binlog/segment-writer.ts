@@ -1,0 +1,212 @@
+// Where records go: the current segment and the next one, zero-filled ahead so that a sync never waits for metadata.
+//
+//        left segments         current                        next
+//   [####][######][###]   [H|######|<- room ->|000]    [H|<- room ->| not yet filled
+//
+// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves along as
+// records are written. A full disk shows when room is made, never when a record is written.
+
+import { BinlogError, reasonOf, systemCode } from "./binlog-error.ts";
+import type { Disk, Handle } from "./disk.ts";
+import { encodeHeader, HEADER_BYTES, SPARE_BYTES, segmentName } from "./segment-format.ts";
+import type { Segment, SegmentTable } from "./segment-table.ts";
+
+const PAGE_BYTES = 4096;
+const EXTENT_BYTES_MAX = 512 * 1024;
+
+export type FillResult = "enough" | "more" | "full";
+
+export interface SegmentWriterOptions {
+  disk: Disk;
+  table: SegmentTable;
+  segmentBytes: number;
+  /** A random 32-bit number for each new segment. */
+  randomSalt: () => number;
+}
+
+export class SegmentWriter {
+  readonly #disk: Disk;
+  readonly #table: SegmentTable;
+  readonly #randomSalt: () => number;
+  readonly segmentBytes: number;
+  /** Segments are left at three quarters, so that the room of one holds what has to be copied out of any other. */
+  readonly softLimitBytes: number;
+  readonly #wantedRoomBytes: number;
+  readonly #zeros: Uint8Array;
+  #current: Segment | undefined;
+  #next: Segment | undefined;
+  /** Why there is less room than wanted: the system's code of the last attempt, or "". */
+  shortage = "";
+
+  constructor(options: SegmentWriterOptions) {
+    this.#disk = options.disk;
+    this.#table = options.table;
+    this.#randomSalt = options.randomSalt;
+    this.segmentBytes = Math.max(PAGE_BYTES, Math.ceil(options.segmentBytes / PAGE_BYTES) * PAGE_BYTES);
+    const slackBytes = Math.floor(this.segmentBytes / 4);
+    this.softLimitBytes = this.segmentBytes - slackBytes;
+    // Less the rounding, so that both files together never exceed two segments.
+    this.#wantedRoomBytes = this.segmentBytes + Math.max(0, slackBytes - 2 * PAGE_BYTES);
+    const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;
+    this.#zeros = new Uint8Array(Math.min(EXTENT_BYTES_MAX, extent));
+  }
+
+  get current(): Segment {
+    if (this.#current === undefined) throw new Error("the binlog has no current segment");
+    return this.#current;
+  }
+
+  get next(): Segment | undefined {
+    return this.#next;
+  }
+
+  get handle(): Handle {
+    return this.current.handle!;
+  }
+
+  /** Bytes that can be written without asking the file system for anything. */
+  get roomBytes(): number {
+    const current = this.#current;
+    if (current === undefined) return 0;
+    const next = this.#next === undefined ? 0 : this.#next.fileBytes - HEADER_BYTES;
+    return current.fileBytes - current.usedBytes + next;
+  }
+
+  /** Takes over segments that recovery found empty, and makes what is missing. */
+  begin(empty: Segment[], createdAtMs: number, maxId: number, oldest: number): void {
+    const [first, second] = empty;
+    this.#current = first;
+    this.#next = second;
+    if (first === undefined) {
+      this.#create(createdAtMs, maxId, oldest);
+      this.#current = this.#next;
+      this.#next = undefined;
+    }
+    if (this.#next !== undefined) return;
+    const result = this.fill(createdAtMs, maxId, oldest);
+    // A log may go on in a disk that is full, but not begin.
+    const fresh = this.current.number === 1 && this.#table.all.length === 1;
+    if (result === "full" && fresh) throw Object.assign(new Error(this.shortage), { code: this.shortage });
+  }
+
+  /** Whether a frame fits where normal operation ends a segment. */
+  fits(framedBytes: number): boolean {
+    const current = this.current;
+    const end = current.usedBytes + framedBytes + SPARE_BYTES;
+    return end <= current.fileBytes && end <= this.softLimitBytes;
+  }
+
+  /** Whether a frame fits if every byte of the current segment is used. */
+  fitsTightly(framedBytes: number): boolean {
+    return this.current.usedBytes + framedBytes + SPARE_BYTES <= this.current.fileBytes;
+  }
+
+  nextFits(framedBytes: number): boolean {
+    const next = this.#next;
+    return next !== undefined && HEADER_BYTES + framedBytes + SPARE_BYTES <= next.fileBytes;
+  }
+
+  /** One step of making room: at most one extent is written and synced. */
+  fill(createdAtMs: number, maxId: number, oldest: number): FillResult {
+    const current = this.#current;
+    const next = this.#next;
+    const target =
+      next !== undefined && current !== undefined && current.fileBytes < this.segmentBytes ? current : next;
+    if (target !== undefined && target.fileBytes >= this.segmentBytes) return "enough";
+    if (next !== undefined && this.roomBytes >= this.#wantedRoomBytes) return "enough";
+    try {
+      if (target === undefined) this.#create(createdAtMs, maxId, oldest);
+      else this.#extend(target);
+      this.shortage = "";
+      return "more";
+    } catch (error) {
+      const code = systemCode(error);
+      // A disk or a quota that is full, or no descriptor left, may pass; anything else means the disk is broken.
+      if (!["ENOSPC", "EDQUOT", "EMFILE", "ENFILE"].includes(code)) throw error;
+      this.shortage = code;
+      return "full";
+    }
+  }
+
+  #extend(segment: Segment): void {
+    const wanted = Math.ceil((this.#wantedRoomBytes - this.roomBytes) / PAGE_BYTES) * PAGE_BYTES;
+    const length = Math.min(
+      this.#zeros.length,
+      this.segmentBytes - segment.fileBytes,
+      Math.max(PAGE_BYTES, wanted),
+    );
+    this.#disk.write(segment.handle!, this.#zeros, 0, length, segment.fileBytes);
+    this.#disk.sync(segment.handle!);
+    segment.fileBytes += length;
+  }
+
+  #create(createdAtMs: number, maxId: number, oldest: number): void {
+    const last = this.#table.all.at(-1);
+    const number = last === undefined ? Math.max(1, oldest) : last.number + 1;
+    const salt = this.#randomSalt() >>> 0;
+    const name = segmentName(number);
+    const handle = this.#disk.open(name, "create");
+    try {
+      const first = this.#zeros.slice();
+      first.set(encodeHeader({ number, createdAtMs, maxId, oldest, salt }));
+      this.#disk.truncate(handle, 0);
+      this.#disk.write(handle, first, 0, first.length, 0);
+      this.#disk.sync(handle);
+      this.#disk.syncFolder();
+      const segment = { number, salt, createdAtMs, liveBytes: 0, left: false, handle };
+      this.#next = { ...segment, fileBytes: first.length, usedBytes: HEADER_BYTES };
+      this.#table.add(this.#next);
+    } catch (error) {
+      this.#disk.close(handle);
+      if (["ENOSPC", "EDQUOT"].includes(systemCode(error))) this.#disk.unlink(name);
+      throw error;
+    }
+  }
+
+  /** Leaves the current segment, which must be written and synced, for the next one. */
+  leave(): void {
+    const left = this.current;
+    if (this.#next === undefined) throw new Error("no next segment");
+    this.#disk.truncate(left.handle!, left.usedBytes);
+    this.#disk.close(left.handle!);
+    left.handle = undefined;
+    left.fileBytes = left.usedBytes;
+    this.#table.setLeft(left);
+    this.#current = this.#next;
+    this.#next = undefined;
+  }
+
+  /** Gives back what was zero-filled ahead. The current segment must be ended. */
+  trim(): void {
+    const current = this.current;
+    this.#disk.truncate(current.handle!, current.usedBytes);
+    if (this.#next !== undefined) this.#disk.truncate(this.#next.handle!, PAGE_BYTES);
+  }
+
+  beginError(error: unknown): BinlogError {
+    if (!["ENOSPC", "EDQUOT"].includes(systemCode(error))) return this.ioError("begin a segment of", error);
+    return new BinlogError(
+      "BINLOG_NO_SPACE",
+      `There is no room in ${this.#disk.path} to begin a segment (${systemCode(error)})`,
+      "Make room on that disk and start again.",
+      error,
+    );
+  }
+
+  noRoom(): BinlogError {
+    return new BinlogError(
+      "BINLOG_NO_SPACE",
+      `The binlog in ${this.#disk.path} has no room left for a record, not even in its reserve (${this.shortage || "ENOSPC"})`,
+      "Make room on that disk and start again: everything acknowledged is in the log.",
+    );
+  }
+
+  ioError(what: string, error: unknown): BinlogError {
+    return new BinlogError(
+      "BINLOG_IO",
+      `Cannot ${what} the binlog in ${this.#disk.path}: ${reasonOf(error)}`,
+      "Check the disk (dmesg, mount), then start again: everything acknowledged is in the log.",
+      error,
+    );
+  }
+}

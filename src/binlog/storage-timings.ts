@@ -1,0 +1,49 @@
+// How the disk behaves, as HDR histograms: sync time, batch size, and how long a batch waited to be durable.
+
+import { build, type Histogram } from "hdr-histogram-js";
+
+function histogram(highest: number): Histogram {
+  return build({
+    bitBucketSize: 32,
+    autoResize: false,
+    lowestDiscernibleValue: 1,
+    highestTrackableValue: highest,
+    numberOfSignificantValueDigits: 2,
+  });
+}
+
+const MINUTE_US = 60_000_000;
+const BATCH_BYTES_MAX = 2 ** 31;
+
+export class StorageTimings {
+  /** One sync, in microseconds. */
+  readonly syncUs = histogram(MINUTE_US);
+  /** From the first record of a batch to its sync, in microseconds. */
+  readonly waitUs = histogram(MINUTE_US);
+  /** Bytes of one write. */
+  readonly batchBytes = histogram(BATCH_BYTES_MAX);
+  /** Records of one write. */
+  readonly batchRecords = histogram(BATCH_BYTES_MAX);
+
+  recordSync(tookMs: number, waitedMs: number | undefined): void {
+    this.syncUs.recordValue(Math.min(MINUTE_US, Math.round(tookMs * 1000)));
+    if (waitedMs === undefined) return;
+    this.waitUs.recordValue(Math.min(MINUTE_US, Math.round(waitedMs * 1000)));
+  }
+
+  recordWrite(bytes: number, records: number): void {
+    this.batchBytes.recordValue(bytes);
+    this.batchRecords.recordValue(records);
+  }
+
+  /** What the operator wants to know of the disk, in one line. */
+  summary(): string {
+    const quantiles = (each: Histogram): string =>
+      `p50 ${each.getValueAtPercentile(50)}, p99 ${each.getValueAtPercentile(99)}, max ${each.maxValue}`;
+    return [
+      `${this.syncUs.totalCount} syncs of ${quantiles(this.syncUs)} us`,
+      `waits for the disk of ${quantiles(this.waitUs)} us`,
+      `batches of ${quantiles(this.batchRecords)} records and ${quantiles(this.batchBytes)} bytes`,
+    ].join("; ");
+  }
+}

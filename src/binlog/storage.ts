@@ -1,0 +1,548 @@
+// The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven step by
+// step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in README.md.
+
+import { pack } from "msgpackr";
+import { RECORD_BODY_BYTES_AT, RECORD_FIXED_BYTES, RECORD_ID_AT, RecordKind } from "../message/record.ts";
+import { BinlogError, systemCode } from "./binlog-error.ts";
+import { Compaction, type CompactionHost } from "./compaction.ts";
+import type { Disk } from "./disk.ts";
+import { JobIndex } from "./job-index.ts";
+import { RecordBatch } from "./record-batch.ts";
+import {
+  encodeOwn,
+  FRAME_BYTES,
+  HEADER_BYTES,
+  OWN_RECORD_BYTES,
+  OwnKind,
+  recordIsKnown,
+  SPARE_BYTES,
+  segmentName,
+} from "./segment-format.ts";
+import { SegmentReader } from "./segment-reader.ts";
+import { type Segment, SegmentTable } from "./segment-table.ts";
+import { SegmentWriter } from "./segment-writer.ts";
+import { StorageTimings } from "./storage-timings.ts";
+import { type SyncEvery, SyncPolicy } from "./sync-policy.ts";
+
+const BATCH_BYTES = 1024 * 1024;
+const SLICE_BYTES_MIN = 64 * 1024;
+const SLICE_BYTES_MAX = 4 * 1024 * 1024;
+/** A slice ends soon after so long, so that no reply waits noticeably for it. */
+const SLICE_MS = 5;
+/** Compaction goes through so many bytes for each byte that is appended: faster than the log can grow. */
+const PACE = 4;
+const RETRY_ROOM_MS = 1000;
+
+/** What recovery hands over, or what an empty directory starts with. */
+export interface LogState {
+  table: SegmentTable;
+  index: JobIndex;
+  /** The last sequence number in the log. */
+  lastSequence: number;
+  /** The oldest segment that counts. */
+  oldest: number;
+  /** Segments of the table without records, the first of them to be written next; at most two. */
+  empty: Segment[];
+}
+
+export function emptyLog(firstSegment = 1, lastSequence = 0, maxId = 0): LogState {
+  const table = new SegmentTable();
+  const index = new JobIndex(table);
+  index.maxId = maxId;
+  return { table, index, lastSequence, oldest: firstSegment, empty: [] };
+}
+
+/** A line for the log of the server. */
+export interface StorageNotice {
+  level: "info" | "warn" | "error";
+  code: string;
+  message: string;
+}
+
+export interface StorageOptions {
+  disk: Disk;
+  log: LogState;
+  shards: number;
+  segmentBytes: number;
+  syncEvery: SyncEvery;
+  randomSalt: () => number;
+  /** Wall clock, for the headers of segments. */
+  wallMs: () => number;
+  /** Monotonic clock with fractions, for measuring and for ending slices of work. */
+  clockMs: () => number;
+  notice: (notice: StorageNotice) => void;
+  /** Told in which segment a job's full record is now. */
+  onFull?: (id: number, segment: number) => void;
+}
+
+export interface StorageStats {
+  oldestSegment: number;
+  currentSegment: number;
+  recordsWritten: number;
+  recordsMigrated: number;
+  diskBytes: number;
+  /** What a rewrite of the live jobs would take. */
+  liveBytes: number;
+  jobs: number;
+}
+
+export class Storage implements CompactionHost {
+  readonly #disk: Disk;
+  readonly #writer: SegmentWriter;
+  readonly #batch = new RecordBatch(BATCH_BYTES);
+  readonly #policy: SyncPolicy;
+  readonly #compaction: Compaction;
+  readonly #options: StorageOptions;
+  readonly #own = new Uint8Array(OWN_RECORD_BYTES);
+  readonly #ownView = new DataView(this.#own.buffer);
+  readonly table: SegmentTable;
+  readonly index: JobIndex;
+  readonly reader: SegmentReader;
+  readonly timings = new StorageTimings();
+  /** The newest record number of each shard that was appended, and that is durable. */
+  readonly #appended: Float64Array;
+  readonly #synced: Float64Array;
+  #sequence: number;
+  #flushedSequence: number;
+  #syncedSequence: number;
+  #writtenBytes = 0;
+  #oldest: number;
+  /** The segment whose live records are all appended again, and the DROP that says so; 0: none. */
+  #dropping = 0;
+  #dropSequence = 0;
+  #workBytes = 0;
+  #retryRoomAtMs = Number.POSITIVE_INFINITY;
+  /** Compaction waits until then; 0: it does not. */
+  #compactAtMs = 0;
+  #full = false;
+  #failure: BinlogError | undefined;
+  #batchSinceMs = 0;
+  #recordsWritten = 0;
+  #recordsMigrated = 0;
+  #closed = false;
+  #nowMs = 0;
+  /** The longest frame so far. */
+  #largestBytes = 0;
+
+  constructor(options: StorageOptions) {
+    const { disk, log, shards } = options;
+    this.#options = options;
+    this.#disk = disk;
+    this.table = log.table;
+    this.index = log.index;
+    this.reader = new SegmentReader(disk);
+    this.#policy = new SyncPolicy(options.syncEvery);
+    this.#appended = new Float64Array(shards);
+    this.#synced = new Float64Array(shards);
+    this.#sequence = this.#flushedSequence = this.#syncedSequence = log.lastSequence;
+    this.#oldest = log.oldest;
+    const { segmentBytes, randomSalt } = options;
+    this.#writer = new SegmentWriter({ disk, table: log.table, segmentBytes, randomSalt });
+    try {
+      this.#writer.begin(log.empty, options.wallMs(), log.index.maxId, log.oldest);
+      // The reserve of deletes and compaction has to be there before the first put is taken.
+      while (this.#writer.roomBytes < this.#writer.softLimitBytes && this.#fill() === "more") {}
+    } catch (error) {
+      throw this.#writer.beginError(error);
+    }
+    this.#compaction = new Compaction(this);
+    this.#noteShortage(0);
+  }
+
+  /** Set once the log cannot go on: from then on nothing is taken and nothing more becomes durable. */
+  get failure(): BinlogError | undefined {
+    return this.#failure;
+  }
+
+  /** Puts must be refused (OUT_OF_MEMORY): there is only room for what needs no more than an update. */
+  get full(): boolean {
+    return this.#full;
+  }
+
+  /** Why it is full: ENOSPC, EDQUOT, EMFILE or ENFILE; "" if it is not. */
+  get shortage(): string {
+    return this.#writer.shortage;
+  }
+
+  get softLimitBytes(): number {
+    return this.#writer.softLimitBytes;
+  }
+
+  /** All records of the shard up to this number are durable. */
+  syncedUpTo(shard: number): number {
+    return this.#synced[shard]!;
+  }
+
+  /** All records of the shard up to this number were taken. */
+  appendedUpTo(shard: number): number {
+    return this.#appended[shard]!;
+  }
+
+  /** The segment that holds the job's latest full record (`file` in stats-job); 0: no such job. */
+  fileOf(id: number): number {
+    return this.index.fullSegmentOf(id);
+  }
+
+  /** Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush. */
+  append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
+    this.appendOwned(bytes, start, length);
+    if (this.#failure === undefined) this.#appended[shard] = n;
+  }
+
+  /** Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. */
+  appendOwned(bytes: Uint8Array, start: number, length: number): void {
+    if (this.#failure !== undefined) return;
+    try {
+      if (this.#writer.shortage !== "") this.#squeeze(FRAME_BYTES + length);
+      this.#place(bytes, start, length);
+      this.#recordsWritten++;
+      this.#workBytes += PACE * length;
+    } catch (error) {
+      this.#fail("write to", error);
+    }
+  }
+
+  /** Notes something in the log itself; it is dropped with its segment. */
+  appendNote(content: unknown): void {
+    const packed = pack(content);
+    const bytes = new Uint8Array(1 + packed.length);
+    bytes[0] = OwnKind.note;
+    bytes.set(packed, 1);
+    try {
+      this.#place(bytes, 0, bytes.length);
+    } catch (error) {
+      this.#fail("write to", error);
+    }
+  }
+
+  /** Called by compaction. */
+  migrate(bytes: Uint8Array, start: number, length: number): void {
+    this.#place(bytes, start, length);
+    this.#recordsWritten++;
+    this.#recordsMigrated++;
+  }
+
+  #place(bytes: Uint8Array, start: number, length: number): void {
+    // What recovery would not accept must not get in: it would be taken for damage.
+    if (!recordIsKnown(bytes, start, length)) throw new Error("not a record that the log can hold");
+    const framedBytes = FRAME_BYTES + length;
+    if (framedBytes > this.#largestBytes) this.#largestBytes = framedBytes;
+    if (!this.#writer.fits(framedBytes)) this.#makeFit(framedBytes);
+    if (!this.#batch.fits(length)) this.#write();
+    if (this.#batch.usedBytes === 0) this.#batchSinceMs = this.#options.clockMs();
+    const segment = this.#writer.current;
+    const offset = segment.usedBytes;
+    const batch = this.#batch;
+    const record = batch.add(bytes, start, length, segment.salt, ++this.#sequence, this.#syncedSequence);
+    segment.usedBytes += framedBytes;
+    this.#book(segment.number, offset, record, length);
+  }
+
+  #book(segment: number, offset: number, record: number, length: number): void {
+    const { bytes, view } = this.#batch;
+    const kind = bytes[record]!;
+    if (kind >= OwnKind.end) return;
+    const id = view.getFloat64(record + RECORD_ID_AT, true);
+    if (kind === RecordKind.put) {
+      const inline = length - RECORD_FIXED_BYTES - bytes[record + 2]!;
+      const missing = view.getUint32(record + RECORD_BODY_BYTES_AT, true) - inline;
+      this.index.setFull(id, segment, offset, FRAME_BYTES + length, missing);
+      this.#options.onFull?.(id, segment);
+    } else if (kind === RecordKind.update) this.index.setUpdate(id, segment, offset);
+    else if (kind === RecordKind.delete) this.index.remove(id);
+    else {
+      const bodyBytes = length - OWN_RECORD_BYTES;
+      const bodyOffset = view.getUint32(record + 4, true);
+      this.index.setPiece(id, { bodyOffset, bodyBytes, segment, offset, framedBytes: FRAME_BYTES + length });
+    }
+  }
+
+  /** The current segment is full: goes to the next one, making room there if that was not done in time. */
+  #makeFit(framedBytes: number): void {
+    const writer = this.#writer;
+    for (;;) {
+      if (writer.fits(framedBytes)) return;
+      const filled = writer.current.fileBytes >= writer.softLimitBytes;
+      if (filled && writer.nextFits(framedBytes)) break;
+      if (this.#fill() === "more") continue;
+      if (writer.fitsTightly(framedBytes)) return;
+      if (!writer.nextFits(framedBytes)) throw writer.noRoom();
+      break;
+    }
+    this.#leave();
+  }
+
+  /**
+   * No new room can be had. What is needed to empty the oldest segment is kept for just that: before a record would
+   * take of it, the log is compacted here and now. The shards wait meanwhile; better than having no way out.
+   */
+  #squeeze(framedBytes: number): void {
+    const writer = this.#writer;
+    const { table } = this;
+    const reserve = () => {
+      let mostBytes = writer.softLimitBytes / 8;
+      for (const segment of table.all) if (segment.left) mostBytes = Math.max(mostBytes, segment.liveBytes);
+      return mostBytes + this.#marginBytes();
+    };
+    for (
+      let rounds = 2 * table.all.length;
+      rounds > 0 && writer.roomBytes < reserve() + framedBytes;
+      rounds--
+    ) {
+      if (this.#compaction.deadBytes < writer.softLimitBytes / 16) return;
+      if (this.#dropping === 0 && !this.hasRoomFor(table.oldest?.liveBytes ?? 0)) return;
+      this.#write();
+      if (table.leftCount === 0) {
+        if (!writer.nextFits(framedBytes)) return;
+        this.#leave();
+      }
+      if (this.#dropping === 0) {
+        this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
+        this.#beginDrop();
+      }
+      this.#syncAll(this.#nowMs, false);
+      this.#dropOldest();
+      while (this.#fill() === "more") {}
+    }
+  }
+
+  /** Called by compaction: whether so much can be copied without new room. */
+  hasRoomFor(bytes: number): boolean {
+    return this.#writer.shortage === "" || this.#writer.roomBytes >= bytes + this.#marginBytes();
+  }
+
+  /** What may be lost at the ends of segments because a record does not fit there. */
+  #marginBytes(): number {
+    return 2 * this.#largestBytes + 2 * SPARE_BYTES;
+  }
+
+  #fill(): "enough" | "more" | "full" {
+    return this.#writer.fill(this.#options.wallMs(), this.index.maxId, this.#oldest);
+  }
+
+  /** END, all durable, then on to the next segment: only the newest segment can ever have a torn tail. */
+  #leave(): void {
+    this.#appendOwnKind(OwnKind.end);
+    this.#write();
+    this.#sync();
+    this.#writer.leave();
+    // Before the first record goes into a segment, the next one is there: a file that is gone is noticed then.
+    this.#fill();
+  }
+
+  #appendOwnKind(kind: number): void {
+    if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
+    const hasNext = this.#writer.next !== undefined;
+    encodeOwn(this.#own, this.#ownView, 0, kind, hasNext, this.#oldest, this.index.maxId);
+    const segment = this.#writer.current;
+    this.#batch.add(this.#own, 0, OWN_RECORD_BYTES, segment.salt, ++this.#sequence, this.#syncedSequence);
+    segment.usedBytes += FRAME_BYTES + OWN_RECORD_BYTES;
+  }
+
+  /** One write for all that was appended. */
+  #write(): void {
+    const { bytes, usedBytes, records } = this.#batch;
+    if (usedBytes === 0) return;
+    this.#disk.write(this.#writer.handle, bytes, 0, usedBytes, this.#writer.current.usedBytes - usedBytes);
+    this.#batch.clear();
+    this.#writtenBytes += usedBytes;
+    this.timings.recordWrite(usedBytes, records);
+  }
+
+  /** One sync for all that was written. */
+  #sync(marked = false): number {
+    if (this.#writtenBytes === 0) return 0;
+    const beganMs = this.#options.clockMs();
+    this.#disk.sync(this.#writer.handle);
+    const endedMs = this.#options.clockMs();
+    // Nobody waits for a mark.
+    this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
+    this.#writtenBytes = 0;
+    this.#syncedSequence = this.#sequence;
+    this.#synced.set(this.#appended);
+    return endedMs - beganMs;
+  }
+
+  /** Writes what was appended, and syncs if the policy says so. `nowMs` is monotonic. */
+  flush(nowMs: number): void {
+    if (this.#failure !== undefined || this.#closed) return;
+    this.#nowMs = nowMs;
+    try {
+      if (this.#sequence > this.#flushedSequence) {
+        this.#flushedSequence = this.#sequence;
+        this.#write();
+        if (this.#sequence > this.#syncedSequence) this.#policy.dirty(nowMs);
+      }
+      if (nowMs >= this.#policy.syncAtMs) this.#syncAll(nowMs, false);
+      else if (nowMs >= this.#policy.markAtMs) this.#mark(nowMs);
+    } catch (error) {
+      this.#fail("write to", error);
+    }
+  }
+
+  #syncAll(nowMs: number, marked: boolean): void {
+    this.#write();
+    this.#flushedSequence = this.#sequence;
+    const tookMs = this.#sync(marked);
+    this.#policy.synced(nowMs, tookMs, marked);
+  }
+
+  #mark(nowMs: number): void {
+    if (!this.#writer.fitsTightly(FRAME_BYTES + OWN_RECORD_BYTES))
+      this.#makeFit(FRAME_BYTES + OWN_RECORD_BYTES);
+    this.#appendOwnKind(OwnKind.mark);
+    this.#syncAll(nowMs, true);
+  }
+
+  /** Makes everything durable now, whatever the policy. */
+  syncNow(nowMs: number): void {
+    if (this.#failure !== undefined || this.#closed) return;
+    try {
+      this.#syncAll(nowMs, false);
+    } catch (error) {
+      this.#fail("sync", error);
+    }
+  }
+
+  /**
+   * One slice of background work: room ahead, compaction. Call it after each flush, and again at once while it
+   * returns true and nothing else is to do. A slice takes a few milliseconds at most.
+   */
+  work(nowMs: number): boolean {
+    if (this.#failure !== undefined || this.#closed) return false;
+    try {
+      return this.#work(nowMs);
+    } catch (error) {
+      // Nothing was lost by not being able to open a file: later.
+      if (["EMFILE", "ENFILE"].includes(systemCode(error))) {
+        this.#noteShortage(nowMs, systemCode(error));
+        this.#compactAtMs = nowMs + RETRY_ROOM_MS;
+      } else this.#fail("compact", error);
+      return false;
+    }
+  }
+
+  #work(nowMs: number): boolean {
+    const waits = this.#full && nowMs < this.#retryRoomAtMs;
+    const filling = waits ? "full" : this.#fill();
+    if (filling === "full" && !waits) this.#noteShortage(nowMs);
+    else if (filling === "enough") this.#noteRoom();
+    if (this.#dropping !== 0) {
+      if (this.#syncedSequence < this.#dropSequence) this.#syncAll(nowMs, false);
+      this.#dropOldest();
+    } else if (this.#compaction.wanted && nowMs >= this.#compactAtMs) {
+      // Copies read what is on the disk, so nothing may wait in the batch.
+      this.#write();
+      const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
+      this.#workBytes = Math.max(0, this.#workBytes - slice);
+      const stopAtMs = this.#options.clockMs() + SLICE_MS;
+      if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#beginDrop();
+    } else this.#workBytes = 0;
+    const compacts = this.#compaction.wanted && nowMs >= this.#compactAtMs;
+    return filling === "more" || this.#dropping !== 0 || compacts;
+  }
+
+  #beginDrop(): void {
+    this.#dropping = this.table.oldest!.number;
+    this.#oldest = this.#dropping + 1;
+    if (!this.#writer.fitsTightly(FRAME_BYTES + OWN_RECORD_BYTES))
+      this.#makeFit(FRAME_BYTES + OWN_RECORD_BYTES);
+    this.#appendOwnKind(OwnKind.drop);
+    this.#dropSequence = this.#sequence;
+  }
+
+  #dropOldest(): void {
+    const segment = this.table.removeOldest();
+    this.#dropping = 0;
+    this.reader.forget(segment.number);
+    this.#disk.unlink(segmentName(segment.number));
+    this.#disk.syncFolder();
+    this.#retryRoomAtMs = 0;
+  }
+
+  /**
+   * Says in the log that all segments below this one no longer count, and makes that durable. For a rewrite of
+   * the whole log into new segments; the caller removes the old ones.
+   */
+  dropBelow(segment: number, nowMs: number): void {
+    if (this.#failure !== undefined) return;
+    try {
+      this.#oldest = segment;
+      this.#appendOwnKind(OwnKind.drop);
+      this.#syncAll(nowMs, false);
+    } catch (error) {
+      this.#fail("write to", error);
+    }
+  }
+
+  #noteShortage(nowMs: number, code = this.#writer.shortage): void {
+    if (code === "") return;
+    this.#retryRoomAtMs = nowMs + RETRY_ROOM_MS;
+    if (this.#full) return;
+    this.#full = true;
+    const what = code.endsWith("FILE") ? "There are no file descriptors left" : "The disk is full";
+    const message = `${what} (${code}): puts are refused until there is room in ${this.#disk.path}`;
+    this.#options.notice({ level: "error", code: "BINLOG_FULL", message });
+  }
+
+  #noteRoom(): void {
+    this.#retryRoomAtMs = Number.POSITIVE_INFINITY;
+    if (!this.#full) return;
+    this.#full = false;
+    const message = `There is room again in ${this.#disk.path}: puts are taken`;
+    this.#options.notice({ level: "info", code: "BINLOG_ROOM", message });
+  }
+
+  /** When flush or work has to be called next, if nothing is appended before; Infinity: never. */
+  nextDeadline(): number {
+    if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
+    if (this.#sequence > this.#flushedSequence || this.#dropping !== 0) return 0;
+    if (this.#compaction.wanted) return this.#compactAtMs;
+    return Math.min(this.#policy.syncAtMs, this.#policy.markAtMs, this.#retryRoomAtMs);
+  }
+
+  #fail(what: string, error: unknown): void {
+    this.#failure = error instanceof BinlogError ? error : this.#writer.ioError(what, error);
+    this.#full = true;
+    const { code, message, nextStep } = this.#failure;
+    this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
+  }
+
+  stats(): StorageStats {
+    return {
+      oldestSegment: this.table.oldest?.number ?? 0,
+      currentSegment: this.#writer.current.number,
+      recordsWritten: this.#recordsWritten,
+      recordsMigrated: this.#recordsMigrated,
+      diskBytes: this.table.fileBytes(),
+      liveBytes: this.table.liveBytes,
+      jobs: this.index.jobs,
+    };
+  }
+
+  /**
+   * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled ahead;
+   * a server that starts again soon is better off with it.
+   */
+  close(nowMs: number, trim = false): void {
+    if (this.#closed) return;
+    if (this.#failure === undefined) {
+      this.syncNow(nowMs);
+      if (this.#writer.current.usedBytes > HEADER_BYTES) {
+        try {
+          this.#appendOwnKind(OwnKind.end);
+          this.#syncAll(nowMs, true);
+          if (trim) this.#writer.trim();
+        } catch (error) {
+          this.#fail("close", error);
+        }
+      }
+    }
+    this.#closed = true;
+    this.reader.close();
+    for (const segment of this.table.all) {
+      if (segment.handle !== undefined) this.#disk.close(segment.handle);
+      segment.handle = undefined;
+    }
+  }
+}

@@ -1,0 +1,149 @@
+// Takes over a directory that beanstalkd left: its jobs into our log, then its files into a sub-folder.
+//
+// Two notes in our log make this safe to interrupt anywhere: "begin" before the first job, "end" after the last, both
+// durable before beanstalkd's files are touched. "begin" without "end": our log is thrown away and made again.
+// "end" for the very files that are still there: only the moving is left to do.
+
+import { crc32 } from "node:zlib";
+import { unpack } from "msgpackr";
+import { encodePut, putRecordBytes } from "../message/record.ts";
+import {
+  type BeanstalkdLog,
+  beanstalkdFileName,
+  beanstalkdFiles,
+  readBeanstalkdFile,
+  readBeanstalkdLog,
+} from "./beanstalkd-log.ts";
+import { BinlogError } from "./binlog-error.ts";
+import type { Disk } from "./disk.ts";
+import { repairLog } from "./log-recovery.ts";
+import { type OpenOptions, readLog, segmentBytesOf } from "./open-binlog.ts";
+import { segmentNumbers } from "./scan-log.ts";
+import { FRAME_BYTES, segmentName } from "./segment-format.ts";
+import type { SegmentScan } from "./segment-scan.ts";
+import { emptyLog, type LogState, Storage } from "./storage.ts";
+import { appendWholeJob } from "./whole-job.ts";
+
+interface TakeoverNote {
+  takeover: "begin" | "end";
+  /** Where the files go. */
+  folder: string;
+  /** Tells these files from any others. Files are moved in order, so it names the last one. */
+  files: string;
+}
+
+export async function takeOverBeanstalkd(options: OpenOptions): Promise<void> {
+  const { disk } = options;
+  const files = beanstalkdFiles(disk);
+  if (files.length === 0) return;
+  const print = fingerprint(disk, files);
+  let folder = folderFor(disk, print);
+  const state = await stateOfOurs(options, print);
+  if (typeof state === "string") folder = state;
+  else copyJobs(options, state, folder, print);
+  moveFiles(options, files, folder);
+}
+
+function fingerprint(disk: Disk, files: readonly number[]): string {
+  const last = files.at(-1)!;
+  const bytes = readBeanstalkdFile(disk, last);
+  return `${last}-${bytes.length}-${crc32(bytes).toString(16).padStart(8, "0")}`;
+}
+
+function folderFor(disk: Disk, print: string): string {
+  const name = `beanstalkd-${print}`;
+  return disk.names(name).length === 0 ? name : `${name}-again`;
+}
+
+/** The log to continue; or, if all jobs are in ours already, the folder that the files were to go to. */
+async function stateOfOurs(options: OpenOptions, print: string): Promise<LogState | string> {
+  const { disk } = options;
+  if (segmentNumbers(disk).length === 0) return emptyLog();
+  const { verdict, books } = await readLog(options, false);
+  const note = lastNote(disk, verdict.kept);
+  // As long as these very files are here, nothing was served from ours: it can be made again.
+  if (note?.takeover === "begin" && note.files === print) return discardOurs(disk, books.index.maxId);
+  const problem = verdict.problems[0];
+  if (problem !== undefined) throw problem.error;
+  if (note?.takeover === "end" && note.files === print) return note.folder;
+  if (books.index.jobs === 0) return repairLog(disk, verdict, books);
+  throw new BinlogError(
+    "BINLOG_TWO_LOGS",
+    `${disk.path} holds a log of runnerbean with ${books.index.jobs} jobs and files of beanstalkd (binlog.N)`,
+    "Move one of the two into another directory: which one is newer cannot be known.",
+  );
+}
+
+function lastNote(disk: Disk, scans: readonly SegmentScan[]): TakeoverNote | undefined {
+  const scan = scans.findLast((one) => one.notes.length > 0);
+  if (scan === undefined) return undefined;
+  const at = scan.notes.at(-1)!;
+  const handle = disk.open(segmentName(scan.number), "read");
+  try {
+    const frame = new Uint8Array(FRAME_BYTES);
+    disk.read(handle, frame, 0, FRAME_BYTES, at);
+    const note = new Uint8Array(new DataView(frame.buffer).getUint32(4, true) - 1);
+    disk.read(handle, note, 0, note.length, at + FRAME_BYTES + 1);
+    return unpack(note) as TakeoverNote;
+  } finally {
+    disk.close(handle);
+  }
+}
+
+/** Newest first, so that what is left of an interrupted discard still begins with "begin" and lacks "end". */
+function discardOurs(disk: Disk, maxId: number): LogState {
+  for (const number of segmentNumbers(disk).reverse()) {
+    disk.unlink(segmentName(number));
+    disk.syncFolder();
+  }
+  return emptyLog(1, 0, maxId);
+}
+
+function copyJobs(options: OpenOptions, log: LogState, folder: string, files: string): void {
+  const { disk, notice } = options;
+  const old = readBeanstalkdLog(disk, options.salvage);
+  for (const message of old.warnings) notice({ level: "warn", code: "BINLOG_TAKEOVER", message });
+  log.index.maxId = Math.max(log.index.maxId, old.maxId);
+  const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
+  storage.appendNote({ takeover: "begin", folder, files } satisfies TakeoverNote);
+  storage.syncNow(0);
+  appendJobs(disk, storage, old);
+  storage.appendNote({ takeover: "end", folder, files } satisfies TakeoverNote);
+  storage.close(0);
+  if (storage.failure !== undefined) throw storage.failure;
+  const message = `Took over ${old.jobs.size} jobs from ${old.files.length} files of beanstalkd in ${disk.path}`;
+  notice({ level: "info", code: "BINLOG_TAKEOVER", message });
+}
+
+function appendJobs(disk: Disk, storage: Storage, old: BeanstalkdLog): void {
+  const byFile = Map.groupBy(old.jobs.values(), (job) => job.file);
+  let scratch = new Uint8Array(65_536);
+  let view = new DataView(scratch.buffer);
+  for (const [file, jobs] of byFile) {
+    const bytes = readBeanstalkdFile(disk, file);
+    for (const { fields, tube, bodyAt, bodyBytes } of jobs) {
+      const length = putRecordBytes(tube.length, bodyBytes);
+      if (length > scratch.length) {
+        scratch = new Uint8Array(2 * length);
+        view = new DataView(scratch.buffer);
+      }
+      encodePut(view, scratch, 0, fields, tube, bytes, bodyAt, bodyBytes, bodyBytes);
+      appendWholeJob(storage, scratch, view, 0);
+      if (storage.failure !== undefined) throw storage.failure;
+    }
+  }
+}
+
+function moveFiles(options: OpenOptions, files: readonly number[], folder: string): void {
+  const { disk, notice } = options;
+  disk.makeFolder(folder);
+  disk.syncFolder();
+  for (const number of files) {
+    const name = beanstalkdFileName(number);
+    disk.rename(name, `${folder}/${name}`);
+  }
+  disk.syncFolder(folder);
+  disk.syncFolder();
+  const message = `The files of beanstalkd are kept in ${disk.path}/${folder}; delete it when you don't want to go back`;
+  notice({ level: "info", code: "BINLOG_TAKEOVER", message });
+}

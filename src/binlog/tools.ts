@@ -1,0 +1,227 @@
+// What `runnerbean binlog …` does with a directory that no server uses: each tool takes the lock while it works.
+
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
+import { type ExportResult, exportForBeanstalkd } from "./beanstalkd-export.ts";
+import { beanstalkdFiles } from "./beanstalkd-log.ts";
+import { BinlogError, reasonOf } from "./binlog-error.ts";
+import { DirectoryLock } from "./directory-lock.ts";
+import { dumpLines, readDump, restoreJob } from "./dump.ts";
+import { type InspectReport, inspectLog } from "./inspect-log.ts";
+import type { LogBooks } from "./log-recovery.ts";
+import type { LogVerdict } from "./log-verdict.ts";
+import { type OpenOptions, readLog, SEGMENT_BYTES_DEFAULT } from "./open-binlog.ts";
+import { RealDisk } from "./real-disk.ts";
+import { recoveredJobs } from "./recovered-jobs.ts";
+import { rewriteLog } from "./salvage.ts";
+import { segmentNumbers } from "./scan-log.ts";
+import { segmentName } from "./segment-format.ts";
+import { emptyLog, Storage, type StorageNotice } from "./storage.ts";
+
+export interface ToolOptions {
+  path: string;
+  /** Also use what is whole behind damage. */
+  salvage?: boolean;
+  segmentBytes?: number;
+  progress?: (doneBytes: number, totalBytes: number) => void;
+  notice?: (notice: StorageNotice) => void;
+}
+
+function openOptions(options: ToolOptions): OpenOptions {
+  return {
+    disk: new RealDisk(options.path),
+    shards: 1,
+    segmentBytes: options.segmentBytes ?? SEGMENT_BYTES_DEFAULT,
+    syncEvery: "never",
+    salvage: options.salvage === true,
+    parallel: true,
+    randomSalt: () => randomInt(2 ** 32 - 1),
+    wallMs: Date.now,
+    clockMs: () => performance.now(),
+    notice: options.notice ?? (() => {}),
+    progress: options.progress ?? (() => {}),
+  };
+}
+
+async function locked<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const lock = DirectoryLock.take(path);
+  try {
+    return await work();
+  } finally {
+    lock.release();
+  }
+}
+
+/** Reads the log without changing it, holding the lock. */
+async function withLog<T>(
+  options: ToolOptions,
+  tolerant: boolean,
+  work: (open: OpenOptions, verdict: LogVerdict, books: LogBooks) => Promise<T> | T,
+): Promise<T> {
+  const open = openOptions(options);
+  return locked(options.path, async () => {
+    if (segmentNumbers(open.disk).length === 0) {
+      const theirs = beanstalkdFiles(open.disk).length > 0;
+      throw new BinlogError(
+        "BINLOG_INPUT",
+        `There is no log of runnerbean in ${options.path}`,
+        theirs
+          ? "Its files are beanstalkd's: start runnerbean with -b on it, which takes them over."
+          : "Give the directory that the server has with -b.",
+      );
+    }
+    const { verdict, books } = await readLog(open, open.salvage);
+    const problem = verdict.problems[0];
+    if (problem !== undefined && !tolerant && !open.salvage) throw problem.error;
+    return work(open, verdict, books);
+  });
+}
+
+/** Segments, space and jobs. */
+export function inspect(options: ToolOptions): Promise<InspectReport> {
+  return withLog(options, true, (open, verdict, books) => inspectLog(open.disk, verdict, books));
+}
+
+export interface VerifyReport {
+  whole: boolean;
+  segments: number;
+  records: number;
+  jobs: number;
+  /** Bytes of a write that was not finished: no damage, the next start cuts them. */
+  tornBytes: number;
+  problems: BinlogError[];
+}
+
+/** Reads every byte. */
+export function verify(options: ToolOptions): Promise<VerifyReport> {
+  return withLog(options, true, (_, verdict, books) => ({
+    whole: verdict.problems.length === 0,
+    segments: verdict.kept.length,
+    records: verdict.kept.reduce((sum, scan) => sum + scan.records, 0),
+    jobs: books.index.jobs,
+    tornBytes: verdict.cutBytes,
+    problems: verdict.problems.map((problem) => problem.error),
+  }));
+}
+
+/** Writes all jobs to a stream and returns how many. */
+export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<number> {
+  return withLog(options, false, async (open, verdict, books) => {
+    const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
+    for (const line of dumpLines(batches, books.index.maxId + 1))
+      if (!to.write(line)) await once(to, "drain");
+    return books.index.jobs;
+  });
+}
+
+export async function dumpToFile(options: ToolOptions, file: string): Promise<number> {
+  const stream = createWriteStream(file, { flags: "wx", mode: 0o600, flush: true });
+  await once(stream, "open");
+  const jobs = await dump(options, stream);
+  stream.end();
+  await once(stream, "close");
+  return jobs;
+}
+
+/** The lines of a stream without their line feeds. */
+async function* linesOf(from: NodeJS.ReadableStream): AsyncGenerator<string> {
+  let parts: Buffer[] = [];
+  for await (const chunk of from) {
+    let bytes = Buffer.from(chunk);
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10)) {
+      parts.push(bytes.subarray(0, end));
+      yield Buffer.concat(parts).toString();
+      parts = [];
+      bytes = bytes.subarray(end + 1);
+    }
+    parts.push(bytes);
+  }
+  const rest = Buffer.concat(parts);
+  if (rest.length > 0) yield rest.toString();
+}
+
+/** Makes a log in a directory that has none, from a dump, and returns how many jobs it holds. */
+export async function restore(options: ToolOptions, from: NodeJS.ReadableStream): Promise<number> {
+  const open = openOptions(options);
+  const { disk } = open;
+  return locked(options.path, async () => {
+    if (segmentNumbers(disk).length > 0 || beanstalkdFiles(disk).length > 0) {
+      throw new BinlogError(
+        "BINLOG_INPUT",
+        `${options.path} already holds a log`,
+        "Restore into an empty directory.",
+      );
+    }
+    const storage = new Storage({ ...open, log: emptyLog() });
+    let jobs = 0;
+    try {
+      for await (const part of readDump(linesOf(from))) {
+        if (typeof part === "number") storage.index.maxId = part - 1;
+        else {
+          restoreJob(storage, part.job, part.body);
+          jobs++;
+        }
+        if (storage.failure !== undefined) throw storage.failure;
+      }
+      storage.close(0, true);
+      if (storage.failure !== undefined) throw storage.failure;
+      return jobs;
+    } catch (error) {
+      // Half a restore must not be taken for a log.
+      for (const number of segmentNumbers(disk).reverse()) disk.unlink(segmentName(number));
+      disk.syncFolder();
+      throw error;
+    }
+  });
+}
+
+export function restoreFromFile(options: ToolOptions, file: string): Promise<number> {
+  return restore(options, createReadStream(file));
+}
+
+export interface CompactReport {
+  jobs: number;
+  bytesBefore: number;
+  bytesAfter: number;
+}
+
+/** Rewrites the log so that it holds nothing but the live jobs. */
+export function compact(options: ToolOptions): Promise<CompactReport> {
+  return withLog(options, false, async (open, verdict, books) => {
+    const before = inspectSizes(open);
+    const old = segmentNumbers(open.disk);
+    const jobs = rewriteLog(open, verdict, books);
+    for (const number of old) open.disk.unlink(segmentName(number));
+    open.disk.syncFolder();
+    return { jobs, bytesBefore: before, bytesAfter: inspectSizes(open) };
+  });
+}
+
+function inspectSizes({ disk }: OpenOptions): number {
+  let sum = 0;
+  for (const number of segmentNumbers(disk)) {
+    const handle = disk.open(segmentName(number), "read");
+    sum += disk.bytes(handle);
+    disk.close(handle);
+  }
+  return sum;
+}
+
+/** Writes a log that beanstalkd reads into `out`, which is made if it is missing. */
+export function exportBeanstalkd(options: ToolOptions, out: string): Promise<ExportResult> {
+  return withLog(options, false, (open, verdict, books) => {
+    try {
+      mkdirSync(out, { recursive: true });
+    } catch (error) {
+      throw new BinlogError(
+        "BINLOG_INPUT",
+        `Cannot make ${out}: ${reasonOf(error)}`,
+        "Give another directory.",
+        error,
+      );
+    }
+    const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
+    return exportForBeanstalkd(batches, new RealDisk(out));
+  });
+}

@@ -1,0 +1,44 @@
+// What an engine does to the world, as calls without answers (but for `claim`): the shard turns them into messages and
+// log records, a simulation into a list.
+
+import type { Session } from "./session.ts";
+
+/** Effects on clients. */
+export interface ClientEffects {
+  /** A waiting session was given the job in `slot`; its wait is over. */
+  reserved(session: Session, slot: number): void;
+  /** A wait on this shard alone ended without a job. */
+  timedOut(session: Session): void;
+  deadlineSoon(session: Session): void;
+  /** A wait over several shards may have to end: its acceptor must find out. */
+  waitDue(session: Session): void;
+  /** Takes the waiting session for this shard; false if its wait is already over. Only for `Waiting.Shared`. */
+  claim(session: Session): boolean;
+  /** Whether the wait of a `Waiting.Shared` session still lasts. */
+  stillWaiting(session: Session): boolean;
+  /** A number greater than all before it on any shard: the creation order of a tube. */
+  nextTubeSequence(): number;
+}
+
+/**
+ * Takes the records that make a change durable, called after the change is made in memory and before its reply is.
+ * `roomFor…` is asked before the change; false means that the disk is full and the change must be refused.
+ */
+export interface RecordSink {
+  /** Room for the full record of a new job, and for all that its later life needs. */
+  roomForPut(tubeNameBytes: number, bodyBytes: number): boolean;
+  /** Room for a short record of a job that is already logged (never needed by deletes). */
+  roomForUpdate(): boolean;
+  put(slot: number): void;
+  updated(slot: number): void;
+  deleted(id: number): void;
+}
+
+/** The sink of a server without a log. */
+export const NO_RECORDS: RecordSink = {
+  roomForPut: () => true,
+  roomForUpdate: () => true,
+  put() {},
+  updated() {},
+  deleted() {},
+};

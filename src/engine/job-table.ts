@@ -1,0 +1,170 @@
+// All jobs of one shard as columns of typed arrays, in pages that are given back when they empty.
+//
+// There is no JavaScript object per job: a million of them would make the garbage collector the p99.9. A job is a
+// slot, a small integer: `slot >>> PAGE_BITS` is its page, `slot & PAGE_MASK` its row. A page is one ArrayBuffer,
+// because detaching an ArrayBuffer gives its memory back at once, without waiting for a garbage collection.
+
+import { assert } from "../base/assert.ts";
+
+export const PAGE_BITS = 13;
+export const PAGE_ROWS = 1 << PAGE_BITS;
+export const PAGE_MASK = PAGE_ROWS - 1;
+
+/** No slot: the end of a list, an empty heap, a job not found. */
+export const NO_SLOT = -1;
+
+/** Where a job is in its life. `Free` marks an unused row. */
+export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4 } as const;
+export type JobState = (typeof JobState)[keyof typeof JobState];
+
+const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
+
+/** One page of columns; `row = slot & PAGE_MASK` indexes each of them. */
+export class JobPage {
+  /** Job id. */
+  readonly id: Float64Array;
+  /** When the put line was read, ms of the monotonic clock; may be negative for a job from the log. */
+  readonly createdAtMs: Float64Array;
+  /** When a delayed job becomes ready or a reservation ends, ms of the monotonic clock. */
+  readonly deadlineAtMs: Float64Array;
+  readonly pri: Uint32Array;
+  /** Seconds, of the last put or release; only informational. */
+  readonly delaySeconds: Uint32Array;
+  readonly ttrSeconds: Uint32Array;
+  readonly reserves: Uint32Array;
+  readonly timeouts: Uint32Array;
+  readonly releases: Uint32Array;
+  readonly buries: Uint32Array;
+  readonly kicks: Uint32Array;
+  /** Index of the job's tube. */
+  readonly tube: Int32Array;
+  /** Index of the session that holds the job; meaningful while it is reserved. */
+  readonly holder: Int32Array;
+  /** Body in the arena. */
+  readonly body: Uint32Array;
+  readonly bodyBytes: Uint32Array;
+  /** Position in the one heap that the job is in: ready, delayed, or its holder's. */
+  readonly heapPosition: Int32Array;
+  /** Links of the tube's buried list, or of the holder's list of reserved jobs. */
+  readonly next: Int32Array;
+  readonly previous: Int32Array;
+  /** Number of the log file with the job's full record; 0 without a log. */
+  readonly file: Uint32Array;
+  readonly state: Uint8Array;
+  readonly #buffer: ArrayBuffer;
+  /** Rows in use. */
+  live = 0;
+  /** First free row (linked through `next`), or NO_SLOT. */
+  freeRow = 0;
+
+  constructor() {
+    const buffer = new ArrayBuffer(PAGE_ROWS * ROW_BYTES);
+    let offset = 0;
+    const float64 = (): Float64Array => {
+      const column = new Float64Array(buffer, offset, PAGE_ROWS);
+      offset += PAGE_ROWS * 8;
+      return column;
+    };
+    const uint32 = (): Uint32Array => {
+      const column = new Uint32Array(buffer, offset, PAGE_ROWS);
+      offset += PAGE_ROWS * 4;
+      return column;
+    };
+    const int32 = (): Int32Array => {
+      const column = new Int32Array(buffer, offset, PAGE_ROWS);
+      offset += PAGE_ROWS * 4;
+      return column;
+    };
+    this.id = float64();
+    this.createdAtMs = float64();
+    this.deadlineAtMs = float64();
+    this.pri = uint32();
+    this.delaySeconds = uint32();
+    this.ttrSeconds = uint32();
+    this.reserves = uint32();
+    this.timeouts = uint32();
+    this.releases = uint32();
+    this.buries = uint32();
+    this.kicks = uint32();
+    this.tube = int32();
+    this.holder = int32();
+    this.body = uint32();
+    this.bodyBytes = uint32();
+    this.heapPosition = int32();
+    this.next = int32();
+    this.previous = int32();
+    this.file = uint32();
+    this.state = new Uint8Array(buffer, offset, PAGE_ROWS);
+    for (let row = 0; row < PAGE_ROWS; row++) this.next[row] = row + 1 < PAGE_ROWS ? row + 1 : NO_SLOT;
+    this.#buffer = buffer;
+  }
+
+  /** Gives the memory back; the page must not be used again. */
+  discard(): void {
+    this.#buffer.transfer(0);
+  }
+}
+
+/** The pages. Rows are taken from the lowest page with room, so that high pages empty and can be given back. */
+export class JobTable {
+  /** `pages[slot >>> PAGE_BITS]`; undefined where a page was given back. */
+  readonly pages: (JobPage | undefined)[] = [];
+  /** Jobs in the table. */
+  live = 0;
+  /** No page below this one has a free row. */
+  #firstRoomy = 0;
+  /** Pages without a job; one is kept, so that a queue that comes and goes doesn't allocate. */
+  #emptyPages = 0;
+
+  /** A free slot, its columns undefined but for `state` = Free. Throws RangeError when memory is exhausted. */
+  allocate(): number {
+    let number = this.#firstRoomy;
+    let page = this.pages[number];
+    while (number < this.pages.length && (page === undefined || page.freeRow === NO_SLOT)) {
+      if (page === undefined) break;
+      page = this.pages[++number];
+    }
+    if (page === undefined) {
+      page = new JobPage();
+      this.pages[number] = page;
+      this.#emptyPages++;
+    }
+    this.#firstRoomy = number;
+    const row = page.freeRow;
+    page.freeRow = page.next[row]!;
+    if (page.live++ === 0) this.#emptyPages--;
+    this.live++;
+    return (number << PAGE_BITS) | row;
+  }
+
+  /** Returns a slot whose state is Free already. */
+  free(slot: number): void {
+    const number = slot >>> PAGE_BITS;
+    const page = this.pages[number];
+    const row = slot & PAGE_MASK;
+    assert(
+      page !== undefined && page.state[row] === JobState.Free,
+      "a job is freed once, when it has left its state",
+    );
+    page.next[row] = page.freeRow;
+    page.freeRow = row;
+    this.live--;
+    if (number < this.#firstRoomy) this.#firstRoomy = number;
+    if (--page.live === 0 && ++this.#emptyPages > 1) {
+      this.#emptyPages--;
+      page.discard();
+      this.pages[number] = undefined;
+    }
+  }
+
+  /** Calls `visit` for each job. */
+  forEach(visit: (slot: number) => void): void {
+    for (let number = 0; number < this.pages.length; number++) {
+      const page = this.pages[number];
+      if (page === undefined || page.live === 0) continue;
+      for (let row = 0; row < PAGE_ROWS; row++) {
+        if (page.state[row] !== JobState.Free) visit((number << PAGE_BITS) | row);
+      }
+    }
+  }
+}

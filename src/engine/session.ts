@@ -1,0 +1,60 @@
+// What an engine remembers of one connection: the part of its tubes and reservations that lives on this shard.
+
+import { type JobTable, NO_SLOT } from "./job-table.ts";
+import { DeadlineHeap } from "./slot-heap.ts";
+import { Timer } from "./timer-heap.ts";
+import type { Tube } from "./tube.ts";
+
+/** A session watches a tube; also the session's place among the tube's waiters while it waits. */
+export class Watch {
+  readonly session: Session;
+  readonly tube: Tube;
+  next: Watch | undefined;
+  previous: Watch | undefined;
+
+  constructor(session: Session, tube: Tube) {
+    this.session = session;
+    this.tube = tube;
+  }
+}
+
+/** How a session waits for a job. */
+export const Waiting = {
+  No: 0,
+  /** On this shard only: a job is given to it at once, and its timer ends the wait. */
+  Alone: 1,
+  /** On several shards: it must be claimed first, and its timer only asks its acceptor to end the wait. */
+  Shared: 2,
+} as const;
+export type Waiting = (typeof Waiting)[keyof typeof Waiting];
+
+export class Session {
+  /** Kept in the `holder` column of the jobs that it holds. */
+  readonly index: number;
+  used: Tube | undefined;
+  /** Watched tubes on this shard. */
+  readonly watches: Map<Tube, Watch> = new Map();
+  /** Jobs held here, by deadline. */
+  readonly held: DeadlineHeap;
+  /** The same jobs in the order in which they were reserved, linked through the job table. */
+  heldFirst: number = NO_SLOT;
+  heldLast: number = NO_SLOT;
+  waiting: Waiting = Waiting.No;
+  /** Order of waits on this shard: the smaller has waited longer. */
+  waitOrder = 0;
+  /** When the wait times out; Infinity for never. Monotonic ms. */
+  timeoutAtMs: number = Number.POSITIVE_INFINITY;
+  /** Links of the engine's list of waiting sessions that watch many tubes. */
+  nextWide: Session | undefined;
+  previousWide: Session | undefined;
+  /** Linked into its tubes' waiter lists (false while it waits as a wide session). */
+  linkedInTubes = false;
+  /** Its client can't send any more, so it never waits. */
+  halfClosed = false;
+  readonly timer: Timer<Session> = new Timer<Session>(this);
+
+  constructor(index: number, jobs: JobTable) {
+    this.index = index;
+    this.held = new DeadlineHeap(jobs);
+  }
+}

@@ -1,0 +1,123 @@
+// A binary heap of job slots, whose positions live in the job table, so that any member can be removed.
+
+import { assert } from "../base/assert.ts";
+import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
+
+const CAPACITY_MIN = 4;
+
+/** Base of the two orders below. A slot is in at most one heap at a time. */
+abstract class SlotHeap {
+  protected readonly jobs: JobTable;
+  #slots = new Int32Array(CAPACITY_MIN);
+  #size = 0;
+
+  constructor(jobs: JobTable) {
+    this.jobs = jobs;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The first slot in order, or NO_SLOT. */
+  get top(): number {
+    return this.#size === 0 ? NO_SLOT : this.#slots[0]!;
+  }
+
+  /** The slot at a position, 0 to `size - 1`, in no particular order. */
+  at(position: number): number {
+    return this.#slots[position]!;
+  }
+
+  /** Makes room for one more; throws RangeError when memory is exhausted, and `push` then does not. */
+  makeRoom(): void {
+    if (this.#size === this.#slots.length) this.#resize(this.#slots.length * 2);
+  }
+
+  push(slot: number): void {
+    this.makeRoom();
+    this.#siftUp(this.#size++, slot);
+  }
+
+  /** Removes a member. */
+  remove(slot: number): void {
+    const position = this.#position(slot);
+    assert(position < this.#size && this.#slots[position] === slot, "a job leaves the heap that it is in");
+    const last = this.#slots[--this.#size]!;
+    if (position < this.#size) {
+      if (position > 0 && this.less(last, this.#slots[(position - 1) >> 1]!)) this.#siftUp(position, last);
+      else this.#siftDown(position, last);
+    }
+    if (this.#slots.length > CAPACITY_MIN && this.#size < this.#slots.length >> 2)
+      this.#resize(this.#slots.length >> 1);
+  }
+
+  protected abstract less(a: number, b: number): boolean;
+
+  #position(slot: number): number {
+    return this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK]!;
+  }
+
+  #place(position: number, slot: number): void {
+    this.#slots[position] = slot;
+    this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK] = position;
+  }
+
+  #siftUp(from: number, slot: number): void {
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
+      const above = this.#slots[parent]!;
+      if (!this.less(slot, above)) break;
+      this.#place(position, above);
+      position = parent;
+    }
+    this.#place(position, slot);
+  }
+
+  #siftDown(from: number, slot: number): void {
+    const size = this.#size;
+    let position = from;
+    for (;;) {
+      let child = position * 2 + 1;
+      if (child >= size) break;
+      if (child + 1 < size && this.less(this.#slots[child + 1]!, this.#slots[child]!)) child++;
+      const below = this.#slots[child]!;
+      if (!this.less(below, slot)) break;
+      this.#place(position, below);
+      position = child;
+    }
+    this.#place(position, slot);
+  }
+
+  #resize(capacity: number): void {
+    const slots = new Int32Array(Math.max(capacity, CAPACITY_MIN));
+    slots.set(this.#slots.subarray(0, this.#size));
+    this.#slots = slots;
+  }
+}
+
+/** Ready jobs: smallest pri first, then smallest id. */
+export class ReadyHeap extends SlotHeap {
+  protected override less(a: number, b: number): boolean {
+    const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
+    const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;
+    const priA = pageA.pri[a & PAGE_MASK]!;
+    const priB = pageB.pri[b & PAGE_MASK]!;
+    return priA < priB || (priA === priB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!);
+  }
+}
+
+/** Delayed or held jobs: earliest deadline first, then smallest id. */
+export class DeadlineHeap extends SlotHeap {
+  protected override less(a: number, b: number): boolean {
+    const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
+    const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;
+    const deadlineA = pageA.deadlineAtMs[a & PAGE_MASK]!;
+    const deadlineB = pageB.deadlineAtMs[b & PAGE_MASK]!;
+    return (
+      deadlineA < deadlineB ||
+      (deadlineA === deadlineB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!)
+    );
+  }
+}

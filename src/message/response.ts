@@ -1,0 +1,77 @@
+// What a shard says to an acceptor, as bytes in a ring.
+//
+//   offset  0  int32    length of the message (set by the ring)
+//   offset  4  uint8    kind
+//   offset  5  uint8    flags
+//   offset  8  int32    connection slot at the acceptor
+//   offset 12  uint32   payload bytes
+//   offset 16  float64  value  job id of a candidate; number of a wait
+//   offset 24  uint32   pri of a candidate
+//   offset 28  uint32   number of the shard's last log record that the reply depends on (wraps)
+//   offset 32  payload         bytes for the client; for Candidate, Absent and Ack the soonest deadline as float64
+
+import { FULL, type RingWriter } from "../ring/ring-writer.ts";
+
+export const ResponseKind = {
+  /** Bytes for the client. */
+  Reply: 1,
+  /** A job that could be taken: `value` its id, `pri`. */
+  Candidate: 2,
+  /** No such job, or none, here. */
+  Absent: 3,
+  /** Done, nothing to tell the client. */
+  Ack: 4,
+  /** The connection is forgotten; its slot may be used again once all shards said so. */
+  Closed: 5,
+  /** The wait number `value` may have to end. */
+  WaitDue: 6,
+  /** Part of a list of tubes: entries of float64 sequence, uint32 length, name, padded to 8 bytes. */
+  Tubes: 7,
+} as const;
+
+export const ResponseFlag = {
+  /** More of this reply follows in another message. */
+  More: 1,
+  /** The connection holds a job on this shard. */
+  Holds: 2,
+  /** A long reply: the acceptor must send Credit for what its client has read. */
+  Metered: 4,
+  /** The reply gives the connection a job by reserve-job: it counts as a worker. */
+  Worker: 8,
+  /** The reply must not leave before the record with its number is durable. */
+  Durable: 16,
+} as const;
+
+export const RESPONSE_HEADER_BYTES = 32;
+
+/** Writes responses into one ring. Returns the payload's offset, or FULL. */
+export class ResponseWriter {
+  readonly ring: RingWriter;
+
+  constructor(ring: RingWriter) {
+    this.ring = ring;
+  }
+
+  // put 8/10
+  write(
+    kind: number,
+    flags: number,
+    slot: number,
+    payloadBytes: number,
+    value: number,
+    pri: number,
+    recordNumber: number,
+  ): number {
+    const ring = this.ring;
+    const offset = ring.claim(RESPONSE_HEADER_BYTES + payloadBytes);
+    if (offset === FULL) return FULL;
+    const word = offset >> 2;
+    ring.int32[word + 1] = kind | (flags << 8);
+    ring.int32[word + 2] = slot;
+    ring.uint32[word + 3] = payloadBytes;
+    ring.float64[(offset >> 3) + 2] = value;
+    ring.uint32[word + 6] = pri;
+    ring.uint32[word + 7] = recordNumber;
+    return offset + RESPONSE_HEADER_BYTES;
+  }
+}

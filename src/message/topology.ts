@@ -1,0 +1,141 @@
+// All shared memory of a server and who is who: made once by the main thread, handed to every thread at its start.
+
+import { DOORBELL_WORDS } from "../ring/doorbell.ts";
+import { FileTable } from "../ring/file-table.ts";
+import { JobDirectory } from "../ring/job-directory.ts";
+import { createRing } from "../ring/ring-layout.ts";
+import { SYNCED_WORDS } from "../ring/synced-words.ts";
+
+/** Words of `control`, each on a cache line of its own (16 int32 words). */
+export const ControlWord = {
+  /** 1 once SIGUSR1 has arrived: puts are refused. */
+  Draining: 0,
+  /** Creation order of tubes, counted up. */
+  TubeSequence: 16,
+  /** The next job id, two words (see ring/job-ids.ts). */
+  JobIds: 32,
+  /** 1 while the log has no room for new jobs: puts are refused. */
+  BinlogFull: 48,
+  /** 1 once the binlog thread must make everything durable and end. */
+  BinlogStop: 64,
+} as const;
+const CONTROL_WORDS = 80;
+
+/** Slots of float64 counters that each thread writes for itself and any acceptor may read. */
+export const COUNTERS_PER_THREAD = 64;
+export const Counter = {
+  // 1 to 22: cmd-* by Op.
+  JobsUrgent: 32,
+  JobsReady: 33,
+  JobsReserved: 34,
+  JobsDelayed: 35,
+  JobsBuried: 36,
+  TotalJobs: 37,
+  JobTimeouts: 38,
+  Tubes: 39,
+  Waiting: 40,
+  Connections: 41,
+  Producers: 42,
+  Workers: 43,
+  TotalConnections: 44,
+  BinlogOldest: 48,
+  BinlogCurrent: 49,
+  BinlogWritten: 50,
+  BinlogMigrated: 51,
+} as const;
+
+/** Connections that one acceptor serves at most. */
+export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
+
+export interface Topology {
+  readonly shards: number;
+  readonly acceptors: number;
+  readonly jobBytesMax: number;
+  /** int32: see ControlWord. */
+  readonly control: SharedArrayBuffer;
+  /** int32: doorbells of the shards, then of the acceptors, then of the binlog. */
+  readonly doorbells: SharedArrayBuffer;
+  /** float64: COUNTERS_PER_THREAD for each thread, in the same order. */
+  readonly counters: SharedArrayBuffer;
+  /** `requests[acceptor][shard]` and `responses[acceptor][shard]`. */
+  readonly requests: readonly (readonly SharedArrayBuffer[])[];
+  readonly responses: readonly (readonly SharedArrayBuffer[])[];
+  /** One for each acceptor: see ring/claim-word.ts. */
+  readonly claims: readonly SharedArrayBuffer[];
+  /** See ring/job-directory.ts; unused with a single shard. */
+  readonly directory: SharedArrayBuffer;
+  /** What shards and binlog share; undefined in a server without a log. */
+  readonly binlog: BinlogTopology | undefined;
+}
+
+export interface BinlogTopology {
+  /** A ring from each shard, for records (see message/append.ts). */
+  readonly rings: readonly SharedArrayBuffer[];
+  /** See ring/synced-words.ts. */
+  readonly synced: SharedArrayBuffer;
+  /** See ring/file-table.ts. */
+  readonly files: SharedArrayBuffer;
+  /** Replies wait until their records are durable (-f 0). */
+  readonly repliesWait: boolean;
+}
+
+export interface TopologyOptions {
+  shards: number;
+  acceptors: number;
+  jobBytesMax: number;
+  ringBytes: number;
+  binlog?: { repliesWait: boolean; segmentBytes: number };
+}
+
+const RECORD_RING_BYTES_MIN = 32 * 1024;
+const RECORD_RING_BYTES_MAX = 1024 * 1024;
+
+/** The rings of all shards together hold at most a quarter of a segment: what may come after the log said it is full. */
+function recordRingBytes(shards: number, segmentBytes: number): number {
+  let bytes = RECORD_RING_BYTES_MAX;
+  while (bytes > RECORD_RING_BYTES_MIN && bytes * shards > segmentBytes / 4) bytes /= 2;
+  return bytes;
+}
+
+export function createTopology(options: TopologyOptions): Topology {
+  const { shards, acceptors, jobBytesMax, ringBytes } = options;
+  const perAcceptor = <T>(make: () => T): T[] => Array.from({ length: acceptors }, make);
+  const threads = shards + acceptors + 1;
+  const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
+  return {
+    shards,
+    acceptors,
+    jobBytesMax,
+    control: new SharedArrayBuffer(CONTROL_WORDS * 4),
+    doorbells: new SharedArrayBuffer(threads * DOORBELL_WORDS * 4),
+    counters: new SharedArrayBuffer(threads * COUNTERS_PER_THREAD * 8),
+    requests: perAcceptor(rings),
+    responses: perAcceptor(rings),
+    claims: perAcceptor(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
+    directory: new SharedArrayBuffer(shards === 1 ? 4 : JobDirectory.BYTES),
+    binlog:
+      options.binlog === undefined
+        ? undefined
+        : {
+            rings: Array.from({ length: shards }, () =>
+              createRing(recordRingBytes(shards, options.binlog!.segmentBytes)),
+            ),
+            synced: new SharedArrayBuffer(shards * SYNCED_WORDS * 4),
+            files: new SharedArrayBuffer(FileTable.BYTES),
+            repliesWait: options.binlog.repliesWait,
+          },
+  };
+}
+
+/** Index of a shard's doorbell and counters. */
+export const shardThread = (shard: number): number => shard;
+/** Index of an acceptor's doorbell and counters. */
+export const acceptorThread = (topology: Topology, acceptor: number): number => topology.shards + acceptor;
+
+/** Index of the binlog's doorbell and counters. */
+export const binlogThread = (topology: Topology): number => topology.shards + topology.acceptors;
+
+/** The counters of one thread. */
+export function countersOf(topology: Topology, thread: number): Float64Array {
+  return new Float64Array(topology.counters, thread * COUNTERS_PER_THREAD * 8, COUNTERS_PER_THREAD);
+}

@@ -1,0 +1,111 @@
+// Reads decimal arguments of a command line, with the exact limits of the C server's two widths.
+
+import { TIMEOUT_SECONDS_MAX, U32_MAX } from "./limits.ts";
+
+const SPACE = 0x20;
+const ZERO = 0x30;
+const NINE = 0x39;
+const PLUS = 0x2b;
+const MINUS = 0x2d;
+const U64_MAX_DIGITS = "18446744073709551615";
+
+const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= ZERO && byte <= NINE;
+
+/**
+ * One reader per parser, used for one argument after the other: each `read…` starts at `at`, returns whether
+ * the argument is well formed, and leaves its value in `value` and the position behind it in `at`.
+ */
+export class NumberReader {
+  /** The number read last. An id above 2^53 becomes 0, which like it never exists. */
+  value = 0;
+  /** The position behind what was read. */
+  at = 0;
+
+  /** Spaces, then digits up to 4294967295. */
+  readU32(bytes: Uint8Array, end: number): boolean {
+    if (!this.#skipToDigits(bytes, end)) return false;
+    let value = 0;
+    let at = this.at;
+    for (; at < end; at++) {
+      const digit = bytes[at]! - ZERO;
+      if (digit < 0 || digit > 9) break;
+      value = value * 10 + digit;
+      if (value > U32_MAX) return false;
+    }
+    this.at = at;
+    this.value = value;
+    return true;
+  }
+
+  /** Spaces, then digits up to 18446744073709551615. */
+  readU64(bytes: Uint8Array, end: number): boolean {
+    if (!this.#skipToDigits(bytes, end)) return false;
+    return this.#readMagnitude(bytes, end);
+  }
+
+  /** The argument of reserve-with-timeout in seconds; -1 means for ever and gives `Infinity`. Later text is ignored. */
+  readTimeout(bytes: Uint8Array, end: number): boolean {
+    let at = this.at;
+    while (at < end && bytes[at] === SPACE) at++;
+    if (
+      bytes[at] === MINUS &&
+      at + 1 < end &&
+      bytes[at + 1] === ZERO + 1 &&
+      !(at + 2 < end && isDigit(bytes[at + 2]))
+    ) {
+      this.value = Number.POSITIVE_INFINITY;
+      return true;
+    }
+    return this.readU32(bytes, end) && this.value <= TIMEOUT_SECONDS_MAX;
+  }
+
+  /**
+   * The argument of kick: any blanks, an optional sign, digits; later text is ignored. What C's 64 bits can't hold
+   * is malformed; what 32 bits can't hold, and any negative number, means all (protocol.md, section 16, row 3).
+   */
+  readKickBound(bytes: Uint8Array, end: number): boolean {
+    let at = this.at;
+    while (at < end && (bytes[at] === SPACE || (bytes[at]! >= 0x09 && bytes[at]! <= 0x0d))) at++;
+    const negative = at < end && bytes[at] === MINUS;
+    if (at < end && (negative || bytes[at] === PLUS)) at++;
+    if (at >= end || !isDigit(bytes[at])) return false;
+    this.at = at;
+    if (!this.#readMagnitude(bytes, end)) return false;
+    if (this.#isZero) this.value = 0;
+    else if (negative || this.value === 0 || this.value > U32_MAX) this.value = U32_MAX;
+    return true;
+  }
+
+  #isZero = false;
+
+  #skipToDigits(bytes: Uint8Array, end: number): boolean {
+    let at = this.at;
+    while (at < end && bytes[at] === SPACE) at++;
+    this.at = at;
+    return at < end && isDigit(bytes[at]);
+  }
+
+  #readMagnitude(bytes: Uint8Array, end: number): boolean {
+    let at = this.at;
+    while (at < end && bytes[at] === ZERO) at++;
+    const first = at;
+    let value = 0;
+    for (; at < end; at++) {
+      const digit = bytes[at]! - ZERO;
+      if (digit < 0 || digit > 9) break;
+      value = value * 10 + digit;
+    }
+    this.at = at;
+    this.#isZero = at === first;
+    if (at - first > U64_MAX_DIGITS.length) return false;
+    if (at - first === U64_MAX_DIGITS.length) {
+      for (let i = 0; i < U64_MAX_DIGITS.length; i++) {
+        const difference = bytes[first + i]! - U64_MAX_DIGITS.charCodeAt(i);
+        if (difference > 0) return false;
+        if (difference < 0) break;
+      }
+    }
+    this.value = value <= Number.MAX_SAFE_INTEGER ? value : 0;
+    return true;
+  }
+}

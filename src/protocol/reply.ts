@@ -1,0 +1,36 @@
+// The fixed replies, as bytes.
+
+import { asciiBytes } from "../base/bytes.ts";
+
+const line = (text: string): Uint8Array => asciiBytes(`${text}\r\n`);
+
+export const Reply = {
+  badFormat: line("BAD_FORMAT"),
+  buried: line("BURIED"),
+  deadlineSoon: line("DEADLINE_SOON"),
+  deleted: line("DELETED"),
+  draining: line("DRAINING"),
+  expectedCrlf: line("EXPECTED_CRLF"),
+  internalError: line("INTERNAL_ERROR"),
+  jobTooBig: line("JOB_TOO_BIG"),
+  kicked: line("KICKED"),
+  notFound: line("NOT_FOUND"),
+  notIgnored: line("NOT_IGNORED"),
+  outOfMemory: line("OUT_OF_MEMORY"),
+  paused: line("PAUSED"),
+  released: line("RELEASED"),
+  timedOut: line("TIMED_OUT"),
+  touched: line("TOUCHED"),
+  unknownCommand: line("UNKNOWN_COMMAND"),
+} as const;
+
+/** The words that begin replies with arguments, each with its trailing space. */
+export const ReplyWord = {
+  found: asciiBytes("FOUND "),
+  inserted: asciiBytes("INSERTED "),
+  kicked: asciiBytes("KICKED "),
+  ok: asciiBytes("OK "),
+  reserved: asciiBytes("RESERVED "),
+  using: asciiBytes("USING "),
+  watching: asciiBytes("WATCHING "),
+} as const;

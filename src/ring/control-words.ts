@@ -1,0 +1,26 @@
+// Words that all threads share: flags and counters that change rarely.
+
+export class ControlWords {
+  readonly words: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    this.words = new Int32Array(buffer);
+  }
+
+  isSet(word: number): boolean {
+    return Atomics.load(this.words, word) !== 0;
+  }
+
+  set(word: number): void {
+    Atomics.store(this.words, word, 1);
+  }
+
+  clear(word: number): void {
+    Atomics.store(this.words, word, 0);
+  }
+
+  /** Adds one and returns the sum, from 1 on. */
+  increment(word: number): number {
+    return Atomics.add(this.words, word, 1) + 1;
+  }
+}

@@ -1,0 +1,68 @@
+// Wakes a thread that sleeps, costs one load while it doesn't.
+//
+// One word per thread: 1 while its owner sleeps or is about to. The owner writes 1, looks at its rings once more, and
+// only then waits for the word to change. Whoever publishes looks at the word after its publication. In the single
+// order of all these atomics either the owner sees the message or the publisher sees the 1, so no wake is lost.
+
+const AWAKE = 0;
+const ASLEEP = 1;
+/** Doorbells stand this many int32 words apart: a cache line each. */
+export const DOORBELL_WORDS = 16;
+
+/** Tells the processor that the thread is spinning. */
+export function pause(): void {
+  Atomics.pause();
+}
+
+/** The publishers' side. */
+export class Doorbell {
+  readonly #words: Int32Array;
+  readonly #word: number;
+
+  constructor(words: Int32Array, index: number) {
+    this.#words = words;
+    this.#word = index * DOORBELL_WORDS;
+  }
+
+  /** Wakes the owner if it sleeps. To be called after a publication. Returns whether it slept. */
+  ring(): boolean {
+    if (Atomics.load(this.#words, this.#word) === AWAKE) return false;
+    if (Atomics.exchange(this.#words, this.#word, AWAKE) === AWAKE) return false;
+    // All of them: an earlier `sleepAsync` of the same owner may still stand in the line before a `sleep`.
+    Atomics.notify(this.#words, this.#word);
+    return true;
+  }
+}
+
+/** The owner's side. */
+export class DoorbellOwner {
+  readonly #words: Int32Array;
+  readonly #word: number;
+
+  constructor(words: Int32Array, index: number) {
+    this.#words = words;
+    this.#word = index * DOORBELL_WORDS;
+  }
+
+  /** Announces sleep. The owner must look at its rings after this and before it waits. */
+  prepare(): void {
+    Atomics.store(this.#words, this.#word, ASLEEP);
+  }
+
+  /** Takes the announcement back: there is work after all. */
+  cancel(): void {
+    Atomics.store(this.#words, this.#word, AWAKE);
+  }
+
+  /** Blocks the thread until somebody rings or `timeoutMs` is over. */
+  sleep(timeoutMs: number): void {
+    Atomics.wait(this.#words, this.#word, ASLEEP, timeoutMs);
+    Atomics.store(this.#words, this.#word, AWAKE);
+  }
+
+  /** A promise of the next ring for a thread with an event loop, or undefined if it rang already. */
+  sleepAsync(): Promise<unknown> | undefined {
+    const wait = Atomics.waitAsync(this.#words, this.#word, ASLEEP);
+    return wait.async ? wait.value : undefined;
+  }
+}

@@ -1,0 +1,41 @@
+// Hands out job ids 1, 2, 3 … over all threads without a BigInt.
+//
+// Two int32 words: the low 32 bits of the next id, taken with an atomic add, and a hint, the next id divided by 2^24,
+// stored by whoever takes an id that is a multiple of 2^24. A taker completes its low bits to the number nearest to
+// the hint, which is right as long as the hint is less than 2^31 ids behind.
+
+import { assert } from "../base/assert.ts";
+
+const HINT_UNIT = 2 ** 24;
+const LOW_RANGE = 2 ** 32;
+
+export class JobIds {
+  readonly #words: Int32Array;
+  readonly #low: number;
+  readonly #hint: number;
+
+  /** `words[at]` and `words[at + 1]` belong to the ids. */
+  constructor(words: Int32Array, at: number) {
+    this.#words = words;
+    this.#low = at;
+    this.#hint = at + 1;
+  }
+
+  /** Sets the next id, before any thread takes one. */
+  reset(nextId: number): void {
+    assert(nextId >= 1 && nextId <= Number.MAX_SAFE_INTEGER, "ids are positive safe integers");
+    Atomics.store(this.#words, this.#low, (nextId % LOW_RANGE) | 0);
+    Atomics.store(this.#words, this.#hint, Math.floor(nextId / HINT_UNIT));
+  }
+
+  /** Takes the next id. */
+  take(): number {
+    const low = Atomics.add(this.#words, this.#low, 1) >>> 0;
+    const near = Atomics.load(this.#words, this.#hint) * HINT_UNIT;
+    let id = near - (near % LOW_RANGE) + low;
+    if (id < near - LOW_RANGE / 2) id += LOW_RANGE;
+    else if (id > near + LOW_RANGE / 2) id -= LOW_RANGE;
+    if (id % HINT_UNIT === 0) Atomics.store(this.#words, this.#hint, id / HINT_UNIT);
+    return id;
+  }
+}

@@ -1,0 +1,64 @@
+// The reading end of a ring: take messages in order, release a batch.
+
+import { DATA_OFFSET, HEAD_WORD, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
+
+/** Returned by `next` when nothing is published. */
+export const EMPTY = -1;
+
+/** One thread reads. A message's bytes stay valid until `release`. */
+export class RingReader {
+  readonly bytes: Uint8Array;
+  readonly int32: Int32Array;
+  readonly uint32: Uint32Array;
+  readonly float64: Float64Array;
+  readonly #words: Int32Array;
+  readonly #capacity: number;
+  #head: number;
+  #released: number;
+  /** The writer's position when last looked at. */
+  #tail: number;
+
+  constructor(ring: SharedArrayBuffer) {
+    this.#capacity = ring.byteLength - DATA_OFFSET;
+    this.#words = new Int32Array(ring, 0, DATA_OFFSET / 4);
+    this.bytes = new Uint8Array(ring, DATA_OFFSET);
+    this.int32 = new Int32Array(ring, DATA_OFFSET);
+    this.uint32 = new Uint32Array(ring, DATA_OFFSET);
+    this.float64 = new Float64Array(ring, DATA_OFFSET);
+    this.#head = Atomics.load(this.#words, HEAD_WORD);
+    this.#released = this.#head;
+    this.#tail = this.#head;
+  }
+
+  /** The offset of the next message, or EMPTY. The message counts as taken. */
+  next(): number {
+    for (;;) {
+      if (this.#head === this.#tail) {
+        this.#tail = Atomics.load(this.#words, TAIL_WORD);
+        if (this.#head === this.#tail) return EMPTY;
+      }
+      const offset = this.#head & (this.#capacity - 1);
+      const length = this.int32[offset >> 2]!;
+      if (length > 0) {
+        this.#head = (this.#head + length) | 0;
+        return offset;
+      }
+      this.#head = (this.#head - length) | 0;
+    }
+  }
+
+  /** Whether `next` would return a message. */
+  get hasMessage(): boolean {
+    return this.#head !== this.#tail || this.#head !== Atomics.load(this.#words, TAIL_WORD);
+  }
+
+  /** Gives the room of all taken messages back. Returns whether the writer waits for it and must be rung. */
+  release(): boolean {
+    if (this.#head === this.#released) return false;
+    this.#released = this.#head;
+    Atomics.store(this.#words, HEAD_WORD, this.#head);
+    if (Atomics.load(this.#words, WANTED_WORD) === 0) return false;
+    Atomics.store(this.#words, WANTED_WORD, 0);
+    return true;
+  }
+}

@@ -1,0 +1,85 @@
+// The writing end of a ring: claim room, fill it, publish a batch.
+
+import { assert } from "../base/assert.ts";
+import { DATA_OFFSET, HEAD_WORD, messageBytesMax, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
+
+/** Returned by `claim` when there is no room now. */
+export const FULL = -1;
+
+/** One thread writes. Claimed messages stay invisible until `publish`, so that a batch costs one atomic store. */
+export class RingWriter {
+  readonly bytes: Uint8Array;
+  readonly int32: Int32Array;
+  readonly uint32: Uint32Array;
+  readonly float64: Float64Array;
+  readonly messageBytesMax: number;
+  readonly #words: Int32Array;
+  readonly #capacity: number;
+  #tail: number;
+  #published: number;
+  /** The reader's position when last looked at: it may have moved on since, never back. */
+  #head: number;
+
+  constructor(ring: SharedArrayBuffer) {
+    this.#capacity = ring.byteLength - DATA_OFFSET;
+    this.#words = new Int32Array(ring, 0, DATA_OFFSET / 4);
+    this.bytes = new Uint8Array(ring, DATA_OFFSET);
+    this.int32 = new Int32Array(ring, DATA_OFFSET);
+    this.uint32 = new Uint32Array(ring, DATA_OFFSET);
+    this.float64 = new Float64Array(ring, DATA_OFFSET);
+    this.messageBytesMax = messageBytesMax(this.#capacity);
+    this.#tail = Atomics.load(this.#words, TAIL_WORD);
+    this.#published = this.#tail;
+    this.#head = Atomics.load(this.#words, HEAD_WORD);
+  }
+
+  /** Whether a message of `length` bytes could be claimed now. */
+  hasRoom(length: number): boolean {
+    const size = (length + 7) & ~7;
+    const needed = this.#needed(size);
+    if (needed <= this.#capacity - ((this.#tail - this.#head) | 0)) return true;
+    this.#head = Atomics.load(this.#words, HEAD_WORD);
+    return needed <= this.#capacity - ((this.#tail - this.#head) | 0);
+  }
+
+  /** Room for a message of `length` bytes with its header: its offset, or FULL. Its length is written already. */
+  claim(length: number): number {
+    assert(length <= this.messageBytesMax, "a message fits in a quarter of its ring");
+    if (!this.hasRoom(length)) return FULL;
+    const size = (length + 7) & ~7;
+    let offset = this.#tail & (this.#capacity - 1);
+    const toEnd = this.#capacity - offset;
+    if (size > toEnd) {
+      this.int32[offset >> 2] = -toEnd;
+      this.#tail = (this.#tail + toEnd) | 0;
+      offset = 0;
+    }
+    this.int32[offset >> 2] = size;
+    this.#tail = (this.#tail + size) | 0;
+    return offset;
+  }
+
+  /** Makes what was claimed visible. Returns whether there was anything. */
+  publish(): boolean {
+    if (this.#tail === this.#published) return false;
+    this.#published = this.#tail;
+    Atomics.store(this.#words, TAIL_WORD, this.#tail);
+    return true;
+  }
+
+  /** Asks the reader to ring once it has released room. To be called before sleeping, and room looked at after it. */
+  wantRoom(): void {
+    Atomics.store(this.#words, WANTED_WORD, 1);
+  }
+
+  /** Bytes that the reader has not released. */
+  get used(): number {
+    this.#head = Atomics.load(this.#words, HEAD_WORD);
+    return (this.#tail - this.#head) | 0;
+  }
+
+  #needed(size: number): number {
+    const toEnd = this.#capacity - (this.#tail & (this.#capacity - 1));
+    return size > toEnd ? toEnd + size : size;
+  }
+}

@@ -1,0 +1,83 @@
+// What the main thread does with the news of the binlog: progress and notices for the operator, and the end of the
+// process when the log can't be opened or fails.
+
+import { SingleBar } from "cli-progress";
+import type { Logger } from "pino";
+import type { BinlogNews } from "../binlog/thread.ts";
+import { ExitCode } from "./operator-error.ts";
+
+/** A line of progress at most this often, ms, and none for a start that is over sooner. */
+const PROGRESS_EVERY_MS = 1000;
+const MEGABYTE = 1e6;
+
+export class BinlogSupervisor {
+  /** Resolves when every job of the log is in its shard. */
+  readonly recovered: Promise<void>;
+  /** Resolves when everything is durable and the log is closed. */
+  readonly closed: Promise<void>;
+  /** The thread has said its last word, so its end is no surprise. */
+  ended = false;
+  readonly #log: Logger;
+  readonly #directory: string;
+  #onRecovered: () => void = () => {};
+  #onClosed: () => void = () => {};
+  #bar: SingleBar | undefined;
+  #nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
+
+  constructor(log: Logger, directory: string) {
+    this.#log = log;
+    this.#directory = directory;
+    this.recovered = new Promise((resolve) => {
+      this.#onRecovered = resolve;
+    });
+    this.closed = new Promise((resolve) => {
+      this.#onClosed = resolve;
+    });
+  }
+
+  onNews(news: BinlogNews): void {
+    if (news.news === "progress") this.#progress(news.doneBytes, news.totalBytes);
+    else if (news.news === "notice")
+      this.#log[news.notice.level](`${news.notice.code}: ${news.notice.message}`);
+    else if (news.news === "recovered") this.#recovered(news.jobs, news.ms);
+    else if (news.news === "closed") {
+      this.ended = true;
+      this.#log.info(`the log is closed: ${news.timings}`);
+      this.#onClosed();
+    } else {
+      this.ended = true;
+      const exitCode = news.news === "refused" ? ExitCode.BinlogDirectory : ExitCode.BinlogFailed;
+      this.#log.fatal(`${news.code}: ${news.message}. ${news.nextStep}`);
+      process.exit(exitCode);
+    }
+  }
+
+  #recovered(jobs: number, ms: number): void {
+    this.#bar?.stop();
+    if (jobs > 0)
+      this.#log.info(`${jobs} jobs are back from ${this.#directory} after ${(ms / 1000).toFixed(2)} s`);
+    this.#onRecovered();
+  }
+
+  /** A bar on a terminal, a line a second otherwise. */
+  #progress(doneBytes: number, totalBytes: number): void {
+    if (this.#bar !== undefined) {
+      this.#bar.setTotal(totalBytes);
+      this.#bar.update(doneBytes);
+      return;
+    }
+    if (Date.now() < this.#nextProgressAtMs) return;
+    this.#nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
+    if (process.stderr.isTTY === true) {
+      this.#bar = new SingleBar({
+        format: "reading the log {bar} {percentage} %  {eta} s left",
+        clearOnComplete: true,
+      });
+      this.#bar.start(totalBytes, doneBytes);
+      return;
+    }
+    const percent = totalBytes === 0 ? 100 : Math.floor((doneBytes / totalBytes) * 100);
+    const megabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(0);
+    this.#log.info(`reading the log: ${percent} % (${megabytes(doneBytes)} of ${megabytes(totalBytes)} MB)`);
+  }
+}

@@ -1,0 +1,31 @@
+// A problem that the operator can solve: said plainly, with a stable exit code, and no stack trace.
+
+/** Exit codes, beanstalkd's where it has one. */
+export const ExitCode = {
+  /** A thread died: the process must not go on without it. */
+  ThreadDied: 70,
+  /** A bad flag or value. */
+  Usage: 5,
+  /** The log directory is missing, not writable or locked. */
+  BinlogDirectory: 10,
+  /** The log failed while serving: nothing more could be acknowledged. */
+  BinlogFailed: 74,
+  /** -u: lookup failed, no such user, cannot switch. */
+  UserLookup: 32,
+  UserUnknown: 33,
+  UserSwitch: 34,
+  /** The address can't be resolved or bound. */
+  Listen: 111,
+} as const;
+
+export class OperatorError extends Error {
+  readonly exitCode: number;
+  /** Show the usage after the message. */
+  readonly showUsage: boolean;
+
+  constructor(message: string, exitCode: number, showUsage = false) {
+    super(message);
+    this.exitCode = exitCode;
+    this.showUsage = showUsage;
+  }
+}

@@ -1,0 +1,266 @@
+// The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client traffic.
+
+import { randomBytes } from "node:crypto";
+import { hostname, machine, version as osVersion } from "node:os";
+import type { Logger } from "pino";
+import type { ProcessFacts } from "../acceptor/stats-text.ts";
+import type { AcceptorNews, ListenAddress } from "../acceptor/thread.ts";
+import { binlogThread, ControlWord, createTopology, type Topology } from "../message/topology.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { Doorbell } from "../ring/doorbell.ts";
+import { JobIds } from "../ring/job-ids.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { BinlogSupervisor } from "./binlog-supervisor.ts";
+import { descriptorLimit } from "./descriptor-limit.ts";
+import { explainListenError, type Listen, listenAddress, probeAddress } from "./listen-address.ts";
+import { createLog } from "./log.ts";
+import { ExitCode, OperatorError } from "./operator-error.ts";
+import { type Options, parseOptions } from "./options.ts";
+import { switchUser } from "./switch-user.ts";
+import {
+  AcceptorThreadHandle,
+  type RecoveryChannels,
+  recoveryChannels,
+  startBinlog,
+  startShard,
+} from "./threads.ts";
+import { VERSION } from "./version.ts";
+
+const RING_BYTES = 1 << 20;
+/** How long an orderly stop may take. */
+const STOP_MS_MAX = 4000;
+/** Longest spin of an idle shard. */
+const SPIN_MS = 0.1;
+
+const program = "runnerbean";
+
+/** Runs the server, or what else the options ask for. */
+export async function main(): Promise<void> {
+  const args = process.argv.slice(2);
+  if (args[0] === "binlog") {
+    const { binlogCommand } = await import("../binlog/cli.ts");
+    await binlogCommand().parseAsync(args.slice(1), { from: "user" });
+    return;
+  }
+  const options = parseOptions(args, program);
+  if ("exitCode" in options) {
+    process.stdout.write(options.stdout);
+    process.stderr.write(options.stderr);
+    process.exitCode = options.exitCode;
+    return;
+  }
+  const log = await createLog(process.stderr.isTTY === true);
+  try {
+    await new Server(options, log).run();
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    log.fatal(error.message);
+    process.exit(error.exitCode);
+  }
+}
+
+class Server {
+  readonly #options: Options;
+  readonly #log: Logger;
+  readonly #topology: Topology;
+  readonly #control: ControlWords;
+  readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
+  #acceptors: AcceptorThreadHandle[] = [];
+  #binlog: BinlogSupervisor | undefined;
+  #stopping = false;
+
+  constructor(options: Options, log: Logger) {
+    this.#options = options;
+    this.#log = log;
+    const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
+    this.#topology = createTopology({
+      shards,
+      acceptors,
+      jobBytesMax,
+      ringBytes: RING_BYTES,
+      ...(binlog === undefined ? {} : { binlog: { repliesWait: fsyncMs === 0, segmentBytes: binlogBytes } }),
+    });
+    this.#control = new ControlWords(this.#topology.control);
+    new JobIds(this.#control.words, ControlWord.JobIds).reset(1);
+  }
+
+  /** beanstalkd's order: listen, become the user, load the log; who connects meanwhile waits. */
+  async run(): Promise<void> {
+    const options = this.#options;
+    for (const notice of options.notices) this.#log.warn(notice);
+    if (options.verbose > 0) process.stdout.write(`pid ${process.pid}\n`);
+    this.#handleSignals();
+    const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
+    const recovery = recoveryChannels(this.#topology);
+    const shards = this.#startShards(recovery.toShards);
+    await this.#startAcceptors();
+    const where = await this.#listen(listen);
+    if (options.user !== undefined) switchUser(options.user);
+    if (options.binlog !== undefined) await this.#startBinlog(options.binlog, recovery.toBinlog);
+    await Promise.all(shards);
+    for (const acceptor of this.#acceptors) acceptor.serve();
+    const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")}`;
+    const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
+    this.#log.info(
+      `runnerbean ${VERSION} serves on ${where} with ${threads}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
+    );
+  }
+
+  #startShards(recovery: RecoveryChannels["toShards"]): Promise<unknown>[] {
+    const topology = this.#topology;
+    const quoteNames = this.#options.compat === "1.13";
+    return recovery.map((port, shard) =>
+      startShard({ topology, shard, quoteNames, spinMs: SPIN_MS, recovery: port }, this.#onDeath),
+    );
+  }
+
+  async #startAcceptors(): Promise<void> {
+    const topology = this.#topology;
+    const { compat, verbose, binlogBytes } = this.#options;
+    const facts: ProcessFacts = {
+      version: VERSION,
+      pid: process.pid,
+      instanceId: instanceId(),
+      hostname: hostname(),
+      os: osVersion(),
+      platform: machine(),
+      bareFacts: compat === "1.12",
+      binlogMaxBytes: binlogBytes,
+      startedAtMs: monotonicMs(),
+    };
+    const onNews = (news: AcceptorNews): void => this.#onNews(news);
+    const descriptorsMax = descriptorLimit();
+    this.#acceptors = Array.from(
+      { length: topology.acceptors },
+      (_, acceptor) =>
+        new AcceptorThreadHandle(
+          { topology, acceptor, facts, verbose, descriptorsMax },
+          this.#onDeath,
+          onNews,
+        ),
+    );
+    await Promise.all(this.#acceptors.map((acceptor) => acceptor.ready()));
+  }
+
+  /** Resolves when every job of the log is in its shard. */
+  async #startBinlog(directory: string, recovery: RecoveryChannels["toBinlog"]): Promise<void> {
+    const { binlogBytes, fsyncMs, salvage } = this.#options;
+    const topology = this.#topology;
+    const supervisor = new BinlogSupervisor(this.#log, directory);
+    this.#binlog = supervisor;
+    startBinlog(
+      {
+        topology,
+        directory,
+        segmentBytes: binlogBytes,
+        syncEvery: fsyncMs === Number.POSITIVE_INFINITY ? "never" : fsyncMs,
+        salvage,
+        recovery,
+      },
+      (thread, error) => {
+        if (supervisor.ended && error === undefined) return;
+        // Also during a stop, which would wait for its last word for ever.
+        this.#stopping = false;
+        this.#threadDied(thread, error);
+      },
+      (news) => supervisor.onNews(news),
+    );
+    await supervisor.recovered;
+  }
+
+  /** Has every acceptor listen; returns the address in words. */
+  async #listen(listen: Listen): Promise<string> {
+    const [first, ...others] = this.#acceptors;
+    let address: ListenAddress = listen.kind === "tcp" ? { ...listen, reusePort: others.length > 0 } : listen;
+    if (address.kind === "tcp" && address.reusePort) {
+      try {
+        address = { ...address, port: await probeAddress(address.host, address.port) };
+      } catch (error) {
+        const { code, message } = error as NodeJS.ErrnoException;
+        throw explainListenError(listen, code ?? "UNKNOWN", message);
+      }
+    }
+    const bound = await this.#listenOne(first!, address, listen);
+    // A socket file is bound once; the other acceptors share its descriptor.
+    const shared: ListenAddress = address.kind === "unix" ? { kind: "descriptor", fd: bound.fd } : address;
+    for (const acceptor of others) await this.#listenOne(acceptor, shared, listen);
+    const where = describeAddress(listen, bound.port);
+    if (this.#options.verbose > 0) process.stdout.write(`bind ${bound.fd} ${where}\n`);
+    return where;
+  }
+
+  async #listenOne(
+    acceptor: AcceptorThreadHandle,
+    address: ListenAddress,
+    listen: Listen,
+  ): Promise<{ port: number; fd: number }> {
+    const news = await acceptor.listen(address);
+    if (news.news === "listening") return news;
+    throw news.news === "failed" ? explainListenError(listen, news.code, news.message) : new Error(news.news);
+  }
+
+  #onNews(news: AcceptorNews): void {
+    if (news.news === "log") this.#log[news.level](news.message);
+    else if (news.news === "verbose") process.stdout.write(`${news.line}\n`);
+    else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
+  }
+
+  #threadDied(thread: string, error: Error | undefined): void {
+    // An orderly stop would wait for it for ever.
+    if (this.#stopping && error === undefined) return;
+    this.#stopping = true;
+    this.#log.fatal(
+      { err: error },
+      `the thread "${thread}" died; the server ends, because a part of it is worse than none`,
+    );
+    process.exit(ExitCode.ThreadDied);
+  }
+
+  #handleSignals(): void {
+    process.on("SIGUSR1", () => {
+      this.#control.set(ControlWord.Draining);
+      this.#log.info("SIGUSR1: draining; new jobs are refused from now on");
+    });
+    for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
+  }
+
+  async #stop(signal: string): Promise<void> {
+    if (this.#stopping) process.exit(1);
+    this.#stopping = true;
+    this.#log.info(`${signal}: stopping; once more to stop at once`);
+    const late = setTimeout(() => {
+      this.#log.warn("some clients did not take their replies in time; their connections are cut");
+      void this.#end();
+    }, STOP_MS_MAX);
+    await Promise.all(this.#acceptors.map((acceptor) => acceptor.stop()));
+    clearTimeout(late);
+    await this.#end();
+  }
+
+  /** Has the log made durable and closed, then ends. */
+  async #end(): Promise<void> {
+    if (this.#binlog !== undefined) {
+      this.#control.set(ControlWord.BinlogStop);
+      new Doorbell(new Int32Array(this.#topology.doorbells), binlogThread(this.#topology)).ring();
+      await this.#binlog.closed;
+    }
+    this.#log.info("stopped");
+    process.exit(0);
+  }
+}
+
+const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+function describeAddress(listen: Listen, port: number): string {
+  if (listen.kind === "unix") return listen.path;
+  if (listen.kind === "descriptor") return `the inherited descriptor ${listen.fd}`;
+  return listen.host.includes(":") ? `[${listen.host}]:${port}` : `${listen.host}:${port}`;
+}
+
+/** 16 hex digits that no reader takes for a number: neither all digits nor digits around one e. */
+function instanceId(): string {
+  for (;;) {
+    const id = randomBytes(8).toString("hex");
+    if (!/^[0-9]+(e[0-9]+)?$/.test(id)) return id;
+  }
+}

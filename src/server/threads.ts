@@ -1,0 +1,110 @@
+// Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
+
+import { MessageChannel, type MessagePort, type Transferable, Worker } from "node:worker_threads";
+import type { AcceptorNews, AcceptorOrder, AcceptorThreadData, ListenAddress } from "../acceptor/thread.ts";
+import type { BinlogNews, BinlogThreadData } from "../binlog/thread.ts";
+import type { Topology } from "../message/topology.ts";
+import type { ShardThreadData } from "../shard/thread.ts";
+
+// A build turns .ts into .js, but not in this kind of string: follow this very file.
+const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const threadFile = (room: string): URL => new URL(`../${room}/thread.${extension}`, import.meta.url);
+
+/** Called when a thread has ended or thrown although nobody asked it to. */
+export type OnThreadDeath = (thread: string, error: Error | undefined) => void;
+
+function start(
+  name: string,
+  room: string,
+  data: unknown,
+  onDeath: OnThreadDeath,
+  transferList: Transferable[] = [],
+): Worker {
+  const worker = new Worker(threadFile(room), { workerData: data, name, transferList });
+  worker.on("error", (error) => onDeath(name, error instanceof Error ? error : new Error(String(error))));
+  worker.on("exit", () => onDeath(name, undefined));
+  return worker;
+}
+
+/** Starts a shard; resolves once it takes messages. */
+export function startShard(data: ShardThreadData, onDeath: OnThreadDeath): Promise<Worker> {
+  const ports = data.recovery === undefined ? [] : [data.recovery];
+  const worker = start(`shard ${data.shard}`, "shard", data, onDeath, ports);
+  return new Promise((resolve) => worker.once("message", () => resolve(worker)));
+}
+
+/** The ways that jobs of the log take from the binlog to each shard; undefined for a shard without a log. */
+export interface RecoveryChannels {
+  toShards: (MessagePort | undefined)[];
+  toBinlog: MessagePort[];
+}
+
+export function recoveryChannels(topology: Topology): RecoveryChannels {
+  const channels: RecoveryChannels = { toShards: [], toBinlog: [] };
+  for (let shard = 0; shard < topology.shards; shard++) {
+    if (topology.binlog === undefined) {
+      channels.toShards.push(undefined);
+      continue;
+    }
+    const { port1, port2 } = new MessageChannel();
+    channels.toShards.push(port1);
+    channels.toBinlog.push(port2);
+  }
+  return channels;
+}
+
+/** Starts the binlog; its news begin with progress. */
+export function startBinlog(
+  data: BinlogThreadData,
+  onDeath: OnThreadDeath,
+  onNews: (news: BinlogNews) => void,
+): void {
+  const worker = start("binlog", "binlog", data, onDeath, data.recovery);
+  worker.on("message", onNews);
+}
+
+export class AcceptorThreadHandle {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<AcceptorNews["news"], (news: AcceptorNews) => void>();
+
+  constructor(data: AcceptorThreadData, onDeath: OnThreadDeath, onNews: (news: AcceptorNews) => void) {
+    this.#worker = start(`acceptor ${data.acceptor}`, "acceptor", data, onDeath);
+    this.#worker.on("message", (news: AcceptorNews) => {
+      const waiting = this.#waiting.get(news.news);
+      this.#waiting.delete(news.news);
+      if (waiting !== undefined) waiting(news);
+      else onNews(news);
+    });
+  }
+
+  ready(): Promise<unknown> {
+    return this.#next("ready");
+  }
+
+  /** Listens; resolves with the port and descriptor, or with the failure. */
+  listen(address: ListenAddress): Promise<AcceptorNews> {
+    const answer = Promise.race([this.#next("listening"), this.#next("failed")]);
+    this.#tell({ order: "listen", address });
+    return answer;
+  }
+
+  /** Lets clients be served. */
+  serve(): void {
+    this.#tell({ order: "serve" });
+  }
+
+  /** Stops accepting, answers what is under way, closes all connections. */
+  stop(): Promise<unknown> {
+    const stopped = this.#next("stopped");
+    this.#tell({ order: "stop" });
+    return stopped;
+  }
+
+  #tell(order: AcceptorOrder): void {
+    this.#worker.postMessage(order);
+  }
+
+  #next(news: AcceptorNews["news"]): Promise<AcceptorNews> {
+    return new Promise((resolve) => this.#waiting.set(news, resolve));
+  }
+}

@@ -1,0 +1,161 @@
+// Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
+
+import { type BodyArena, EMPTY_BODY } from "../engine/body-arena.ts";
+import { type Engine, Outcome } from "../engine/engine.ts";
+import { Reply, ReplyWord } from "../protocol/reply.ts";
+import type { Replies } from "./replies.ts";
+import type { ShardSession } from "./shard-session.ts";
+
+export class PutIntake {
+  readonly #engine: Engine;
+  readonly #arena: BodyArena;
+  readonly #replies: Replies;
+  readonly #draining: () => boolean;
+
+  constructor(engine: Engine, replies: Replies, draining: () => boolean) {
+    this.#engine = engine;
+    this.#arena = engine.bodies;
+    this.#replies = replies;
+    this.#draining = draining;
+  }
+
+  /** A put whose body is whole: `bytes[at, at + bodyBytes)`. */
+  put(
+    session: ShardSession,
+    id: number,
+    pri: number,
+    delaySeconds: number,
+    ttrSeconds: number,
+    createdAtMs: number,
+    bytes: Uint8Array,
+    at: number,
+    bodyBytes: number,
+    nowMs: number,
+  ): void {
+    if (this.#draining()) {
+      this.#replies.fixed(session, Reply.draining);
+      return;
+    }
+    let body: number = EMPTY_BODY;
+    try {
+      body = this.#arena.allocate(bodyBytes);
+      this.#arena.write(body, 0, bytes, at, bodyBytes);
+    } catch (error) {
+      this.#refuseForMemory(session, body, error);
+      return;
+    }
+    this.#store(session, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, nowMs);
+  }
+
+  /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
+  open(
+    session: ShardSession,
+    id: number,
+    pri: number,
+    delaySeconds: number,
+    ttrSeconds: number,
+    bodyBytes: number,
+    createdAtMs: number,
+  ): void {
+    let body: number = EMPTY_BODY;
+    let failed = false;
+    try {
+      body = this.#arena.allocate(bodyBytes);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      failed = true;
+    }
+    session.incoming = {
+      id,
+      pri,
+      delaySeconds,
+      ttrSeconds,
+      bodyBytes,
+      createdAtMs,
+      body,
+      receivedBytes: 0,
+      failed,
+    };
+  }
+
+  /** The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end. */
+  data(session: ShardSession, bytes: Uint8Array, at: number, pieceBytes: number): void {
+    const incoming = session.incoming!;
+    if (incoming.failed) return;
+    try {
+      this.#arena.write(incoming.body, incoming.receivedBytes, bytes, at, pieceBytes);
+      incoming.receivedBytes += pieceBytes;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      this.#arena.free(incoming.body);
+      incoming.body = EMPTY_BODY;
+      incoming.failed = true;
+    }
+  }
+
+  /** The body is complete; `badBody` if no CR LF followed it. */
+  end(session: ShardSession, badBody: boolean, nowMs: number): void {
+    const { id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, failed } = session.incoming!;
+    if (badBody || failed || this.#draining()) {
+      this.abandon(session);
+      this.#replies.fixed(
+        session,
+        badBody ? Reply.expectedCrlf : failed ? Reply.outOfMemory : Reply.draining,
+      );
+      return;
+    }
+    session.incoming = undefined;
+    this.#store(session, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, nowMs);
+  }
+
+  /** Gives up a body that is still arriving. */
+  abandon(session: ShardSession): void {
+    if (session.incoming === undefined) return;
+    this.#arena.free(session.incoming.body);
+    session.incoming = undefined;
+  }
+
+  #store(
+    session: ShardSession,
+    id: number,
+    pri: number,
+    delaySeconds: number,
+    ttrSeconds: number,
+    createdAtMs: number,
+    body: number,
+    bodyBytes: number,
+    nowMs: number,
+  ): void {
+    const client = session.engineSession;
+    let outcome: Outcome;
+    try {
+      outcome = this.#engine.put(
+        client,
+        id,
+        pri,
+        delaySeconds,
+        ttrSeconds,
+        createdAtMs,
+        body,
+        bodyBytes,
+        nowMs,
+      );
+    } catch (error) {
+      this.#refuseForMemory(session, body, error);
+      return;
+    }
+    if (outcome === Outcome.Done) {
+      this.#replies.number(session, ReplyWord.inserted, id);
+      return;
+    }
+    this.#arena.free(body);
+    this.#replies.fixed(session, Reply.outOfMemory);
+  }
+
+  /** Only a RangeError means that memory ran out; anything else is a broken invariant and must end the process. */
+  #refuseForMemory(session: ShardSession, body: number, error: unknown): void {
+    if (!(error instanceof RangeError)) throw error;
+    this.#arena.free(body);
+    this.#replies.fixed(session, Reply.outOfMemory);
+  }
+}

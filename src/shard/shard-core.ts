@@ -1,0 +1,442 @@
+// One shard as plain code: reads requests from its rings, drives its engine, writes replies. No thread, no clock.
+//
+// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The thread
+// around it (thread.ts) only decides when to sleep; a simulation calls `step` with a time of its own.
+
+import { asciiBytes, latin1 } from "../base/bytes.ts";
+import { shardOfTube } from "../base/tube-hash.ts";
+import type { BodyArena } from "../engine/body-arena.ts";
+import type { ClientEffects } from "../engine/effects.ts";
+import { Engine, Outcome, ReserveOutcome } from "../engine/engine.ts";
+import { JobState, NO_SLOT } from "../engine/job-table.ts";
+import { type Session, Waiting } from "../engine/session.ts";
+import { REQUEST_HEADER_BYTES, RequestFlag, RequestOp } from "../message/request.ts";
+import { ResponseFlag, ResponseKind } from "../message/response.ts";
+import { ControlWord, Counter, countersOf, shardThread, type Topology } from "../message/topology.ts";
+import { Op } from "../protocol/op.ts";
+import { Reply, ReplyWord } from "../protocol/reply.ts";
+import { ClaimWords } from "../ring/claim-word.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { copyMessage, type MessageSource } from "../ring/message-source.ts";
+import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { statsJobText, statsTubeText } from "./job-text.ts";
+import { PutIntake } from "./put-intake.ts";
+import type { RecordLog } from "./record-log.ts";
+import { type RecordNumbers, Replies } from "./replies.ts";
+import { ReplyPort } from "./reply-port.ts";
+import { ShardSession } from "./shard-session.ts";
+
+/** Messages taken from one acceptor before the others have their turn and replies are published. */
+const BATCH_MESSAGES = 64;
+
+export interface ShardOptions {
+  topology: Topology;
+  shard: number;
+  /** stats-job and stats-tube quote names, as beanstalkd 1.13 does. */
+  quoteNames: boolean;
+  /** Takes the records of changes; without it there is no log. */
+  records?: RecordLog;
+  arena?: BodyArena;
+}
+
+export class ShardCore implements ClientEffects {
+  readonly engine: Engine;
+  readonly ports: readonly ReplyPort[];
+  readonly requests: readonly RingReader[];
+  readonly counters: Float64Array;
+
+  readonly #acceptors: number;
+  readonly #quoteNames: boolean;
+  readonly #control: ControlWords;
+  readonly #claims: readonly ClaimWords[];
+  readonly #sessions: (ShardSession | undefined)[] = [];
+  readonly #resuming: ShardSession[] = [];
+  readonly #stalled: ShardSession[] = [];
+  readonly #replies: Replies;
+  readonly #puts: PutIntake;
+  readonly #records: RecordLog | undefined;
+  /** Connections whose wait over several shards is counted here. */
+  readonly #leadWaits = new Set<ShardSession>();
+  #nowMs = 0;
+
+  constructor(options: ShardOptions) {
+    const { topology, shard } = options;
+    this.#acceptors = topology.acceptors;
+    this.#quoteNames = options.quoteNames;
+    this.#control = new ControlWords(topology.control);
+    this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
+    this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
+    this.ports = topology.responses.map((rings) => new ReplyPort(rings[shard]!));
+    this.counters = countersOf(topology, shardThread(shard));
+    const defaultName = asciiBytes("default");
+    this.engine = new Engine({
+      effects: this,
+      ...(options.records === undefined ? {} : { records: options.records }),
+      ...(options.arena === undefined ? {} : { arena: options.arena }),
+      ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
+    });
+    this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
+    this.#records = options.records;
+    this.#puts = new PutIntake(this.engine, this.#replies, () => this.#control.isSet(ControlWord.Draining));
+  }
+
+  /** One turn at `nowMs`. Returns how many messages were taken. Replies are written, and visible after `publish`. */
+  step(nowMs: number): number {
+    this.#nowMs = nowMs;
+    let taken = 0;
+    this.engine.runDue(nowMs);
+    if (this.#resuming.length > 0) this.#runResumed();
+    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) {
+      const port = this.ports[acceptor]!;
+      if (port.blocked) port.drainOverflow();
+      const ring = this.requests[acceptor]!;
+      for (let i = 0; i < BATCH_MESSAGES && port.open && this.#recordsOpen; i++) {
+        const offset = ring.next();
+        if (offset === EMPTY) break;
+        taken++;
+        this.#receive(ring, offset, acceptor);
+        if (this.#resuming.length > 0) this.#runResumed();
+      }
+    }
+    for (let session = this.#replies.pumpLong(); session !== undefined; session = this.#replies.pumpLong()) {
+      this.#resume(session);
+    }
+    if (this.#resuming.length > 0) this.#runResumed();
+    return taken;
+  }
+
+  /** Whether the records of one more command are likely to find room at once; if not, the shard has to wait in it. */
+  get #recordsOpen(): boolean {
+    return this.#records === undefined || this.#records.hasRoom;
+  }
+
+  /** Whether the shard has something to do now, besides what is due. */
+  get hasWork(): boolean {
+    if (!this.#recordsOpen) return false;
+    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) {
+      const port = this.ports[acceptor]!;
+      if (
+        port.blocked
+          ? port.ring.hasRoom(port.ring.messageBytesMax)
+          : this.requests[acceptor]!.hasMessage && port.open
+      ) {
+        return true;
+      }
+    }
+    for (const session of this.#resuming) if (this.ports[session.acceptor]!.open) return true;
+    return this.#replies.longHasWork;
+  }
+
+  /** Asks the acceptors to ring when they have made room, where it is room that work waits for. */
+  wantRoom(): void {
+    this.#records?.wantRoom();
+    for (const port of this.ports) if (!port.open) port.ring.wantRoom();
+    this.#replies.wantRoomForLong();
+  }
+
+  // --- requests ---------------------------------------------------------------------------------------------------
+
+  #session(acceptor: number, slot: number): ShardSession {
+    const index = slot * this.#acceptors + acceptor;
+    return (this.#sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, slot));
+  }
+
+  #receive(source: MessageSource, offset: number, acceptor: number): void {
+    const session = this.#session(acceptor, source.int32[(offset >> 2) + 2]!);
+    const op = source.bytes[offset + 4]!;
+    if (this.#mustDefer(session) && !overtakes(op)) session.deferred.push(copyMessage(source, offset));
+    else this.#execute(session, source, offset);
+  }
+
+  /** Whether the session is in the middle of a command, so that later ones have to wait. */
+  #mustDefer(session: ShardSession): boolean {
+    return session.deferred.length > 0 || this.#inCommand(session);
+  }
+
+  /** Runs deferred messages of the sessions whose command has ended, until they wait again. */
+  #runResumed(): void {
+    for (let session = this.#resuming.pop(); session !== undefined; session = this.#resuming.pop()) {
+      session.resuming = false;
+      const port = this.ports[session.acceptor]!;
+      let done = 0;
+      // Without room for a reply the rest stays deferred, and the next turn tries again.
+      while (done < session.deferred.length && !this.#inCommand(session) && port.open) {
+        this.#execute(session, session.deferred[done++]!, 0);
+      }
+      session.deferred.splice(0, done);
+      if (session.deferred.length > 0 && !this.#inCommand(session)) this.#stalled.push(session);
+    }
+    while (this.#stalled.length > 0) this.#resume(this.#stalled.pop()!);
+  }
+
+  #inCommand(session: ShardSession): boolean {
+    return session.engineSession.waiting === Waiting.Alone || session.longReply !== undefined;
+  }
+
+  #resume(session: ShardSession): void {
+    if (session.resuming || session.deferred.length === 0) return;
+    session.resuming = true;
+    this.#resuming.push(session);
+  }
+
+  // put 5/10
+  #execute(session: ShardSession, source: MessageSource, offset: number): void {
+    const word = offset >> 2;
+    const op = source.bytes[offset + 4]!;
+    const flags = source.bytes[offset + 5]!;
+    const counted = source.bytes[offset + 6]!;
+    if (counted !== 0) this.counters[counted] = this.counters[counted]! + 1;
+    const payloadBytes = source.uint32[word + 3]!;
+    const payload = offset + REQUEST_HEADER_BYTES;
+    const a = source.uint32[word + 4]!;
+    const b = source.uint32[word + 5]!;
+    const c = source.uint32[word + 6]!;
+    const id = source.float64[(offset >> 3) + 4]!;
+    const time = source.float64[(offset >> 3) + 5]!;
+    const engine = this.engine;
+    const replies = this.#replies;
+    if (this.#records !== undefined) replies.recordsBefore = this.#records.lastNumber;
+    const nowMs = this.#nowMs;
+    const client = session.engineSession;
+    switch (op) {
+      case Op.Put:
+        this.#puts.put(session, id, a, b, c, time, source.bytes, payload, payloadBytes, nowMs);
+        return;
+      case RequestOp.PutOpen:
+        this.#puts.open(session, id, a, b, c, source.uint32[word + 7]!, time);
+        this.#puts.data(session, source.bytes, payload, payloadBytes);
+        return;
+      case RequestOp.PutData:
+        this.#puts.data(session, source.bytes, payload, payloadBytes);
+        return;
+      case RequestOp.PutEnd:
+        this.#puts.data(session, source.bytes, payload, payloadBytes);
+        this.#puts.end(session, (flags & RequestFlag.BadBody) !== 0, nowMs);
+        return;
+      case Op.Reserve: {
+        const slot = engine.reserve(client, (flags & RequestFlag.NoWait) !== 0 ? 0 : time, nowMs);
+        if (slot >= 0) replies.job(session, ReplyWord.reserved, slot, 0);
+        else if (slot === ReserveOutcome.TimedOut) replies.fixed(session, Reply.timedOut);
+        else if (slot === ReserveOutcome.DeadlineSoon) replies.fixed(session, Reply.deadlineSoon);
+        return;
+      }
+      case Op.ReserveJob: {
+        const outcome = engine.reserveJob(client, id, nowMs);
+        if (outcome === Outcome.Done)
+          replies.job(session, ReplyWord.reserved, engine.find(id), ResponseFlag.Worker);
+        else replies.outcome(session, outcome, Reply.timedOut, Reply.outOfMemory, flags);
+        return;
+      }
+      case Op.Delete:
+        replies.outcome(session, engine.delete(client, id, nowMs), Reply.deleted, Reply.internalError, flags);
+        return;
+      case Op.Release:
+        replies.outcome(
+          session,
+          engine.release(client, id, a, b, nowMs),
+          Reply.released,
+          Reply.outOfMemory,
+          flags,
+        );
+        return;
+      case Op.Bury:
+        replies.outcome(session, engine.bury(client, id, a, nowMs), Reply.buried, Reply.outOfMemory, flags);
+        return;
+      case Op.Touch:
+        replies.outcome(session, engine.touch(client, id, nowMs), Reply.touched, Reply.internalError, flags);
+        return;
+      case Op.KickJob:
+        replies.outcome(session, engine.kickJob(id, nowMs), Reply.kicked, Reply.outOfMemory, flags);
+        return;
+      case Op.Kick:
+        replies.number(session, ReplyWord.kicked, engine.kick(client, a, nowMs));
+        return;
+      case Op.Peek:
+        engine.runDue(nowMs);
+        replies.found(session, engine.find(id), flags);
+        return;
+      case Op.PeekReady:
+        engine.runDue(nowMs);
+        replies.found(session, client.used!.ready.top, 0);
+        return;
+      case Op.PeekDelayed:
+        engine.runDue(nowMs);
+        replies.found(session, client.used!.delayed.top, 0);
+        return;
+      case Op.PeekBuried:
+        engine.runDue(nowMs);
+        replies.found(session, client.used!.buriedFirst, 0);
+        return;
+      case Op.Use: {
+        const name = latin1(source.bytes, payload, payload + payloadBytes);
+        engine.use(client, name);
+        if ((flags & RequestFlag.AckOnly) !== 0) replies.signal(session, ResponseKind.Ack);
+        else replies.fixed(session, asciiBytes(`USING ${name}\r\n`));
+        return;
+      }
+      case RequestOp.Unuse:
+        engine.unuse(client);
+        replies.signal(session, ResponseKind.Ack);
+        return;
+      case Op.Watch:
+        engine.watch(client, latin1(source.bytes, payload, payload + payloadBytes));
+        replies.number(session, ReplyWord.watching, c);
+        return;
+      case Op.Ignore:
+        engine.ignore(client, latin1(source.bytes, payload, payload + payloadBytes));
+        replies.number(session, ReplyWord.watching, c);
+        return;
+      case Op.StatsJob: {
+        engine.runDue(nowMs);
+        const slot = engine.find(id);
+        if (slot === NO_SLOT)
+          replies.outcome(session, Outcome.NotFound, Reply.notFound, Reply.notFound, flags);
+        else
+          replies.text(
+            session,
+            statsJobText(engine, slot, nowMs, this.#quoteNames, this.#records?.fileOf(slot) ?? 0),
+          );
+        return;
+      }
+      case Op.StatsTube: {
+        engine.runDue(nowMs);
+        const tube = engine.findTube(latin1(source.bytes, payload, payload + payloadBytes));
+        if (tube === undefined) replies.fixed(session, Reply.notFound);
+        else replies.text(session, statsTubeText(engine, tube, nowMs, this.#quoteNames));
+        return;
+      }
+      case Op.PauseTube: {
+        const found = engine.pause(latin1(source.bytes, payload, payload + payloadBytes), b, nowMs);
+        replies.fixed(session, found ? Reply.paused : Reply.notFound);
+        return;
+      }
+      case Op.Stats:
+        engine.runDue(nowMs);
+        this.#updateGauges();
+        replies.signal(session, ResponseKind.Ack);
+        return;
+      case Op.ListTubes:
+        replies.tubes(session);
+        return;
+      case RequestOp.Echo:
+        replies.bytes(session, source.bytes, payload, payloadBytes);
+        return;
+      case RequestOp.Attach:
+        engine.use(client, "default");
+        engine.watch(client, "default");
+        return;
+      case RequestOp.Credit:
+        if (session.longReply !== undefined) session.longReply.creditBytes += a;
+        return;
+      case RequestOp.HalfClose:
+        engine.halfClose(client, nowMs);
+        return;
+      case RequestOp.Close:
+        this.#close(session);
+        return;
+      case RequestOp.Collect:
+        engine.runDue(nowMs);
+        replies.candidate(session);
+        return;
+      case RequestOp.Take: {
+        const slot = engine.takeUpTo(client, a, id, nowMs);
+        if (slot === NO_SLOT) replies.candidate(session);
+        else replies.job(session, ReplyWord.reserved, slot, 0);
+        return;
+      }
+      case RequestOp.WaitShared:
+        session.waitNumber = c | 0;
+        session.leadsWait = (flags & RequestFlag.Lead) !== 0;
+        if (session.leadsWait) this.#leadWaits.add(session);
+        engine.waitShared(client, time, nowMs);
+        return;
+      case RequestOp.StopWait:
+        this.#leadWaits.delete(session);
+        engine.stopSharedWait(client);
+        return;
+      case RequestOp.Recheck:
+        engine.runDue(nowMs);
+        replies.signal(session, ResponseKind.Ack);
+        return;
+      default:
+        throw new Error("broken invariant: a request has a known op");
+    }
+  }
+
+  #close(session: ShardSession): void {
+    const index = session.slot * this.#acceptors + session.acceptor;
+    this.#leadWaits.delete(session);
+    this.#puts.abandon(session);
+    this.#replies.abandonLong(session);
+    session.deferred.length = 0;
+    this.engine.closeSession(session.engineSession, this.#nowMs);
+    this.#sessions[index] = undefined;
+    this.#replies.signal(session, ResponseKind.Closed);
+  }
+
+  #updateGauges(): void {
+    const { counters, engine } = this;
+    counters[Counter.JobsUrgent] = engine.urgentJobs;
+    counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
+    counters[Counter.JobsReserved] = engine.jobCounts[JobState.Reserved]!;
+    counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
+    counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
+    counters[Counter.TotalJobs] = engine.totalJobs;
+    counters[Counter.JobTimeouts] = engine.jobTimeouts;
+    counters[Counter.Tubes] = engine.tubes.size;
+    let waiting = engine.waitingAlone;
+    for (const session of this.#leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
+    counters[Counter.Waiting] = waiting;
+  }
+
+  // --- effects of the engine --------------------------------------------------------------------------------------
+
+  #sessionOf(client: Session): ShardSession {
+    return this.#sessions[client.index]!;
+  }
+
+  reserved(client: Session, slot: number): void {
+    const session = this.#sessionOf(client);
+    this.#leadWaits.delete(session);
+    this.#replies.job(session, ReplyWord.reserved, slot, 0);
+    this.#resume(session);
+  }
+
+  timedOut(client: Session): void {
+    const session = this.#sessionOf(client);
+    this.#replies.fixed(session, Reply.timedOut);
+    this.#resume(session);
+  }
+
+  deadlineSoon(client: Session): void {
+    const session = this.#sessionOf(client);
+    this.#replies.fixed(session, Reply.deadlineSoon);
+    this.#resume(session);
+  }
+
+  waitDue(client: Session): void {
+    const session = this.#sessionOf(client);
+    this.#replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
+  }
+
+  claim(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.#claims[session.acceptor]!.claim(session.slot, session.waitNumber);
+  }
+
+  stillWaiting(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.#claims[session.acceptor]!.isOpen(session.slot, session.waitNumber);
+  }
+
+  nextTubeSequence(): number {
+    return this.#control.increment(ControlWord.TubeSequence);
+  }
+}
+
+const NO_NUMBERS: RecordNumbers = { lastNumber: 0, repliesWait: false };
+
+/** Messages that concern a command in progress, or end the session, are never deferred behind it. */
+function overtakes(op: number): boolean {
+  return op === RequestOp.Close || op === RequestOp.HalfClose || op === RequestOp.Credit;
+}

@@ -1,0 +1,97 @@
+// What the jobs should be after any prefix of the operations, and which prefixes a recovered log may show.
+
+import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
+import {
+  decodeFields,
+  emptyRecordFields,
+  RECORD_FIXED_BYTES,
+  type RecordFields,
+  tubeBytesOf,
+} from "../../src/message/record.ts";
+
+/** One operation: what became of a job; undefined: it was deleted, or its put was not complete. */
+export interface Operation {
+  shard: number;
+  n: number;
+  id: number;
+  /** The job as text, or undefined. */
+  job: string | undefined;
+  atMs: number;
+}
+
+/** All of a job as a text that compares. */
+export function jobText(fields: RecordFields, tube: string, body: string): string {
+  const f = fields;
+  const counts = `${f.reserves},${f.timeouts},${f.releases},${f.buries},${f.kicks},${f.burySequence}`;
+  return `${f.id} ${f.state} ${f.pri} ${f.delaySeconds} ${f.ttrSeconds} ${f.createdAtMs} ${f.deadlineAtMs} ${counts} ${tube} ${body}`;
+}
+
+/** All jobs that an opened binlog brings back. Throws if one comes twice. */
+export function recoveredTexts(opened: OpenedBinlog, shards: number): Map<number, string> {
+  const jobs = new Map<number, string>();
+  const fields = emptyRecordFields();
+  for (const batch of opened.jobs((bytes, start) => (bytes[start] ?? 0) % shards)) {
+    const view = new DataView(batch.bytes.buffer);
+    for (const [shard, offsets] of batch.jobs.entries()) {
+      for (const at of offsets) {
+        decodeFields(view, at, fields);
+        const tubeAt = at + RECORD_FIXED_BYTES;
+        const bodyAt = tubeAt + tubeBytesOf(view, at);
+        if (batch.bytes[tubeAt]! % shards !== shard) throw new Error("job for another shard");
+        if (jobs.has(fields.id)) throw new Error(`job ${fields.id} came twice`);
+        const tube = latin1(batch.bytes, tubeAt, bodyAt);
+        const body = latin1(batch.bytes, bodyAt, bodyAt + view.getUint32(at + 60, true));
+        jobs.set(fields.id, jobText(fields, tube, body));
+      }
+    }
+  }
+  if (jobs.size !== opened.jobCount)
+    throw new Error(`jobCount says ${opened.jobCount}, there are ${jobs.size}`);
+  return jobs;
+}
+
+function latin1(bytes: Uint8Array, from: number, to: number): string {
+  return Buffer.from(bytes.buffer, from, to - from).toString("latin1");
+}
+
+export class Model {
+  readonly jobs = new Map<number, string>();
+  /** Operations in the order they were appended, since the last known state. */
+  operations: Operation[] = [];
+
+  /**
+   * Checks that `recovered` is the state after some prefix of the operations that contains all that were
+   * acknowledged, and goes on from there. Returns what is wrong, or "".
+   */
+  settle(recovered: Map<number, string>, acknowledged: (operation: Operation) => boolean): string {
+    let must = 0;
+    for (const [i, operation] of this.operations.entries()) if (acknowledged(operation)) must = i + 1;
+    for (const operation of this.operations.slice(0, must)) this.#apply(operation);
+    const wrong = new Set<number>();
+    for (const id of new Set([...this.jobs.keys(), ...recovered.keys()])) {
+      if (this.jobs.get(id) !== recovered.get(id)) wrong.add(id);
+    }
+    const first = describe(wrong, this.jobs, recovered);
+    let next = must;
+    while (wrong.size > 0 && next < this.operations.length) {
+      const operation = this.operations[next++]!;
+      this.#apply(operation);
+      if (this.jobs.get(operation.id) === recovered.get(operation.id)) wrong.delete(operation.id);
+      else wrong.add(operation.id);
+    }
+    this.operations = [];
+    return wrong.size === 0 ? "" : first;
+  }
+
+  #apply(operation: Operation): void {
+    if (operation.job === undefined) this.jobs.delete(operation.id);
+    else this.jobs.set(operation.id, operation.job);
+  }
+}
+
+function describe(wrong: Set<number>, expected: Map<number, string>, found: Map<number, string>): string {
+  const lines = [...wrong].slice(0, 3).map((id) => {
+    return `job ${id}: expected ${expected.get(id) ?? "none"}, found ${found.get(id) ?? "none"}`;
+  });
+  return `${wrong.size} jobs differ; ${lines.join("; ")}`;
+}

@@ -1,0 +1,28 @@
+// The simulation of the binlog over a hundred seeds; thousands of them with: node test/binlog/simulate.ts --seeds 2000
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { simulate } from "./simulation.ts";
+
+const { RUNNERBEAN_SEED = "1" } = process.env;
+
+test("what was acknowledged is there after crashes, kills, faults and full disks, from a hundred seeds", async () => {
+  const first = Number(RUNNERBEAN_SEED);
+  let recoveries = 0;
+  let migrated = 0;
+  for (let seed = first; seed < first + 100; seed++) {
+    try {
+      const result = await simulate(seed, 200);
+      recoveries += result.recoveries;
+      migrated += result.migrated;
+    } catch (error) {
+      throw new Error(
+        `seed ${seed}; again: RUNNERBEAN_SEED=${seed} node --test test/binlog/simulation.test.ts`,
+        {
+          cause: error,
+        },
+      );
+    }
+  }
+  assert.ok(recoveries > 200 && migrated > 1000, "the simulation does what it is for");
+});

@@ -1,0 +1,361 @@
+// One life of a binlog from a seed: a load on a virtual disk, with crashes, kills, faults and full disks in between.
+
+import { BinlogError } from "../../src/binlog/binlog-error.ts";
+import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { Storage } from "../../src/binlog/storage.ts";
+import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
+import {
+  emptyRecordFields,
+  encodeDelete,
+  encodePiece,
+  encodePut,
+  encodeUpdate,
+  type RecordFields,
+  RecordState,
+} from "../../src/message/record.ts";
+import { jobText, Model, recoveredTexts } from "./model.ts";
+import { Random } from "./random.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
+
+export interface SimulationResult {
+  operations: number;
+  recoveries: number;
+  migrated: number;
+  /** The most that the disk held beyond what was promised, in bytes; negative: never reached. */
+  worstExcessBytes: number;
+}
+
+type Load = "mixed" | "queue" | "buried" | "delayed-loop" | "kick-bury" | "burst-and-clear";
+const LOADS: readonly Load[] = ["mixed", "queue", "buried", "delayed-loop", "kick-bury", "burst-and-clear"];
+
+const SHARDS = 3;
+const SEGMENT_BYTES = 32768;
+
+/** Runs one seed; throws an Error that says what was broken. */
+export async function simulate(seed: number, steps = 400): Promise<SimulationResult> {
+  const life = new Life(seed);
+  await life.run(steps);
+  return life.result;
+}
+
+class Life {
+  readonly random: Random;
+  readonly disk = new VirtualDisk();
+  readonly model = new Model();
+  readonly result: SimulationResult = { operations: 0, recoveries: 0, migrated: 0, worstExcessBytes: -1e9 };
+  readonly scratch = new Uint8Array(4096);
+  readonly view = new DataView(this.scratch.buffer);
+  /** Live jobs as the shards see them. */
+  live = new Map<number, { fields: RecordFields; tube: string; body: string }>();
+  numbers = [0, 0, 0];
+  nextId = 1;
+  burySequence = 1;
+  nowMs = 0;
+  storage!: Storage;
+  syncEvery: SyncEvery = 0;
+  load: Load = "mixed";
+  bounded = false;
+  faulty = false;
+
+  constructor(seed: number) {
+    this.random = new Random(seed);
+  }
+
+  async run(steps: number): Promise<void> {
+    const rounds = 1 + this.random.below(5);
+    for (let round = 0; round < rounds; round++) {
+      this.load = this.random.pick(LOADS);
+      this.syncEvery = this.random.pick<SyncEvery>([0, 0, 50, "never"]);
+      await this.open();
+      this.faulty = this.random.chance(0.15);
+      const faultAt = this.disk.calls + this.random.below(1500);
+      const code = this.random.pick(["EIO", "ENOSPC", "EROFS"]);
+      const only = this.random.pick(["write", "sync", "open", "truncate", "unlink", "syncFolder"]);
+      this.disk.fault = (call) => {
+        if (!this.faulty || this.disk.calls < faultAt || call !== only) return;
+        throw Object.assign(new Error(`${code}: injected in ${call}`), { code });
+      };
+      if (this.random.chance(0.2))
+        this.disk.capacityBytes = this.disk.usedBytes() + this.random.below(60_000);
+      for (let i = 0; i < steps && this.storage.failure === undefined; i++) this.step();
+      if (this.storage.failure !== undefined && !this.faulty) throw this.storage.failure;
+      this.result.migrated += this.storage.stats().recordsMigrated;
+      this.disk.fault = () => {};
+      this.end();
+    }
+    await this.open();
+    this.storage.close(this.nowMs);
+    if (this.disk.openHandles > 0) throw new Error(`${this.disk.openHandles} files were left open`);
+  }
+
+  end(): void {
+    const how = this.random.below(4);
+    if (how === 0 && this.storage.failure === undefined) {
+      this.storage.close(this.nowMs);
+      if (this.disk.openHandles > 0)
+        throw new Error(`${this.disk.openHandles} files were left open by close`);
+      this.acknowledge(true);
+    } else this.acknowledge(false);
+    if (how !== 1) this.disk.crash(this.random);
+    else this.disk.kill();
+    // The next start finds room again: full disks at start are a test of their own.
+    this.disk.capacityBytes = Number.POSITIVE_INFINITY;
+  }
+
+  /** Notes what had been acknowledged when the process ended. */
+  acknowledged = [0, 0, 0];
+  acknowledge(all: boolean): void {
+    for (let shard = 0; shard < SHARDS; shard++) {
+      this.acknowledged[shard] = all ? this.numbers[shard]! : this.storage.syncedUpTo(shard);
+    }
+  }
+
+  async open(): Promise<void> {
+    const random = this.random;
+    let opened: OpenedBinlog;
+    for (;;) {
+      // A start may be interrupted as well.
+      const stopAt = random.chance(0.2) ? this.disk.calls + random.below(40) : Number.POSITIVE_INFINITY;
+      this.disk.fault = () => {
+        if (this.disk.calls >= stopAt) throw Object.assign(new Error("interrupted"), { code: "STOP" });
+      };
+      try {
+        opened = await this.openOnce();
+        break;
+      } catch (error) {
+        const cause = error instanceof BinlogError ? (error.cause as { code?: string } | undefined) : error;
+        if ((cause as { code?: string })?.code !== "STOP") throw error;
+        this.disk.crash(random);
+      }
+    }
+    this.disk.fault = () => {};
+    this.storage = opened.storage;
+    const recovered = recoveredTexts(opened, SHARDS);
+    const wrong = this.model.settle(recovered, (o) => o.n <= this.acknowledged[o.shard]!);
+    if (wrong !== "") throw new Error(`after recovery: ${wrong}`);
+    for (const id of this.model.jobs.keys()) {
+      if (id >= opened.nextId) throw new Error(`next id is ${opened.nextId}, but job ${id} exists`);
+    }
+    this.result.recoveries++;
+    this.numbers = [0, 0, 0];
+    this.nextId = Math.max(opened.nextId, 1);
+    const before = this.live;
+    this.live = new Map();
+    for (const id of this.model.jobs.keys()) this.live.set(id, this.remembered(before, id));
+  }
+
+  /** The job as it was recovered: the last state that the model settled on. */
+  remembered(before: Map<number, { fields: RecordFields; tube: string; body: string }>, id: number) {
+    const text = this.model.jobs.get(id)!.split(" ");
+    const job = before.get(id) ?? this.everPut.get(id)!;
+    const f = job.fields;
+    [f.id, f.state, f.pri, f.delaySeconds, f.ttrSeconds, f.createdAtMs, f.deadlineAtMs] = text
+      .slice(0, 7)
+      .map(Number) as [number, RecordState, number, number, number, number, number];
+    const counts = text[7]!.split(",").map(Number);
+    [f.reserves, f.timeouts, f.releases, f.buries, f.kicks, f.burySequence] = counts as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    return job;
+  }
+
+  readonly everPut = new Map<number, { fields: RecordFields; tube: string; body: string }>();
+
+  async openOnce(): Promise<OpenedBinlog> {
+    return openBinlog({
+      disk: this.disk,
+      shards: SHARDS,
+      segmentBytes: SEGMENT_BYTES,
+      syncEvery: this.syncEvery,
+      salvage: false,
+      parallel: false,
+      smallSegments: true,
+      randomSalt: () => this.random.bits(),
+      wallMs: () => this.nowMs,
+      clockMs: () => this.nowMs,
+      notice: () => {},
+      progress: () => {},
+    });
+  }
+
+  step(): void {
+    const random = this.random;
+    const burst = random.below(6);
+    for (let i = 0; i < burst; i++) this.operate();
+    this.storage.flush(this.nowMs);
+    this.storage.work(this.nowMs);
+    this.checkDisk();
+    if (this.storage.failure === undefined) this.checkSync();
+    const untilMs = this.nowMs + (random.chance(0.05) ? 200 : random.below(20));
+    for (let turns = 0; this.storage.nextDeadline() <= untilMs && turns < 1000; turns++) {
+      this.nowMs = Math.max(this.nowMs, this.storage.nextDeadline());
+      this.storage.flush(this.nowMs);
+      this.storage.work(this.nowMs);
+      // Under load a driver has no time for more than a slice in between.
+      if (this.storage.nextDeadline() === 0 && random.chance(0.7)) break;
+    }
+    this.nowMs = untilMs;
+    if (random.chance(0.1)) {
+      for (let i = 0; i < 1000 && this.storage.work(this.nowMs); i++) {}
+      this.storage.flush(this.nowMs);
+    }
+  }
+
+  checkDisk(): void {
+    const { diskBytes, liveBytes } = this.storage.stats();
+    const excess = diskBytes - (2 * liveBytes + 2 * SEGMENT_BYTES);
+    this.result.worstExcessBytes = Math.max(this.result.worstExcessBytes, excess);
+    if (
+      this.storage.failure === undefined &&
+      excess > 0 &&
+      this.load !== "burst-and-clear" &&
+      !this.storage.full
+    ) {
+      throw new Error(`the disk holds ${excess} bytes more than promised (${this.load}, live ${liveBytes})`);
+    }
+  }
+
+  checkSync(): void {
+    for (let shard = 0; shard < SHARDS; shard++) {
+      const synced = this.storage.syncedUpTo(shard);
+      if (this.syncEvery === 0 && synced !== this.numbers[shard])
+        throw new Error("flush with -f 0 did not sync");
+    }
+    if (this.syncEvery !== 50) return;
+    for (const operation of this.model.operations) {
+      const late = operation.atMs < this.nowMs - 50 && operation.n > this.storage.syncedUpTo(operation.shard);
+      if (late) throw new Error("older than 50 ms and not synced");
+    }
+  }
+
+  /** One operation of a shard on a job. */
+  operate(): void {
+    const random = this.random;
+    const ids = [...this.live.keys()];
+    const wish = random.below(100);
+    switch (this.load) {
+      case "mixed":
+        if (ids.length === 0 || (wish < 40 && ids.length < 60)) this.put();
+        else if (wish < 75) this.update(random.pick(ids));
+        else this.delete(random.pick(ids));
+        return;
+      case "queue":
+        if (ids.length < 5 + random.below(10)) this.put();
+        else this.delete(ids[0]!);
+        return;
+      case "buried":
+        if (ids.length < 3) this.put();
+        else if (ids.length > 8) this.delete(ids[2 + random.below(2)]!);
+        else this.put();
+        return;
+      case "delayed-loop":
+        if (ids.length < 2) this.put();
+        else this.update(ids[0]!);
+        return;
+      case "kick-bury":
+        if (ids.length < 12) this.put();
+        else this.update(random.pick(ids));
+        return;
+      case "burst-and-clear":
+        if (this.clearing) {
+          if (ids.length === 0) this.clearing = false;
+          else this.delete(ids.at(-1)!);
+        } else {
+          this.put();
+          if (ids.length > 150) this.clearing = true;
+        }
+    }
+  }
+
+  clearing = false;
+
+  append(shard: number, length: number): number {
+    const n = ++this.numbers[shard]!;
+    this.storage.append(shard, n, this.scratch, 0, length);
+    this.result.operations++;
+    return n;
+  }
+
+  record(shard: number, n: number, id: number, job: string | undefined): void {
+    this.model.operations.push({ shard, n, id, job, atMs: this.nowMs });
+  }
+
+  put(): void {
+    const random = this.random;
+    if (this.storage.full) return;
+    const id = this.nextId++;
+    const tube = random.pick(["default", "mail", "a-much-longer-tube-name-for-a-change", "0.5"]);
+    const shard = tube.charCodeAt(0) % SHARDS;
+    const body = String.fromCharCode(97 + random.below(26)).repeat(
+      random.chance(0.1) ? 0 : random.below(400),
+    );
+    const fields: RecordFields = {
+      ...emptyRecordFields(),
+      id,
+      pri: random.below(5),
+      state: random.chance(0.2) ? RecordState.delayed : RecordState.ready,
+      delaySeconds: random.below(9),
+      ttrSeconds: 1 + random.below(99),
+      createdAtMs: this.nowMs + 0.25,
+      deadlineAtMs: random.below(1_000_000),
+    };
+    const job = { fields, tube, body };
+    const bytes = Buffer.from(body, "latin1");
+    const name = Buffer.from(tube, "latin1");
+    const pieces = body.length > 40 && random.chance(0.2) ? 1 + random.below(3) : 0;
+    const inline = pieces === 0 ? body.length : Math.floor(body.length / (pieces + 1));
+    const text = jobText(fields, tube, body);
+    let n = this.append(
+      shard,
+      encodePut(this.view, this.scratch, 0, fields, name, bytes, 0, inline, body.length),
+    );
+    for (let done = inline; done < body.length; ) {
+      const length = Math.min(body.length - done, Math.max(1, inline));
+      this.record(shard, n, id, undefined);
+      if (random.chance(0.05)) {
+        this.giveUp(shard, id);
+        return;
+      }
+      n = this.append(shard, encodePiece(this.view, this.scratch, 0, id, done, bytes, done, length));
+      done += length;
+    }
+    this.record(shard, n, id, text);
+    this.live.set(id, job);
+    this.everPut.set(id, job);
+  }
+
+  /** A put whose client went away in the middle of the body. */
+  giveUp(shard: number, id: number): void {
+    this.record(shard, this.append(shard, encodeDelete(this.view, 0, id)), id, undefined);
+  }
+
+  update(id: number): void {
+    const random = this.random;
+    const job = this.live.get(id)!;
+    const f = job.fields;
+    const shard = job.tube.charCodeAt(0) % SHARDS;
+    f.state = random.pick([RecordState.ready, RecordState.delayed, RecordState.buried]);
+    f.pri = random.below(5);
+    f.releases += random.below(2);
+    f.kicks += random.below(2);
+    f.timeouts += random.below(2);
+    f.buries += f.state === RecordState.buried ? 1 : 0;
+    f.burySequence = f.state === RecordState.buried ? this.burySequence++ : 0;
+    f.deadlineAtMs = random.below(1_000_000);
+    f.delaySeconds = random.below(100);
+    const n = this.append(shard, encodeUpdate(this.view, 0, f));
+    this.record(shard, n, id, jobText(f, job.tube, job.body));
+  }
+
+  delete(id: number): void {
+    const job = this.live.get(id)!;
+    const shard = job.tube.charCodeAt(0) % SHARDS;
+    this.live.delete(id);
+    this.record(shard, this.append(shard, encodeDelete(this.view, 0, id)), id, undefined);
+  }
+}

@@ -1,0 +1,214 @@
+// The tools for a log that no server uses, on a real directory, and through their commands.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { DirectoryLock } from "../../src/binlog/directory-lock.ts";
+import { type OpenOptions, openBinlog } from "../../src/binlog/open-binlog.ts";
+import { RealDisk } from "../../src/binlog/real-disk.ts";
+import { segmentName } from "../../src/binlog/segment-format.ts";
+import { compact, dumpToFile, inspect, restoreFromFile, verify } from "../../src/binlog/tools.ts";
+import { RecordState } from "../../src/message/record.ts";
+import { recoveredTexts } from "./model.ts";
+import { JobWriter } from "./sample-log.ts";
+
+function temporary(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), "runnerbean-tools-"));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function options(path: string): OpenOptions {
+  return {
+    disk: new RealDisk(path),
+    shards: 1,
+    segmentBytes: 1024 * 1024,
+    syncEvery: "never",
+    salvage: false,
+    parallel: true,
+    randomSalt: () => 4711,
+    wallMs: Date.now,
+    clockMs: () => performance.now(),
+    notice: () => {},
+    progress: () => {},
+  };
+}
+
+async function jobsOf(path: string): Promise<Map<number, string>> {
+  const opened = await openBinlog(options(path));
+  const jobs = recoveredTexts(opened, 1);
+  opened.storage.close(0);
+  return jobs;
+}
+
+/** A few segments with jobs of every kind; half of the bytes are dead. */
+async function makeLog(path: string): Promise<Map<number, string>> {
+  const opened = await openBinlog(options(path));
+  const writer = new JobWriter(opened.storage);
+  for (let id = 1; id <= 4000; id++) {
+    writer.put(id, "d".repeat(700), id % 3 === 0 ? "mail" : "default");
+    if (id % 4 === 0) writer.delete(id - 1);
+    else if (id % 7 === 0) writer.bury(id, id);
+    if (id % 100 === 0) writer.storage.flush(id);
+  }
+  writer.put(4001, "big".repeat(100_000), "big", 100_000);
+  writer.update(1, { state: RecordState.delayed, deadlineAtMs: 9e12 });
+  writer.put(4002, "gone");
+  writer.delete(4002);
+  writer.storage.flush(5000);
+  opened.storage.close(5000);
+  return writer.jobs;
+}
+
+test("inspect tells segments, live and dead bytes, jobs by tube and state", async (t) => {
+  const path = temporary(t);
+  const jobs = await makeLog(path);
+  const report = await inspect({ path });
+  assert.equal(report.jobs, jobs.size);
+  assert.equal(report.nextId, 4003);
+  assert.deepEqual(
+    report.tubes.map((tube) => tube.tube),
+    ["big", "default", "mail"],
+  );
+  assert.equal(
+    report.tubes.reduce((sum, tube) => sum + tube.ready + tube.delayed + tube.buried, 0),
+    jobs.size,
+  );
+  assert.equal(report.tubes[1]!.delayed, 1);
+  assert.equal(report.tubes[0]!.bodyBytes, 300_000);
+  assert.ok(report.segments.length >= 4 && report.liveBytes < report.fileBytes);
+  assert.deepEqual(report.problems, []);
+});
+
+test("verify says whether all is whole, and changes nothing", async (t) => {
+  const path = temporary(t);
+  await makeLog(path);
+  assert.deepEqual((await verify({ path })).whole, true);
+  const before = readdirSync(path).map((name) => [name, statSync(join(path, name)).size]);
+  const file = join(path, segmentName(2));
+  const bytes = readFileSync(file);
+  bytes[300_000]! ^= 1;
+  writeFileSync(file, bytes);
+  const report = await verify({ path });
+  assert.equal(report.whole, false);
+  assert.match(report.problems[0]!.message, /0002\.log is damaged at offset/);
+  assert.deepEqual(
+    readdirSync(path).map((name) => [name, statSync(join(path, name)).size]),
+    before,
+  );
+});
+
+test("dump and restore bring every job over, and the next id", async (t) => {
+  const path = temporary(t);
+  const jobs = await makeLog(path);
+  const file = join(temporary(t), "jobs.dump");
+  assert.equal(await dumpToFile({ path }, file), jobs.size);
+  const other = temporary(t);
+  assert.equal(await restoreFromFile({ path: other }, file), jobs.size);
+  assert.deepEqual(await jobsOf(other), jobs);
+  assert.equal((await inspect({ path: other })).nextId, 4003);
+  await assert.rejects(restoreFromFile({ path: other }, file), { code: "BINLOG_INPUT" });
+  // A dump that is damaged or cut anywhere leaves nothing behind.
+  const text = readFileSync(file);
+  for (const bad of [text.subarray(0, text.length - 40), text.subarray(100), Buffer.from("{}\n")]) {
+    const empty = temporary(t);
+    writeFileSync(file, bad);
+    await assert.rejects(restoreFromFile({ path: empty }, file), { code: "BINLOG_INPUT" });
+    assert.deepEqual(
+      readdirSync(empty).filter((name) => name !== "lock"),
+      [],
+    );
+  }
+});
+
+test("compact leaves nothing but the live jobs", async (t) => {
+  const path = temporary(t);
+  const jobs = await makeLog(path);
+  const report = await compact({ path });
+  assert.equal(report.jobs, jobs.size);
+  assert.ok(report.bytesAfter < report.bytesBefore);
+  assert.deepEqual(await jobsOf(path), jobs);
+});
+
+test("a directory in use is refused by every tool", async (t) => {
+  const path = temporary(t);
+  await makeLog(path);
+  const lock = DirectoryLock.take(path);
+  await assert.rejects(inspect({ path }), { code: "BINLOG_LOCKED" });
+  await assert.rejects(compact({ path }), { code: "BINLOG_LOCKED" });
+  lock.release();
+});
+
+test("a missing directory, one that is a file, and one without a log are told apart", async (t) => {
+  const path = temporary(t);
+  await assert.rejects(inspect({ path: join(path, "none") }), { code: "BINLOG_DIR" });
+  await assert.rejects(inspect({ path }), { code: "BINLOG_INPUT", message: /no log of runnerbean/ });
+  writeFileSync(join(path, "file"), "");
+  await assert.rejects(inspect({ path: join(path, "file") }), { code: "BINLOG_DIR" });
+});
+
+test("the commands: what they print, and their exit codes", async (t) => {
+  const path = temporary(t);
+  await makeLog(path);
+  const cli = fileURLToPath(new URL("../../src/binlog/cli.ts", import.meta.url));
+  const script = join(temporary(t), "run.mjs");
+  writeFileSync(
+    script,
+    `import { binlogCommand } from ${JSON.stringify(cli)}; await binlogCommand().parseAsync();`,
+  );
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, [script, ...args], {
+      encoding: "utf8",
+      env,
+      timeout: 20_000,
+      maxBuffer: 2 ** 26,
+    });
+  assert.match(run("inspect", path).stdout, /3001 jobs, next id 4003|\d+ jobs, next id 4003/);
+  assert.equal(JSON.parse(run("inspect", "--json", path).stdout).nextId, 4003);
+  const whole = run("verify", path);
+  assert.match(whole.stdout, /^Whole: \d+ segments/);
+  assert.equal(whole.status, 0);
+  const missing = run("verify", join(path, "none"));
+  assert.match(missing.stderr, /^BINLOG_DIR: Cannot use .*\n {2}Give -b an existing directory/);
+  assert.equal(missing.status, 10);
+  const out = join(path, "out");
+  assert.match(run("export", "--beanstalkd", path, out).stdout, /^Exported \d+ jobs in 1 files/);
+  const file = join(path, segmentName(1));
+  const bytes = readFileSync(file);
+  bytes[70_000]! ^= 8;
+  writeFileSync(file, bytes);
+  const damaged = run("verify", path);
+  assert.match(damaged.stdout, /BINLOG_CORRUPT: .*damaged at offset/);
+  assert.equal(damaged.status, 1);
+  assert.equal(run("dump", path).status, 1);
+  assert.match(run("dump", "--salvage", path).stderr, /Dumped \d+ jobs/);
+});
+
+test("a log that is large enough is scanned by a pool of threads, with progress", async (t) => {
+  const path = temporary(t);
+  const opened = await openBinlog(options(path));
+  const writer = new JobWriter(opened.storage);
+  for (let id = 1; id <= 800; id++) {
+    writer.put(id, "p".repeat(50_000));
+    writer.storage.flush(id);
+    writer.storage.work(id);
+  }
+  opened.storage.close(0);
+  const progress: number[] = [];
+  let total = 0;
+  const again = await openBinlog({
+    ...options(path),
+    progress: (done, all) => {
+      progress.push(done);
+      total = all;
+    },
+  });
+  assert.equal(recoveredTexts(again, 1).size, 800);
+  again.storage.close(0);
+  assert.ok(progress.length > 20 && progress.at(-1) === total && total > 40_000_000);
+});

@@ -1,0 +1,240 @@
+// A disk in memory that forgets what was not synced: writes are lost, torn, reordered or garbled, names too.
+
+import type { Disk, Handle } from "../../src/binlog/disk.ts";
+import type { Random } from "./random.ts";
+
+const SECTOR_BYTES = 512;
+
+type PendingChange = { at: number; bytes: Uint8Array } | { truncate: number };
+
+interface VirtualFile {
+  content: Uint8Array;
+  bytes: number;
+  durable: Uint8Array;
+  pending: PendingChange[];
+}
+
+type NameChange = { folder: string; apply: (names: Map<string, VirtualFile>) => void };
+
+function systemError(code: string, call: string): Error {
+  return Object.assign(new Error(`${code}: ${call}`), { code });
+}
+
+function folderOf(name: string): string {
+  return name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
+}
+
+function write(file: { content: Uint8Array; bytes: number }, at: number, bytes: Uint8Array): void {
+  const end = at + bytes.length;
+  if (end > file.content.length) {
+    const larger = new Uint8Array(Math.max(end, 2 * file.content.length));
+    larger.set(file.content.subarray(0, file.bytes));
+    file.content = larger;
+  }
+  if (at > file.bytes) file.content.fill(0, file.bytes, at);
+  file.content.set(bytes, at);
+  file.bytes = Math.max(file.bytes, end);
+}
+
+export class VirtualDisk implements Disk {
+  readonly path = "/virtual";
+  #names = new Map<string, VirtualFile>();
+  #durableNames = new Map<string, VirtualFile>();
+  #pendingNames: NameChange[] = [];
+  readonly #handles = new Map<Handle, VirtualFile>();
+  #nextHandle = 3;
+  /** Bytes of all files together at most. */
+  capacityBytes = Number.POSITIVE_INFINITY;
+  /** Called before every call that may fail: throws to fail it. */
+  fault: (call: string) => void = () => {};
+  calls = 0;
+
+  #call(call: string): void {
+    this.calls++;
+    this.fault(call);
+  }
+
+  names(folder = ""): string[] {
+    const prefix = folder === "" ? "" : `${folder}/`;
+    return [...this.#names.keys()]
+      .filter((name) => folderOf(name) === folder)
+      .map((name) => name.slice(prefix.length));
+  }
+
+  open(name: string, mode: "read" | "write" | "create"): Handle {
+    this.#call("open");
+    let file = this.#names.get(name);
+    if (file === undefined) {
+      if (mode !== "create") throw systemError("ENOENT", `open ${name}`);
+      file = { content: new Uint8Array(0), bytes: 0, durable: new Uint8Array(0), pending: [] };
+      const made = file;
+      this.#rename(folderOf(name), (names) => names.set(name, made));
+    }
+    this.#handles.set(this.#nextHandle, file);
+    return this.#nextHandle++;
+  }
+
+  #rename(folder: string, apply: (names: Map<string, VirtualFile>) => void): void {
+    apply(this.#names);
+    this.#pendingNames.push({ folder, apply });
+  }
+
+  #file(handle: Handle): VirtualFile {
+    const file = this.#handles.get(handle);
+    if (file === undefined) throw systemError("EBADF", String(handle));
+    return file;
+  }
+
+  close(handle: Handle): void {
+    this.#file(handle);
+    this.#handles.delete(handle);
+  }
+
+  get openHandles(): number {
+    return this.#handles.size;
+  }
+
+  bytes(handle: Handle): number {
+    return this.#file(handle).bytes;
+  }
+
+  read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number {
+    this.#call("read");
+    const file = this.#file(handle);
+    const end = Math.min(file.bytes, position + length);
+    if (end <= position) return 0;
+    into.set(file.content.subarray(position, end), start);
+    return end - position;
+  }
+
+  write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void {
+    this.#call("write");
+    const file = this.#file(handle);
+    const grows = Math.max(0, position + length - file.bytes);
+    if (grows > 0 && this.usedBytes() + grows > this.capacityBytes) throw systemError("ENOSPC", "write");
+    const bytes = from.slice(start, start + length);
+    file.pending.push({ at: position, bytes });
+    write(file, position, bytes);
+  }
+
+  truncate(handle: Handle, bytes: number): void {
+    this.#call("truncate");
+    const file = this.#file(handle);
+    file.pending.push({ truncate: bytes });
+    file.bytes = Math.min(file.bytes, bytes);
+  }
+
+  sync(handle: Handle): void {
+    this.#call("sync");
+    const file = this.#file(handle);
+    if (file.pending.length === 0) return;
+    file.durable = file.content.slice(0, file.bytes);
+    file.pending = [];
+  }
+
+  rename(from: string, to: string): void {
+    this.#call("rename");
+    const file = this.#names.get(from);
+    if (file === undefined) throw systemError("ENOENT", `rename ${from}`);
+    this.#rename(folderOf(to), (names) => {
+      names.delete(from);
+      names.set(to, file);
+    });
+  }
+
+  unlink(name: string): void {
+    this.#call("unlink");
+    if (!this.#names.has(name)) throw systemError("ENOENT", `unlink ${name}`);
+    this.#rename(folderOf(name), (names) => names.delete(name));
+  }
+
+  makeFolder(): void {
+    this.#call("makeFolder");
+  }
+
+  syncFolder(folder = ""): void {
+    this.#call("syncFolder");
+    const later: NameChange[] = [];
+    for (const change of this.#pendingNames) {
+      if (change.folder === folder) change.apply(this.#durableNames);
+      else later.push(change);
+    }
+    this.#pendingNames = later;
+  }
+
+  usedBytes(): number {
+    let sum = 0;
+    for (const file of new Set(this.#names.values())) sum += file.bytes;
+    return sum;
+  }
+
+  /** The process dies: files stay as they are, handles are gone. */
+  kill(): void {
+    this.#handles.clear();
+  }
+
+  /** The power fails: of what was not synced, anything may have happened. */
+  crash(random: Random): void {
+    this.#handles.clear();
+    const manner = random.below(4);
+    const survives = () => (manner === 0 ? false : manner === 1 ? true : random.chance(0.5));
+    const names = new Map(this.#durableNames);
+    for (const change of this.#pendingNames) if (survives()) change.apply(names);
+    for (const file of new Set([
+      ...names.values(),
+      ...this.#durableNames.values(),
+      ...this.#names.values(),
+    ])) {
+      const after = { content: file.durable.slice(), bytes: file.durable.length };
+      for (const change of file.pending) {
+        if ("truncate" in change) {
+          if (survives()) after.bytes = Math.min(after.bytes, change.truncate);
+        } else tear(after, change.at, change.bytes, survives, manner === 3 ? random : undefined);
+      }
+      file.content = after.content;
+      file.bytes = after.bytes;
+      file.durable = after.content.slice(0, after.bytes);
+      file.pending = [];
+    }
+    this.#names = names;
+    this.#durableNames = new Map(names);
+    this.#pendingNames = [];
+  }
+
+  /** The content of a file, to look at or to damage: a change in place is a change on the disk. */
+  contentOf(name: string): Uint8Array {
+    const file = this.#names.get(name);
+    if (file === undefined) throw systemError("ENOENT", name);
+    return file.content.subarray(0, file.bytes);
+  }
+
+  /** Another disk with the same files, all durable. */
+  clone(): VirtualDisk {
+    const other = new VirtualDisk();
+    for (const [name, file] of this.#names) other.put(name, file.content.subarray(0, file.bytes));
+    return other;
+  }
+
+  put(name: string, content: Uint8Array): void {
+    const file = { content: content.slice(), bytes: content.length, durable: content.slice(), pending: [] };
+    this.#names.set(name, file);
+    this.#durableNames.set(name, file);
+  }
+}
+
+/** Applies a write sector by sector: each is there, is not, or is garbage. */
+function tear(
+  file: { content: Uint8Array; bytes: number },
+  at: number,
+  bytes: Uint8Array,
+  survives: () => boolean,
+  garbler: Random | undefined,
+): void {
+  for (let start = at; start < at + bytes.length; ) {
+    const end = Math.min(at + bytes.length, (Math.floor(start / SECTOR_BYTES) + 1) * SECTOR_BYTES);
+    const part = bytes.slice(start - at, end - at);
+    if (garbler?.chance(0.1)) for (let i = 0; i < part.length; i++) part[i] = garbler.below(256);
+    if (survives()) write(file, start, part);
+    start = end;
+  }
+}

@@ -1,0 +1,74 @@
+// Random conversations of several clients, from a printed seed, with our server and with Debian's beanstalkd: every reply the same.
+//
+// SEED=n STEPS=m runs one conversation again (at each topology); node test/differential-run.ts runs a long campaign.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { runDifferential } from "./support/differential.ts";
+import { canRun, NEEDS } from "./support/need.ts";
+import { startTamperingProxy, type TamperingProxy } from "./support/tampering-proxy.ts";
+import { TOPOLOGIES, type Topology, topologyName } from "./support/topologies.ts";
+
+const { SEED, STEPS = "400" } = process.env;
+const steps = Number(STEPS);
+const seeds =
+  SEED === undefined
+    ? [1, 2, 3, 4].map((one) => one + Math.floor(Math.random() * 1_000_000_000))
+    : [Number(SEED)];
+
+describe("differential: ours and beanstalkd 1.12 give the same replies", { concurrency: 6 }, () => {
+  for (const [index, seed] of seeds.entries()) {
+    const topologies = SEED === undefined ? [TOPOLOGIES[index % TOPOLOGIES.length] as Topology] : TOPOLOGIES;
+    for (const topology of topologies) {
+      it(`seed ${seed}, ${steps} steps, ${topologyName(topology)}`, async (t) => {
+        if (!canRun(t, NEEDS.ours, NEEDS.beanstalkd)) return;
+        const result = await runDifferential({ seed, steps, tested: topology });
+        assert.ok(result.replies > steps / 2, `only ${result.replies} replies were compared`);
+      });
+    }
+  }
+});
+
+describe("differential: the harness itself", { concurrency: 6 }, () => {
+  it("finds no difference between two beanstalkds", async (t) => {
+    if (!canRun(t, NEEDS.beanstalkd)) return;
+    const result = await runDifferential({ seed: seeds[0] as number, steps: 300, tested: "beanstalkd-1.12" });
+    assert.ok(result.replies > 200, `only ${result.replies} replies were compared`);
+    for (const word of ["INSERTED", "RESERVED", "DELETED", "NOT_FOUND", "TIMED_OUT", "OK", "BAD_FORMAT"]) {
+      assert.ok((result.repliesByWord.get(word) ?? 0) > 0, `no conversation had a reply ${word}`);
+    }
+  });
+
+  const canaries = [
+    { what: "another job reserved", pattern: /RESERVED 1?\d /, replacement: "RESERVED 99 ", skip: 3 },
+    { what: "an id off by one", pattern: /INSERTED 9\r/, replacement: "INSERTED 10\r", skip: 0 },
+    { what: "a wrong counter", pattern: /reserves: \d+/, replacement: "reserves: 77", skip: 1 },
+    { what: "a missing tube", pattern: /\n- a\n/, replacement: "\n- q\n", skip: 0 },
+    { what: "one reply too many", pattern: /DELETED\r\n/, replacement: "DELETED\r\nDELETED\r\n", skip: 1 },
+    { what: "a lost reply", pattern: /USING a\r\n/, replacement: "", skip: 1 },
+    { what: "one byte of a body", pattern: /(FOUND \d+ \d+\r\n)[ab]/, replacement: "$1c", skip: 0 },
+  ];
+  for (const { what, pattern, replacement, skip } of canaries) {
+    it(`finds ${what}`, async (t) => {
+      if (!canRun(t, NEEDS.beanstalkd)) return;
+      let proxy: TamperingProxy | undefined;
+      const run = runDifferential({
+        seed: 7,
+        steps: 600,
+        tested: "beanstalkd-1.12",
+        settleMs: 2000,
+        attempts: 1,
+        through: async (address) => {
+          proxy = await startTamperingProxy(address, pattern, replacement, skip);
+          return proxy.address;
+        },
+      });
+      try {
+        await assert.rejects(run, /seed 7, step \d+/);
+        assert.equal(proxy?.altered(), 1);
+      } finally {
+        proxy?.close();
+      }
+    });
+  }
+});

@@ -1,0 +1,132 @@
+// The server as a process: unix sockets, a stalled process, signals, options that are refused. For what transcripts cannot say.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { canRun, NEEDS } from "./support/need.ts";
+import { launch, type ServerKind, startServer } from "./support/server-process.ts";
+import { WireClient } from "./support/wire-client.ts";
+
+const KINDS: readonly ServerKind[] = ["beanstalkd-1.12", "ours"];
+const needOf = (kind: ServerKind): (typeof NEEDS)["ours" | "beanstalkd"] =>
+  kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
+
+function socketPath(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "unix-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, "socket");
+}
+
+for (const kind of KINDS) {
+  describe(`process: ${kind}`, () => {
+    it("serves on a unix socket (testserv 6), and takes over one that a killed server left (testserv 7)", async (t) => {
+      if (!canRun(t, needOf(kind))) return;
+      const unixPath = socketPath(t);
+      for (const round of [1, 2]) {
+        const server = await startServer({ kind, unixPath });
+        const client = await WireClient.connect(server.address);
+        assert.equal((await client.put(`round ${round}`)).line, "INSERTED 1");
+        assert.deepEqual(await client.ask("peek 1"), {
+          line: "FOUND 1 7",
+          body: Buffer.from(`round ${round}`),
+        });
+        client.close();
+        await server.kill();
+      }
+    });
+
+    it("exits with 111 when the port is taken", async (t) => {
+      if (!canRun(t, needOf(kind))) return;
+      const first = await startServer({ kind });
+      const second = await launch({ kind, flags: ["-p", `${first.port}`] });
+      assert.deepEqual(await second.exited, { code: 111, signal: null });
+      assert.match(second.stderr + second.stdout, /in use/i);
+      const client = await WireClient.connect(first.address);
+      assert.equal((await client.ask("list-tube-used")).line, "USING default");
+      client.close();
+      await first.stop();
+    });
+
+    for (const flags of [["-x"], ["foo"], ["-z", "10k"], ["-z"]]) {
+      it(`exits with 5 for ${flags.join(" ")}`, async (t) => {
+        if (!canRun(t, needOf(kind))) return;
+        const server = await launch({ kind, flags });
+        assert.deepEqual(await server.exited, { code: 5, signal: null });
+        assert.notEqual(server.stderr, "");
+      });
+    }
+  });
+}
+
+describe("process: ours", () => {
+  it("stops in order on SIGTERM and SIGINT: exit code 0 within 5 s, with clients connected and waiting", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      const server = await startServer({ kind: "ours", flags: ["--shards", "4", "--acceptors", "2"] });
+      const clients = await Promise.all(Array.from({ length: 8 }, () => WireClient.connect(server.address)));
+      for (const client of clients) client.send("reserve\r\n");
+      const startedAt = performance.now();
+      server.signal(signal);
+      assert.deepEqual(await server.exited, { code: 0, signal: null });
+      assert.ok(performance.now() - startedAt < 5000);
+      for (const client of clients) client.close();
+    }
+  });
+
+  // Row 8b of what is not copied: 1.12 assigns the job and says DEADLINE_SOON.
+  it("says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    for (const shards of ["1", "4"]) {
+      const server = await startServer({ kind: "ours", flags: ["--shards", shards] });
+      const owner = await WireClient.connect(server.address);
+      const asker = await WireClient.connect(server.address);
+      await owner.put("x", { ttr: 3 });
+      assert.equal((await owner.ask("reserve")).line, "RESERVED 1 1");
+      owner.send("reserve\r\n");
+      await owner.expectNothing(100);
+      server.signal("SIGSTOP");
+      await sleep(3500);
+      server.signal("SIGCONT");
+      const { line } = await owner.readReply();
+      const state = /state: (\w+)/.exec((await asker.ask("stats-job 1")).body?.toString() ?? "")?.[1];
+      assert.equal(
+        `${line} ${state}`,
+        line === "DEADLINE_SOON" ? "DEADLINE_SOON ready" : "RESERVED 1 1 reserved",
+      );
+      owner.close();
+      asker.close();
+      await server.stop();
+    }
+  });
+
+  // Row 21: 1.12 steals the path of a server that lives.
+  it("does not take the unix socket of a server that lives", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const unixPath = socketPath(t);
+    const first = await startServer({ kind: "ours", unixPath });
+    const second = await launch({ kind: "ours", unixPath });
+    assert.equal((await second.exited).code, 111);
+    const client = await WireClient.connect(first.address);
+    assert.equal((await client.ask("list-tube-used")).line, "USING default");
+    client.close();
+    await first.stop();
+  });
+
+  // Row 9: out of range is refused, not wrapped.
+  for (const [flags, code] of [
+    [["-p", "99999"], 111],
+    [["-s", "-1"], 5],
+    [["-f", "-1"], 5],
+    [["-s", "4294967296000000000000"], 5],
+  ] as const) {
+    it(`refuses ${flags.join(" ")}`, async (t) => {
+      if (!canRun(t, NEEDS.ours)) return;
+      const server = await launch({ kind: "ours", flags });
+      assert.deepEqual(await server.exited, { code, signal: null });
+      assert.notEqual(server.stderr + server.stdout, "");
+    });
+  }
+});

@@ -1,0 +1,183 @@
+// Checks who may import whom (architecture.md, "Rooms"), and that each hazard stays with its keeper.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize, relative } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+
+/** For each room the rooms that it may import from, besides itself. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  protocol: ["base"],
+  ring: ["base"],
+  engine: ["protocol", "base"],
+  message: ["engine", "ring", "protocol", "base"],
+  acceptor: ["message", "engine", "ring", "protocol", "base"],
+  shard: ["message", "engine", "ring", "protocol", "base"],
+  binlog: ["message", "engine", "ring", "protocol", "base"],
+  server: ["acceptor", "shard", "binlog", "message", "engine", "ring", "protocol", "base"],
+};
+
+/** Rooms without a clock, a random source and any input or output. */
+const PURE_ROOMS = ["base", "protocol", "engine"];
+
+const IMPURE =
+  /\b(?:Date\.now|new Date\b|performance\b|process\b|setTimeout|setInterval|setImmediate|queueMicrotask|Math\.random|crypto\b|console\b|fetch\b|Worker\b|require\()/;
+
+interface Keeper {
+  readonly hazard: string;
+  readonly pattern: RegExp;
+  /** Paths below src (or bench/) that may do it: a room, or a file. */
+  readonly keepers: readonly string[];
+}
+
+const moduleImport = (name: string): RegExp => new RegExp(`["'](?:node:)?${name}(?:/[a-z]+)?["']`);
+
+const KEEPERS: readonly Keeper[] = [
+  { hazard: "Atomics", pattern: /\bAtomics\b/, keepers: ["ring/"] },
+  { hazard: "node:net", pattern: moduleImport("net"), keepers: ["acceptor/", "server/listen-address.ts"] },
+  {
+    hazard: "node:fs",
+    pattern: moduleImport("fs"),
+    keepers: [
+      "binlog/",
+      "server/options.ts",
+      "server/switch-user.ts",
+      "server/listen-address.ts",
+      "server/descriptor-limit.ts",
+    ],
+  },
+  {
+    hazard: "node:worker_threads",
+    pattern: moduleImport("worker_threads"),
+    keepers: ["acceptor/thread.ts", "shard/thread.ts", "binlog/", "server/threads.ts"],
+  },
+  { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/"] },
+  { hazard: "child processes", pattern: moduleImport("child_process"), keepers: ["server/"] },
+];
+
+interface Source {
+  /** Below src, as `engine/engine.ts`. */
+  readonly path: string;
+  readonly text: string;
+}
+
+const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*["']([^"']+)["']/g;
+
+/** A line without its comment; a keeper may be named in prose. */
+const withoutComment = (line: string): string =>
+  line.replace(/(^|\s)\/\/.*$/, "").replace(/^\s*(?:\/\*|\*).*$/, "");
+
+/** What is wrong with a file, each with file and line. */
+function violations({ path, text }: Source): string[] {
+  const found: string[] = [];
+  const room = path.split("/")[0]!;
+  text.split("\n").forEach((whole, index) => {
+    const line = withoutComment(whole);
+    const say = (what: string): void => void found.push(`src/${path}:${index + 1}: ${what}`);
+    for (const [, target] of line.matchAll(IMPORT)) {
+      if (!target!.startsWith(".")) {
+        if (PURE_ROOMS.includes(room)) say(`${room}/ imports nothing from outside, but here ${target}`);
+        continue;
+      }
+      const other = normalize(join(dirname(path), target!)).split("/")[0]!;
+      if (other === "..") say(`imports ${target} from outside of src`);
+      else if (other !== room && !(MAY_IMPORT[room] ?? []).includes(other))
+        say(`${room}/ may not import ${other}/`);
+    }
+    if (PURE_ROOMS.includes(room) && IMPURE.test(line))
+      say(`${room}/ reads no clock, no chance and no world`);
+    for (const { hazard, pattern, keepers } of KEEPERS) {
+      if (pattern.test(line) && !keepers.some((keeper) => path.startsWith(keeper))) {
+        say(`${hazard} belongs to ${keepers.join(", ")}`);
+      }
+    }
+  });
+  return found;
+}
+
+const SRC = fileURLToPath(new URL("../src/", import.meta.url));
+
+function sources(): Source[] {
+  return readdirSync(SRC, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .map((entry) => {
+      const file = join(entry.parentPath, entry.name);
+      return { path: relative(SRC, file), text: readFileSync(file, "utf8") };
+    });
+}
+
+describe("rooms", () => {
+  it("import in one direction, and each hazard stays with its keeper", () => {
+    const all = sources();
+    assert.ok(all.length > 50, "the sources are found");
+    assert.deepEqual(all.flatMap(violations), []);
+  });
+
+  it("are all known", () => {
+    const rooms = new Set(sources().map(({ path }) => path.split("/")[0]!));
+    assert.deepEqual([...rooms].sort(), Object.keys(MAY_IMPORT).sort());
+  });
+
+  it("have no way around in a circle", () => {
+    for (const [room, others] of Object.entries(MAY_IMPORT)) {
+      for (const other of others) assert.ok(!MAY_IMPORT[other]!.includes(room), `${room} and ${other}`);
+    }
+  });
+});
+
+describe("the check of the rooms (canary)", () => {
+  const cases: [name: string, path: string, line: string][] = [
+    ["an import against the direction", "base/x.ts", 'import { Op } from "../protocol/op.ts";'],
+    ["an import of a type against the direction", "engine/x.ts", 'import type { A } from "../message/a.ts";'],
+    [
+      "an import of another kind of thread",
+      "acceptor/x.ts",
+      'import { ShardCore } from "../shard/shard-core.ts";',
+    ],
+    ["a re-export against the direction", "ring/x.ts", 'export { Op } from "../protocol/op.ts";'],
+    ["an import at run time against the direction", "shard/x.ts", 'await import("../server/log.ts");'],
+    ["the engine and a ring", "engine/x.ts", 'import { EMPTY } from "../ring/ring-reader.ts";'],
+    ["an import from outside of src", "server/x.ts", 'import { a } from "../../test/a.ts";'],
+    ["a clock in a pure room", "engine/x.ts", "const now = performance.now();"],
+    ["a date in a pure room", "base/x.ts", "const now = Date.now();"],
+    ["chance in a pure room", "protocol/x.ts", "const id = Math.random();"],
+    ["a timer in a pure room", "engine/x.ts", "setTimeout(() => {}, 1);"],
+    ["a module of Node in a pure room", "base/x.ts", 'import { EOL } from "node:os";'],
+    ["Atomics out of the rings", "shard/x.ts", "Atomics.notify(words, 0);"],
+    ["net out of the acceptor", "shard/x.ts", 'import { Socket } from "node:net";'],
+    ["fs out of the log", "acceptor/x.ts", 'import { readFile } from "node:fs/promises";'],
+    ["fs by its old name", "server/server.ts", 'import fs from "fs";'],
+    ["threads anywhere", "message/x.ts", 'import { Worker } from "node:worker_threads";'],
+    ["piscina out of the log", "server/x.ts", 'import { Piscina } from "piscina";'],
+    ["processes", "shard/x.ts", 'import { spawn } from "node:child_process";'],
+  ];
+  for (const [name, path, line] of cases) {
+    it(`finds ${name}, with file and line`, () => {
+      const found = violations({ path, text: `// prose\n\n${line}\n` });
+      assert.ok(found.length >= 1, "nothing was found");
+      for (const each of found) assert.ok(each.startsWith(`src/${path}:3: `), each);
+    });
+  }
+
+  it("lets the right directions, the keepers and prose pass", () => {
+    const good: Source[] = [
+      {
+        path: "engine/a.ts",
+        text: 'import { assert } from "../base/assert.ts";\nimport { b } from "./b.ts";',
+      },
+      { path: "ring/a.ts", text: "Atomics.load(words, 0);" },
+      {
+        path: "shard/a.ts",
+        text: '// Atomics.wait would block here\n/** node:fs is not for us: "node:fs" */',
+      },
+      { path: "acceptor/a.ts", text: 'import { createServer } from "node:net";' },
+      {
+        path: "binlog/a.ts",
+        text: 'import { open } from "node:fs/promises";\nimport { Piscina } from "piscina";',
+      },
+    ];
+    assert.deepEqual(good.flatMap(violations), []);
+  });
+});

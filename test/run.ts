@@ -1,0 +1,69 @@
+// `npm test`: runs every test/**/*.test.ts with node's test runner, those that watch the clock by themselves, and says what was skipped.
+//
+// node test/run.ts [part of a file name …] runs only the files whose path contains one of the parts.
+
+import { globSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { finished } from "node:stream/promises";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+import { fileURLToPath } from "node:url";
+
+/** They measure seconds, latency or memory: nothing else may run meanwhile. */
+const ALONE = ["transcripts-server-timed", "transcripts-beanstalkd", "differential", "hostile"];
+
+/** Longer than any file takes; one that hangs is ended. */
+const FILE_MS = 280_000;
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const parts = process.argv.slice(2);
+const files = globSync(["test/**/*.test.ts", "bench/figures.test.ts"], { cwd: root })
+  .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
+  .sort();
+const isAlone = (file: string): boolean => ALONE.some((name) => file.endsWith(`/${name}.test.ts`));
+
+interface Skip {
+  readonly name: string;
+  readonly why: string;
+}
+
+const skipped: Skip[] = [];
+let failed = 0;
+let passed = 0;
+
+async function runFiles(chosen: readonly string[], concurrency: number): Promise<void> {
+  if (chosen.length === 0) return;
+  const stream = run({
+    files: chosen.map((file) => `${root}${file}`),
+    concurrency,
+    cwd: root,
+    timeout: FILE_MS,
+    // What a failing test leaves open must not hold up the rest.
+    execArgv: ["--test-force-exit"],
+  });
+  stream.on("test:pass", (test) => {
+    if (test.skip !== undefined) skipped.push({ name: test.name, why: `${test.skip}` });
+    else if (test.details.type !== "suite") passed++;
+  });
+  stream.on("test:fail", () => {
+    failed++;
+  });
+  const reporter = new spec();
+  stream.compose(reporter).pipe(process.stdout, { end: false });
+  await finished(stream, { writable: false });
+}
+
+const startedAt = performance.now();
+await runFiles(
+  files.filter((file) => !isAlone(file)),
+  Math.max(2, availableParallelism()),
+);
+for (const file of files.filter(isAlone)) await runFiles([file], 1);
+
+const seconds = Math.round((performance.now() - startedAt) / 1000);
+console.log(
+  `\n${files.length} files in ${seconds} s: ${passed} passed, ${failed} failed, ${skipped.length} skipped`,
+);
+for (const { name, why } of skipped) console.log(`SKIPPED ${name}: ${why}`);
+if (files.length === 0) console.error("No test file found");
+process.exitCode = failed === 0 && files.length > 0 ? 0 : 1;

@@ -1,0 +1,183 @@
+// Commands of a simulated client: the bytes, what they mean, and what has become known of their reply.
+
+import type { Model, ModelJob } from "./model.ts";
+import type { ByIdCommand } from "./witness.ts";
+
+interface Common {
+  readonly bytes: Buffer;
+  /** For messages. */
+  readonly text: string;
+}
+
+export type Command = Common &
+  (
+    | { readonly kind: "fixed"; readonly reply: string }
+    | {
+        readonly kind: "put";
+        readonly tube: string;
+        readonly pri: number;
+        readonly delaySeconds: number;
+        readonly ttrSeconds: number;
+        readonly body: string;
+      }
+    | { readonly kind: "reserve"; readonly timeoutMs: number; readonly watched: readonly string[] }
+    | { readonly kind: "by-id"; readonly name: ByIdCommand; readonly id: number }
+    | { readonly kind: "kick-job"; readonly id: number }
+    | { readonly kind: "kick"; readonly tube: string; readonly bound: number }
+    | { readonly kind: "pause"; readonly tube: string; readonly seconds: number }
+    /** Changes nothing; the reply is what the model says at some moment while the command is under way. */
+    | { readonly kind: "read"; readonly answer: (model: Model) => string }
+    /** Put together of all shards, at no single moment: only its form is known. */
+    | { readonly kind: "gather" }
+    | { readonly kind: "quit" }
+  );
+
+export type CommandKind = Command["kind"];
+
+const line = (text: string): Buffer => Buffer.from(`${text}\r\n`, "latin1");
+const simple = (text: string): Common => ({ text, bytes: line(text) });
+
+export const BODY_SIZE_MAX_MARK = "JOB_TOO_BIG\r\n";
+
+export function fixed(text: string, reply: string): Command {
+  return { ...simple(text), kind: "fixed", reply };
+}
+
+export function put(
+  tube: string,
+  pri: number,
+  delaySeconds: number,
+  ttrSeconds: number,
+  body: string,
+): Command {
+  const text = `put ${pri} ${delaySeconds} ${ttrSeconds} ${body.length}`;
+  const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
+  return { text, bytes, kind: "put", tube, pri, delaySeconds, ttrSeconds, body };
+}
+
+/** A put whose body does not end where it should. */
+export function badPut(body: string): Command {
+  const text = `put 0 0 1 ${body.length}`;
+  const bytes = Buffer.from(`${text}\r\n${body}!!`, "latin1");
+  return { text: `${text} (without CR LF)`, bytes, kind: "fixed", reply: "EXPECTED_CRLF\r\n" };
+}
+
+export function tooBigPut(bodyBytes: number): Command {
+  const text = `put 0 0 1 ${bodyBytes}`;
+  const bytes = Buffer.from(`${text}\r\n${"x".repeat(bodyBytes)}\r\n`, "latin1");
+  return { text, bytes, kind: "fixed", reply: BODY_SIZE_MAX_MARK };
+}
+
+export function reserve(watched: readonly string[], timeoutSeconds: number | undefined): Command {
+  const text = timeoutSeconds === undefined ? "reserve" : `reserve-with-timeout ${timeoutSeconds}`;
+  const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;
+  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched] };
+}
+
+export function byId(name: ByIdCommand, id: number, rest = ""): Command {
+  return { ...simple(`${name} ${id}${rest}`), kind: "by-id", name, id };
+}
+
+export function kickJob(id: number): Command {
+  return { ...simple(`kick-job ${id}`), kind: "kick-job", id };
+}
+
+export function kick(tube: string, bound: number): Command {
+  return { ...simple(`kick ${bound}`), kind: "kick", tube, bound };
+}
+
+export function pause(tube: string, seconds: number): Command {
+  return { ...simple(`pause-tube ${tube} ${seconds}`), kind: "pause", tube, seconds };
+}
+
+export function peek(id: number): Command {
+  return { ...simple(`peek ${id}`), kind: "read", answer: (model) => found(model.jobs.get(id)) };
+}
+
+export function peekOf(tube: string, which: "ready" | "delayed" | "buried"): Command {
+  const first = { ready: "firstReady", delayed: "firstDelayed", buried: "firstBuried" } as const;
+  return {
+    ...simple(`peek-${which}`),
+    kind: "read",
+    // A tube in use exists at the latest when the peek is executed.
+    answer: (model) => {
+      const known = model.tubes.get(tube);
+      return found(known === undefined ? undefined : model[first[which]](known));
+    },
+  };
+}
+
+export function statsJob(id: number): Command {
+  return { ...simple(`stats-job ${id}`), kind: "read", answer: (model) => statsJobText(model.jobs.get(id)) };
+}
+
+export function statsTube(tube: string): Command {
+  return { ...simple(`stats-tube ${tube}`), kind: "read", answer: (model) => statsTubeText(model, tube) };
+}
+
+export function gather(text: "stats" | "list-tubes"): Command {
+  return { ...simple(text), kind: "gather" };
+}
+
+export function quit(): Command {
+  return { ...simple("quit"), kind: "quit" };
+}
+
+export const reserved = (job: ModelJob): string => `RESERVED ${job.id} ${job.body.length}\r\n${job.body}\r\n`;
+
+function found(job: ModelJob | undefined): string {
+  return job === undefined ? "NOT_FOUND\r\n" : `FOUND ${job.id} ${job.body.length}\r\n${job.body}\r\n`;
+}
+
+const ok = (rows: Record<string, string | number>): string =>
+  Object.entries(rows)
+    .map(([key, value]) => `${key}: ${value}`)
+    .join("\n");
+
+/** A reply as it is compared: of statistics the rows that the model knows, without those that depend on the clock. */
+export function comparable(reply: string): string {
+  if (!reply.startsWith("OK ")) return reply;
+  return reply
+    .slice(reply.indexOf("---\n") + 4, -2)
+    .split("\n")
+    .filter((row) => row !== "" && !/^(?:age|time-left|file|pause-time-left|current-waiting): /.test(row))
+    .join("\n");
+}
+
+function statsJobText(job: ModelJob | undefined): string {
+  if (job === undefined) return "NOT_FOUND\r\n";
+  return ok({
+    id: job.id,
+    tube: job.tube.name,
+    state: job.state,
+    pri: job.pri,
+    delay: job.delaySeconds,
+    ttr: job.ttrSeconds,
+    reserves: job.reserves,
+    timeouts: job.timeouts,
+    releases: job.releases,
+    buries: job.buries,
+    kicks: job.kicks,
+  });
+}
+
+function statsTubeText(model: Model, name: string): string {
+  const tube = model.tubes.get(name);
+  if (tube === undefined) return "NOT_FOUND\r\n";
+  const jobs = [...model.jobs.values()].filter((job) => job.tube === tube);
+  const count = (state: string): number => jobs.filter((job) => job.state === state).length;
+  return ok({
+    name,
+    "current-jobs-urgent": jobs.filter((job) => job.state === "ready" && job.pri < 1024).length,
+    "current-jobs-ready": count("ready"),
+    "current-jobs-reserved": count("reserved"),
+    "current-jobs-delayed": count("delayed"),
+    "current-jobs-buried": count("buried"),
+    "total-jobs": tube.totalJobs,
+    "current-using": tube.users.size,
+    "current-watching": tube.watchers.size,
+    "cmd-delete": tube.deletes,
+    "cmd-pause-tube": tube.pauses,
+    pause: tube.pauseSeconds,
+  });
+}

@@ -1,0 +1,654 @@
+// What a server should do, as naively as possible: one list of jobs, one list of waits, no heaps, no rings.
+//
+// The model follows the engines call by call: each call says which command took effect where and when, and the model
+// says what must come of it. Where the contract leaves an order open (things due at the very same moment on different
+// tubes or sessions), the model takes the order that the engine has taken, as its next effect tells.
+
+import assert from "node:assert/strict";
+import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { DEADLINE_MARGIN_MS } from "../../src/protocol/limits.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+const AFTER_DEADLINE_MS = 0.001;
+
+export type State = "ready" | "reserved" | "delayed" | "buried";
+
+export interface ModelJob {
+  readonly id: number;
+  readonly tube: ModelTube;
+  readonly ttrSeconds: number;
+  readonly body: string;
+  pri: number;
+  delaySeconds: number;
+  state: State;
+  deadlineAtMs: number;
+  holder: ModelSession | undefined;
+  reserves: number;
+  timeouts: number;
+  releases: number;
+  buries: number;
+  kicks: number;
+  /** Order of burials, and of reservations. */
+  buriedAt: number;
+  reservedAt: number;
+  /** The model's event in which the job became ready last. */
+  readySince: number;
+}
+
+export interface ModelTube {
+  readonly name: string;
+  readonly shard: number;
+  pausedUntilMs: number | undefined;
+  pauseSeconds: number;
+  /** The model's event in which a pause ended last. */
+  unpausedSince: number;
+  totalJobs: number;
+  deletes: number;
+  pauses: number;
+  readonly users: Set<ModelSession>;
+  readonly watchers: Set<ModelSession>;
+}
+
+/** One connection, over all shards. */
+export interface ModelSession {
+  readonly index: number;
+  /** Number of its open wait over several shards, or 0, and of the last one. */
+  openWait: number;
+  lastWait: number;
+  /** Shards on which it can't wait any more. */
+  readonly halfClosedOn: Set<number>;
+  /** Event in which a reservation of it ran out last. */
+  expiredAt: number;
+}
+
+export interface Wait {
+  readonly session: ModelSession;
+  readonly shard: number;
+  /** Number of a wait over several shards; undefined for a wait on this shard alone. */
+  readonly number: number | undefined;
+  timeoutAtMs: number;
+  /** Its acceptor was told that it is due. */
+  told: boolean;
+}
+
+export type Effect =
+  | { kind: "reserved"; session: number; job: number }
+  | { kind: "timedOut" | "deadlineSoon" | "waitDue"; session: number }
+  | { kind: "claim"; session: number; won: boolean };
+
+export type ByIdResult = "done" | "not found";
+
+export class Model {
+  readonly jobs: Map<number, ModelJob> = new Map();
+  readonly tubes: Map<string, ModelTube> = new Map();
+  readonly sessions: Map<number, ModelSession> = new Map();
+  /** Longest wait first. */
+  waits: Wait[] = [];
+  /** Counts the model's events. */
+  event = 1;
+  totalJobs = 0;
+  jobTimeouts = 0;
+  readonly #shards: number;
+  #burials = 0;
+  #reservations = 0;
+  /** What the engine did in the present event, and what it should have done so far. */
+  #seen: readonly Effect[] = [];
+  #expected: Effect[] = [];
+
+  constructor(shards: number) {
+    this.#shards = shards;
+    this.tube("default");
+  }
+
+  /** Runs one event on a shard and checks that its effects are those that were seen. */
+  follow<Result>(seen: readonly Effect[], run: () => Result): Result {
+    this.event++;
+    this.#seen = seen;
+    this.#expected = [];
+    const result = run();
+    assert.deepEqual(seen, this.#expected, "the effects of an engine's call");
+    return result;
+  }
+
+  #effect(effect: Effect): void {
+    this.#expected.push(effect);
+  }
+
+  /** Whether the engine's next effects are these. */
+  #seesNext(effects: readonly Effect[]): boolean {
+    const at = this.#expected.length;
+    return effects.every((effect, i) => JSON.stringify(effect) === JSON.stringify(this.#seen[at + i]));
+  }
+
+  // --- tubes and sessions -----------------------------------------------------------------------------------------
+
+  tube(name: string): ModelTube {
+    const known = this.tubes.get(name);
+    if (known !== undefined) return known;
+    const bytes = Buffer.from(name, "latin1");
+    const tube: ModelTube = {
+      name,
+      shard: shardOfTube(bytes, 0, bytes.length, this.#shards),
+      pausedUntilMs: undefined,
+      pauseSeconds: 0,
+      unpausedSince: 0,
+      totalJobs: 0,
+      deletes: 0,
+      pauses: 0,
+      users: new Set(),
+      watchers: new Set(),
+    };
+    this.tubes.set(name, tube);
+    return tube;
+  }
+
+  #dropIfUnused(tube: ModelTube): void {
+    if (tube.name === "default" || tube.users.size > 0 || tube.watchers.size > 0) return;
+    if (![...this.jobs.values()].some((job) => job.tube === tube)) this.tubes.delete(tube.name);
+  }
+
+  session(index: number): ModelSession {
+    const known = this.sessions.get(index);
+    if (known !== undefined) return known;
+    const session: ModelSession = { index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 };
+    this.sessions.set(index, session);
+    return session;
+  }
+
+  usedTube(session: ModelSession, shard: number): ModelTube {
+    const used = [...this.tubes.values()].filter((tube) => tube.shard === shard && tube.users.has(session));
+    assert.equal(used.length, 1, "a session uses one tube of the shard that a put or kick goes to");
+    return used[0]!;
+  }
+
+  use(session: ModelSession, name: string): void {
+    const tube = this.tube(name);
+    for (const other of [...this.tubes.values()]) {
+      if (other.shard === tube.shard && other !== tube && other.users.delete(session))
+        this.#dropIfUnused(other);
+    }
+    tube.users.add(session);
+  }
+
+  unuse(session: ModelSession, shard: number): void {
+    for (const tube of [...this.tubes.values()]) {
+      if (tube.shard === shard && tube.users.delete(session)) this.#dropIfUnused(tube);
+    }
+  }
+
+  watch(session: ModelSession, name: string): void {
+    this.tube(name).watchers.add(session);
+  }
+
+  ignore(session: ModelSession, name: string): void {
+    const tube = this.tubes.get(name);
+    if (tube?.watchers.delete(session)) this.#dropIfUnused(tube);
+  }
+
+  pause(name: string, shard: number, seconds: number, nowMs: number): boolean {
+    this.runDue(shard, nowMs);
+    const tube = this.tubes.get(name);
+    if (tube === undefined) return false;
+    tube.pauses++;
+    tube.pauseSeconds = seconds;
+    tube.pausedUntilMs = seconds > 0 ? nowMs + seconds * 1000 : undefined;
+    if (seconds === 0) {
+      tube.unpausedSince = this.event;
+      this.#serve(tube, nowMs);
+    }
+    return true;
+  }
+
+  close(session: ModelSession, shard: number, nowMs: number): void {
+    this.runDue(shard, nowMs);
+    this.#endWait(session, shard);
+    const held = this.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
+    for (const job of held) {
+      this.#becomeReady(job);
+      this.#serve(job.tube, nowMs);
+    }
+    this.unuse(session, shard);
+    for (const tube of [...this.tubes.values()]) {
+      if (tube.shard === shard && tube.watchers.delete(session)) this.#dropIfUnused(tube);
+    }
+    session.halfClosedOn.delete(shard);
+  }
+
+  halfClose(session: ModelSession, shard: number, nowMs: number): void {
+    this.runDue(shard, nowMs);
+    session.halfClosedOn.add(shard);
+    const wait = this.waitOf(session, shard);
+    if (wait === undefined || wait.number !== undefined) return;
+    this.#endWait(session, shard);
+    this.#effect({ kind: "timedOut", session: session.index });
+  }
+
+  // --- time -------------------------------------------------------------------------------------------------------
+
+  /** Jobs that the session holds on a shard, soonest deadline first. */
+  held(session: ModelSession, shard?: number): ModelJob[] {
+    return [...this.jobs.values()]
+      .filter((job) => job.holder === session && (shard === undefined || job.tube.shard === shard))
+      .sort((a, b) => a.deadlineAtMs - b.deadlineAtMs || a.id - b.id);
+  }
+
+  runDue(shard: number, nowMs: number): void {
+    for (let job = this.#dueDelayed(shard, nowMs); job !== undefined; job = this.#dueDelayed(shard, nowMs)) {
+      this.#becomeReady(job);
+      this.#serve(job.tube, nowMs);
+    }
+    this.#endPauses(shard, nowMs);
+    for (let due = this.#dueSession(shard, nowMs); due !== undefined; due = this.#dueSession(shard, nowMs))
+      this.#sessionDue(due, shard, nowMs);
+  }
+
+  #dueDelayed(shard: number, nowMs: number): ModelJob | undefined {
+    let due: ModelJob[] = [];
+    for (const job of this.jobs.values()) {
+      if (job.state !== "delayed" || job.tube.shard !== shard || job.deadlineAtMs > nowMs) continue;
+      const first = due[0];
+      if (first === undefined || job.deadlineAtMs < first.deadlineAtMs) due = [job];
+      else if (job.deadlineAtMs === first.deadlineAtMs) due.push(job);
+    }
+    // Within a tube the smaller id comes first; between tubes no order is promised.
+    const firsts = due.filter((job) => !due.some((other) => other.tube === job.tube && other.id < job.id));
+    return this.#chosen(firsts, (job) => this.#firstServed(job.tube, job));
+  }
+
+  /** Of several that are due at once the one that the engine took first. */
+  #chosen<Due>(due: readonly Due[], firstEffects: (each: Due) => readonly Effect[]): Due | undefined {
+    if (due.length <= 1) return due[0];
+    const effects = due.map(firstEffects);
+    const seen = due.find((_, i) => effects[i]!.length > 0 && this.#seesNext(effects[i]!));
+    return seen ?? due.find((_, i) => effects[i]!.length === 0) ?? due[0];
+  }
+
+  /** The effects of serving a tube once `job` is ready there and nothing else. */
+  #firstServed(tube: ModelTube, job: ModelJob): readonly Effect[] {
+    const effects: Effect[] = [];
+    if (tube.pausedUntilMs !== undefined) return effects;
+    for (const wait of this.waits) {
+      if (wait.shard !== tube.shard || !tube.watchers.has(wait.session)) continue;
+      const session = wait.session.index;
+      const won = wait.number === undefined || wait.session.openWait === wait.number;
+      if (wait.number !== undefined) effects.push({ kind: "claim", session, won });
+      if (!won) continue;
+      effects.push({ kind: "reserved", session, job: job.id });
+      break;
+    }
+    return effects;
+  }
+
+  #endPauses(shard: number, nowMs: number): void {
+    const resumed = new Set<ModelTube>();
+    for (const tube of this.tubes.values()) {
+      if (tube.shard !== shard || tube.pausedUntilMs === undefined || tube.pausedUntilMs > nowMs) continue;
+      tube.pausedUntilMs = undefined;
+      tube.pauseSeconds = 0;
+      tube.unpausedSince = this.event;
+      resumed.add(tube);
+    }
+    while (resumed.size > 0) {
+      const best = bestOf(
+        [...this.jobs.values()].filter((job) => job.state === "ready" && resumed.has(job.tube)),
+      );
+      if (best === undefined) return;
+      if (!this.#serveOne(best.tube, nowMs)) resumed.delete(best.tube);
+    }
+  }
+
+  /** When the session has to be looked at on a shard. */
+  dueAtMs(session: ModelSession, shard: number): number {
+    const soonestMs = this.held(session, shard)[0]?.deadlineAtMs ?? NEVER;
+    const wait = this.waitOf(session, shard);
+    if (wait === undefined || wait.told) return soonestMs + AFTER_DEADLINE_MS;
+    return Math.min(wait.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS, soonestMs + AFTER_DEADLINE_MS);
+  }
+
+  #dueSession(shard: number, nowMs: number): ModelSession | undefined {
+    let earliestMs = nowMs;
+    let due: ModelSession[] = [];
+    for (const session of this.sessions.values()) {
+      const atMs = this.dueAtMs(session, shard);
+      if (atMs > nowMs || (due.length > 0 && atMs > earliestMs)) continue;
+      if (due.length === 0 || atMs < earliestMs) due = [];
+      earliestMs = atMs;
+      due.push(session);
+    }
+    return this.#chosen(due, (session) => this.#firstOfSession(session, shard, nowMs));
+  }
+
+  #firstOfSession(session: ModelSession, shard: number, nowMs: number): readonly Effect[] {
+    for (const job of this.held(session, shard)) {
+      if (job.deadlineAtMs + AFTER_DEADLINE_MS > nowMs) break;
+      const effects = this.#firstServed(job.tube, job);
+      if (effects.length > 0) return effects;
+    }
+    const wait = this.waitOf(session, shard);
+    if (wait === undefined) return [];
+    if (wait.number !== undefined) return [{ kind: "waitDue", session: session.index }];
+    const kind = this.inMargin(session, nowMs, shard) ? "deadlineSoon" : "timedOut";
+    return [{ kind, session: session.index }];
+  }
+
+  inMargin(session: ModelSession, nowMs: number, shard?: number): boolean {
+    const first = this.held(session, shard)[0];
+    return first !== undefined && nowMs >= first.deadlineAtMs - DEADLINE_MARGIN_MS;
+  }
+
+  #sessionDue(session: ModelSession, shard: number, nowMs: number): void {
+    const inMargin = this.inMargin(session, nowMs, shard);
+    for (;;) {
+      const job = this.held(session, shard)[0];
+      if (job === undefined || job.deadlineAtMs + AFTER_DEADLINE_MS > nowMs) break;
+      job.timeouts++;
+      this.jobTimeouts++;
+      session.expiredAt = this.event;
+      this.#becomeReady(job);
+      this.#serve(job.tube, nowMs);
+    }
+    const wait = this.waitOf(session, shard);
+    if (wait === undefined) return;
+    if (inMargin || wait.timeoutAtMs <= nowMs) {
+      if (wait.number === undefined) {
+        this.#endWait(session, shard);
+        this.#effect({ kind: inMargin ? "deadlineSoon" : "timedOut", session: session.index });
+      } else {
+        wait.timeoutAtMs = NEVER;
+        wait.told = true;
+        this.#effect({ kind: "waitDue", session: session.index });
+      }
+    } else {
+      wait.told = false;
+    }
+  }
+
+  // --- waits ------------------------------------------------------------------------------------------------------
+
+  waitOf(session: ModelSession, shard: number): Wait | undefined {
+    return this.waits.find((wait) => wait.session === session && wait.shard === shard);
+  }
+
+  #startWait(session: ModelSession, shard: number, number: number | undefined, timeoutAtMs: number): void {
+    assert.equal(this.waitOf(session, shard), undefined, "a session waits once on a shard");
+    this.waits.push({ session, shard, number, timeoutAtMs, told: false });
+  }
+
+  #endWait(session: ModelSession, shard: number): void {
+    this.waits = this.waits.filter((wait) => wait.session !== session || wait.shard !== shard);
+  }
+
+  #firstWait(tube: ModelTube): Wait | undefined {
+    return this.waits.find((wait) => wait.shard === tube.shard && tube.watchers.has(wait.session));
+  }
+
+  #serve(tube: ModelTube, nowMs: number): void {
+    while (this.#serveOne(tube, nowMs)) {
+      // as long as there is a job and a waiter
+    }
+  }
+
+  #serveOne(tube: ModelTube, nowMs: number): boolean {
+    const job = this.bestReady([tube]);
+    if (job === undefined) return false;
+    for (;;) {
+      const wait = this.#firstWait(tube);
+      if (wait === undefined) return false;
+      this.#endWait(wait.session, wait.shard);
+      if (wait.number !== undefined && !this.#claim(wait.session, wait.number)) continue;
+      this.#hold(job, wait.session, nowMs);
+      this.#effect({ kind: "reserved", session: wait.session.index, job: job.id });
+      return true;
+    }
+  }
+
+  /** A shard wants to end the wait: it may if nobody has. */
+  #claim(session: ModelSession, number: number): boolean {
+    const won = session.openWait === number;
+    if (won) session.openWait = 0;
+    this.#effect({ kind: "claim", session: session.index, won });
+    return won;
+  }
+
+  openWait(session: ModelSession, number: number): void {
+    session.openWait = number;
+    session.lastWait = number;
+  }
+
+  /** The acceptor wants to end the wait. */
+  acceptorClaims(session: ModelSession, number: number): boolean {
+    const won = session.openWait === number;
+    if (won) session.openWait = 0;
+    return won;
+  }
+
+  // --- jobs -------------------------------------------------------------------------------------------------------
+
+  bestReady(tubes: Iterable<ModelTube>): ModelJob | undefined {
+    const open = new Set([...tubes].filter((tube) => tube.pausedUntilMs === undefined));
+    return bestOf([...this.jobs.values()].filter((job) => job.state === "ready" && open.has(job.tube)));
+  }
+
+  #watchedOn(session: ModelSession, shard: number): ModelTube[] {
+    return [...this.tubes.values()].filter((tube) => tube.shard === shard && tube.watchers.has(session));
+  }
+
+  put(
+    job: Pick<ModelJob, "id" | "pri" | "delaySeconds" | "ttrSeconds" | "body">,
+    tube: ModelTube,
+    nowMs: number,
+  ): void {
+    this.runDue(tube.shard, nowMs);
+    assert.ok(!this.jobs.has(job.id), `job id ${job.id} is given once`);
+    const stored: ModelJob = {
+      ...job,
+      tube,
+      state: "ready",
+      deadlineAtMs: 0,
+      holder: undefined,
+      reserves: 0,
+      timeouts: 0,
+      releases: 0,
+      buries: 0,
+      kicks: 0,
+      buriedAt: 0,
+      reservedAt: 0,
+      readySince: this.event,
+    };
+    this.jobs.set(job.id, stored);
+    tube.totalJobs++;
+    this.totalJobs++;
+    if (job.delaySeconds > 0) this.#becomeDelayed(stored, nowMs);
+    else this.#serve(tube, nowMs);
+  }
+
+  /** What a reserve on this shard alone gives: a job, an answer, or a wait. */
+  reserve(
+    session: ModelSession,
+    shard: number,
+    timeoutMs: number,
+    nowMs: number,
+  ): ModelJob | "timedOut" | "deadlineSoon" | "waits" {
+    this.runDue(shard, nowMs);
+    const job = this.bestReady(this.#watchedOn(session, shard));
+    if (job !== undefined) return this.#hold(job, session, nowMs);
+    if (this.inMargin(session, nowMs, shard)) return "deadlineSoon";
+    if (timeoutMs <= 0 || session.halfClosedOn.has(shard)) return "timedOut";
+    this.#startWait(session, shard, undefined, nowMs + timeoutMs);
+    return "waits";
+  }
+
+  takeUpTo(
+    session: ModelSession,
+    shard: number,
+    pri: number,
+    id: number,
+    nowMs: number,
+  ): ModelJob | undefined {
+    this.runDue(shard, nowMs);
+    const job = this.bestReady(this.#watchedOn(session, shard));
+    if (job === undefined || job.pri > pri || (job.pri === pri && job.id > id)) return undefined;
+    return this.#hold(job, session, nowMs);
+  }
+
+  waitShared(session: ModelSession, shard: number, timeoutAtMs: number, nowMs: number): void {
+    this.runDue(shard, nowMs);
+    const job = this.bestReady(this.#watchedOn(session, shard));
+    if (job === undefined) {
+      this.#startWait(session, shard, session.lastWait, timeoutAtMs);
+    } else if (this.#claim(session, session.lastWait)) {
+      this.#hold(job, session, nowMs);
+      this.#effect({ kind: "reserved", session: session.index, job: job.id });
+    }
+  }
+
+  stopSharedWait(session: ModelSession, shard: number): void {
+    if (this.waitOf(session, shard)?.number !== undefined) this.#endWait(session, shard);
+  }
+
+  reserveJob(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#on(shard, id);
+    if (job === undefined || job.state === "reserved") return "not found";
+    this.#hold(job, session, nowMs);
+    return "done";
+  }
+
+  delete(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#on(shard, id);
+    if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
+    this.jobs.delete(id);
+    job.tube.deletes++;
+    this.#dropIfUnused(job.tube);
+    return "done";
+  }
+
+  release(
+    session: ModelSession,
+    shard: number,
+    id: number,
+    pri: number,
+    delaySeconds: number,
+    nowMs: number,
+  ): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#heldBy(session, shard, id);
+    if (job === undefined) return "not found";
+    job.pri = pri;
+    job.delaySeconds = delaySeconds;
+    job.releases++;
+    if (delaySeconds > 0) {
+      this.#becomeDelayed(job, nowMs);
+    } else {
+      this.#becomeReady(job);
+      this.#serve(job.tube, nowMs);
+    }
+    return "done";
+  }
+
+  bury(session: ModelSession, shard: number, id: number, pri: number, nowMs: number): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#heldBy(session, shard, id);
+    if (job === undefined) return "not found";
+    job.pri = pri;
+    job.buries++;
+    job.state = "buried";
+    job.holder = undefined;
+    job.buriedAt = ++this.#burials;
+    return "done";
+  }
+
+  touch(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#heldBy(session, shard, id);
+    if (job === undefined) return "not found";
+    job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+    return "done";
+  }
+
+  kick(tube: ModelTube, bound: number, nowMs: number): number {
+    this.runDue(tube.shard, nowMs);
+    const buried = this.firstBuried(tube) !== undefined;
+    let kicked = 0;
+    while (kicked < bound) {
+      const job = buried ? this.firstBuried(tube) : this.firstDelayed(tube);
+      if (job === undefined) break;
+      this.#kickOne(job, nowMs);
+      kicked++;
+    }
+    return kicked;
+  }
+
+  kickJob(shard: number, id: number, nowMs: number): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#on(shard, id);
+    if (job === undefined || (job.state !== "buried" && job.state !== "delayed")) return "not found";
+    this.#kickOne(job, nowMs);
+    return "done";
+  }
+
+  #kickOne(job: ModelJob, nowMs: number): void {
+    job.kicks++;
+    this.#becomeReady(job);
+    this.#serve(job.tube, nowMs);
+  }
+
+  firstBuried(tube: ModelTube): ModelJob | undefined {
+    return [...this.jobs.values()]
+      .filter((job) => job.state === "buried" && job.tube === tube)
+      .sort((a, b) => a.buriedAt - b.buriedAt)[0];
+  }
+
+  firstDelayed(tube: ModelTube): ModelJob | undefined {
+    return [...this.jobs.values()]
+      .filter((job) => job.state === "delayed" && job.tube === tube)
+      .sort((a, b) => a.deadlineAtMs - b.deadlineAtMs || a.id - b.id)[0];
+  }
+
+  /** The best ready job of the tube, paused or not. */
+  firstReady(tube: ModelTube): ModelJob | undefined {
+    return bestOf([...this.jobs.values()].filter((job) => job.state === "ready" && job.tube === tube));
+  }
+
+  #on(shard: number, id: number): ModelJob | undefined {
+    const job = this.jobs.get(id);
+    return job?.tube.shard === shard ? job : undefined;
+  }
+
+  #heldBy(session: ModelSession, shard: number, id: number): ModelJob | undefined {
+    const job = this.#on(shard, id);
+    return job?.holder === session ? job : undefined;
+  }
+
+  #hold(job: ModelJob, session: ModelSession, nowMs: number): ModelJob {
+    job.state = "reserved";
+    job.holder = session;
+    job.reserves++;
+    job.reservedAt = ++this.#reservations;
+    job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+    return job;
+  }
+
+  #becomeReady(job: ModelJob): void {
+    job.state = "ready";
+    job.holder = undefined;
+    job.readySince = this.event;
+  }
+
+  #becomeDelayed(job: ModelJob, nowMs: number): void {
+    job.state = "delayed";
+    job.holder = undefined;
+    job.deadlineAtMs = nowMs + job.delaySeconds * 1000;
+  }
+}
+
+export function isBetter(a: ModelJob, b: ModelJob): boolean {
+  return a.pri < b.pri || (a.pri === b.pri && a.id < b.id);
+}
+
+function bestOf(jobs: readonly ModelJob[]): ModelJob | undefined {
+  let best: ModelJob | undefined;
+  for (const job of jobs) if (best === undefined || isBetter(job, best)) best = job;
+  return best;
+}

@@ -1,0 +1,192 @@
+// Bugs planted to prove that the simulation finds such: each breaks the server from the outside, in the test tree only.
+
+import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { RequestOp } from "../../src/message/request.ts";
+import { ResponseKind } from "../../src/message/response.ts";
+import type { Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
+import { InProcessServer } from "./in-process-server.ts";
+import type { SimulationOptions } from "./simulation.ts";
+
+export interface PlantedBug {
+  readonly name: string;
+  readonly options: Pick<SimulationOptions, "createServer" | "plant">;
+}
+
+/** True at every `n`th call. */
+function everyNth(n: number): () => boolean {
+  let calls = 0;
+  return () => ++calls % n === 0;
+}
+
+class LateAnnouncement extends InProcessServer {
+  protected override announceSleep(): void {}
+
+  protected override fallAsleep(owner: DoorbellOwner): void {
+    owner.prepare();
+  }
+}
+
+class LostRing extends InProcessServer {
+  readonly #isLost = everyNth(20);
+
+  protected override ring(bell: Doorbell): void {
+    if (!this.#isLost()) bell.ring();
+  }
+}
+
+function planted(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  return { name, options: { plant } };
+}
+
+export const PLANTED_BUGS: readonly PlantedBug[] = [
+  {
+    name: "a thread announces its sleep after it has looked for work",
+    options: { createServer: (settings) => new LateAnnouncement(settings) },
+  },
+  {
+    name: "a ring of a doorbell gets lost now and then",
+    options: { createServer: (settings) => new LostRing(settings) },
+  },
+  planted("a claim always succeeds", ({ shards }) => {
+    for (const core of shards) {
+      const claim = core.claim.bind(core);
+      core.claim = (session) => claim(session) || true;
+    }
+  }),
+  planted("a waiter is claimed and removed, but not served", ({ shards }) => {
+    for (const core of shards) {
+      const claim = core.claim.bind(core);
+      const isForgotten = everyNth(3);
+      core.claim = (session) => claim(session) && !isForgotten();
+    }
+  }),
+  planted("an acceptor answers without claiming the wait", ({ acceptors }) => {
+    for (const { claims } of acceptors) claims.claim = (slot, number) => claims.isOpen(slot, number);
+  }),
+  planted("a take ignores its bound", ({ shards }) => {
+    for (const { engine } of shards) {
+      const take = engine.takeUpTo.bind(engine);
+      engine.takeUpTo = (session, _pri, _id, nowMs) =>
+        take(session, 0xffffffff, Number.POSITIVE_INFINITY, nowMs);
+    }
+  }),
+  planted("a reply goes to the wrong slot", ({ shards }) => {
+    for (const port of shards.flatMap((core) => core.ports)) {
+      const begin = port.begin.bind(port);
+      const isWrong = everyNth(30);
+      port.begin = (kind, flags, slot, ...rest) => {
+        const wrong = kind === ResponseKind.Reply && slot > 0 && isWrong();
+        begin(kind, flags, wrong ? slot - 1 : slot, ...rest);
+      };
+    }
+  }),
+  planted("a StopWait is lost", ({ shards }) => {
+    for (const { engine } of shards) engine.stopSharedWait = () => {};
+  }),
+  planted("a WaitDue is lost", ({ shards }) => {
+    for (const core of shards) core.waitDue = () => {};
+  }),
+  planted("a half-close does not reach the engine", ({ shards }) => {
+    for (const { engine } of shards) engine.halfClose = () => {};
+  }),
+  planted("a close forgets the jobs held", ({ shards }) => {
+    for (const { engine } of shards) {
+      const close = engine.closeSession.bind(engine);
+      engine.closeSession = (session, nowMs) => {
+        session.heldFirst = NO_SLOT;
+        close(session, nowMs);
+      };
+    }
+  }),
+  planted("a job's TTR never ends after a touch", ({ shards }) => {
+    for (const { engine } of shards) {
+      const touch = engine.touch.bind(engine);
+      engine.touch = (session, id, nowMs) => {
+        const outcome = touch(session, id, nowMs);
+        const slot = engine.find(id);
+        if (slot >= 0 && outcome === 0)
+          engine.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK] = Number.MAX_VALUE;
+        return outcome;
+      };
+    }
+  }),
+  planted("a kick goes on with delayed jobs", ({ shards }) => {
+    for (const { engine } of shards) {
+      const kick = engine.kick.bind(engine);
+      engine.kick = (session, bound, nowMs) => {
+        const kicked = kick(session, bound, nowMs);
+        return kicked + kick(session, bound - kicked, nowMs);
+      };
+    }
+  }),
+  planted("a body is freed while it is sent", ({ shards }) => {
+    for (const { bodies } of shards.map((core) => core.engine)) {
+      const sizes = new Map<number, number>();
+      const allocate = bodies.allocate.bind(bodies);
+      const free = bodies.free.bind(bodies);
+      bodies.pin = () => {};
+      bodies.unpin = () => {};
+      bodies.allocate = (bytes) => {
+        const handle = allocate(bytes);
+        sizes.set(handle, bytes);
+        return handle;
+      };
+      // Its bytes change at once, as they would with the next body in its place.
+      bodies.free = (handle) => {
+        const bytes = sizes.get(handle) ?? 0;
+        bodies.write(handle, 0, new Uint8Array(bytes).fill(0x3f), 0, bytes);
+        free(handle);
+      };
+    }
+  }),
+  planted("two jobs get the same id", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const take = core.takeJobId.bind(core);
+      const isTwice = everyNth(20);
+      let last = 0;
+      core.takeJobId = (shard) => {
+        if (last === 0 || !isTwice()) last = take(shard);
+        return last;
+      };
+    }
+  }),
+  planted("the directory names the wrong shard", ({ acceptors, shards }) => {
+    for (const core of acceptors) {
+      const find = core.shardOfJob.bind(core);
+      const isWrong = everyNth(10);
+      core.shardOfJob = (id) => (isWrong() ? (Math.max(0, find(id)) + 1) % shards.length : find(id));
+    }
+  }),
+  planted("a thread sleeps for want of room and asks nobody to ring", ({ shards }) => {
+    for (const core of shards) core.wantRoom = () => {};
+  }),
+  planted("a long reply gets no credit", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const post = core.post.bind(core);
+      core.post = (slot, shard, op, ...rest) => {
+        if (op !== RequestOp.Credit) post(slot, shard, op, ...rest);
+      };
+    }
+  }),
+  planted("commands are published but not in their order", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const write = core.write.bind(core);
+      const isLate = everyNth(40);
+      core.write = (...args) => {
+        if (!isLate()) return write(...args);
+        const [slot, shard, op, flags, counted, bytes, start, length, a, b, c, id, time] = args;
+        const payload = bytes.slice(start, start + length);
+        queueLater(() => core.post(slot, shard, op, flags, counted, payload, { a, b, c, d: 0, id, time }));
+        return true;
+      };
+      // What was held back goes out with the next turn.
+      const later: (() => void)[] = [];
+      const queueLater = (send: () => void): void => void later.push(send);
+      const takeAnswers = core.takeAnswers.bind(core);
+      core.takeAnswers = (onWriterWaits) => {
+        for (const send of later.splice(0)) send();
+        return takeAnswers(onWriterWaits);
+      };
+    }
+  }),
+];

@@ -1,0 +1,424 @@
+// One simulated client: what it has sent and not had answered, and whether each reply is one that it may get.
+//
+// Commands of one client take effect in the order in which they were sent. A command that changes something is known to
+// have taken effect when its engine's call is seen; its reply must then be the one that the model says. A command that
+// only reads may be answered as of any moment between the effect before it and its reply. Where a reserve over several
+// shards is refused by its acceptor, no call tells, and the reply is held against the promise of shared-reserve.ts.
+
+import assert from "node:assert/strict";
+import { type Command, comparable, reserved } from "./command.ts";
+import type { FakeSocket } from "./fake-socket.ts";
+import { isBetter, type Model, type ModelJob, type ModelSession } from "./model.ts";
+import type { ByIdCommand } from "./witness.ts";
+
+interface Pending {
+  readonly command: Command;
+  readonly sentAtMs: number;
+  /** It was sent, and the command before it had taken effect: it can't have begun earlier. */
+  arrivedEvent: number;
+  arrivedAtMs: number;
+  /** The reply that it must get, once it took effect. */
+  reply: string | undefined;
+  /** Replies that it may get. */
+  readonly possible: Set<string>;
+  /** Shards that were asked for its job. */
+  readonly asked: Set<number>;
+}
+
+const DONE: Readonly<Record<Exclude<ByIdCommand, "reserve-job">, string>> = {
+  delete: "DELETED\r\n",
+  release: "RELEASED\r\n",
+  bury: "BURIED\r\n",
+  touch: "TOUCHED\r\n",
+};
+const NOT_FOUND = "NOT_FOUND\r\n";
+
+export class SimClient {
+  readonly name: string;
+  readonly socket: FakeSocket;
+  readonly session: number;
+  /** Tubes in use and watched after the commands sent so far. */
+  used = "default";
+  watched: string[] = ["default"];
+  halfClosed = false;
+  quits = false;
+  /** Its end of the connection is gone; replies mean nothing any more. */
+  gone = false;
+  /** The server stops: it answers what is under way, and nothing else. */
+  stopped = false;
+  /** All its replies have come and the connection is closed. */
+  over = false;
+  readonly #model: Model;
+  readonly #nowMs: () => number;
+  readonly #pending: Pending[] = [];
+  /** The first pending command that is not known to have taken effect. */
+  #cursor = 0;
+  #lastPutId = 0;
+  #text = "";
+  /** The command answered last. */
+  #answered: Pending | undefined;
+
+  constructor(name: string, socket: FakeSocket, session: number, model: Model, nowMs: () => number) {
+    this.name = name;
+    this.socket = socket;
+    this.session = session;
+    this.#model = model;
+    this.#nowMs = nowMs;
+    socket.onSent = (bytes) => this.#onReplyBytes(bytes);
+    socket.onEnding = () => this.#onEnding();
+  }
+
+  get pendingCount(): number {
+    return this.#pending.length;
+  }
+
+  /** The first command without a reply, in words. */
+  get oldest(): string {
+    return this.#pending[0]?.command.text ?? "nothing";
+  }
+
+  get canSend(): boolean {
+    return !this.halfClosed && !this.quits && !this.gone && !this.over;
+  }
+
+  send(command: Command): void {
+    this.socket.write(command.bytes);
+    if (command.kind === "quit") {
+      this.quits = true;
+      return;
+    }
+    const pending: Pending = {
+      command,
+      sentAtMs: this.#nowMs(),
+      arrivedEvent: this.#model.event,
+      arrivedAtMs: this.#nowMs(),
+      reply: command.kind === "fixed" ? command.reply : undefined,
+      possible: new Set(),
+      asked: new Set(),
+    };
+    this.#pending.push(pending);
+    this.noteReads();
+  }
+
+  #session(): ModelSession {
+    return this.#model.session(this.session);
+  }
+
+  #fail(what: string): never {
+    assert.fail(`client ${this.name}: ${what}`);
+  }
+
+  /** Whether later commands may take effect although no effect of this one was seen: it has none, or it is done. */
+  #canBePassed(pending: Pending): boolean {
+    const { kind } = pending.command;
+    if (pending.reply !== undefined || kind === "read" || kind === "gather") return true;
+    // A reserve over several shards that ends with the client's half of the connection is not seen before its reply.
+    return (
+      pending.possible.size > 0 || ((this.gone || this.halfClosed || this.stopped) && kind === "reserve")
+    );
+  }
+
+  // --- effects ----------------------------------------------------------------------------------------------------
+
+  /** Adds the answers that reads under way could be given now. */
+  noteReads(): void {
+    for (let at = this.#cursor; at < this.#pending.length; at++) {
+      const pending = this.#pending[at]!;
+      if (pending.command.kind === "read") pending.possible.add(pending.command.answer(this.#model));
+      else if (!this.#canBePassed(pending)) return;
+    }
+  }
+
+  /** The command that just took effect: all before it have, as far as they have one. */
+  #take(what: string, matches: (pending: Pending) => boolean): Pending {
+    for (; this.#cursor < this.#pending.length; this.#cursor++) {
+      const pending = this.#pending[this.#cursor]!;
+      if (matches(pending)) return pending;
+      if (!this.#canBePassed(pending)) this.#fail(`${what} took effect before "${pending.command.text}"`);
+    }
+    this.#fail(`${what} took effect, but was not sent`);
+  }
+
+  #settle(pending: Pending, reply: string): void {
+    pending.reply = reply;
+    this.#noteEffect();
+  }
+
+  /** The command at the cursor took effect: later ones may begin now. */
+  #noteEffect(): void {
+    for (const pending of this.#pending.slice(this.#cursor + 1)) this.#noteArrival(pending);
+  }
+
+  #noteArrival(pending: Pending): void {
+    pending.arrivedEvent = this.#model.event;
+    pending.arrivedAtMs = this.#nowMs();
+  }
+
+  onPut(job: ModelJob): void {
+    const pending = this.#take(
+      `put of job ${job.id}`,
+      ({ command, reply }) => reply === undefined && command.kind === "put",
+    );
+    const { command } = pending;
+    assert.ok(command.kind === "put");
+    assert.deepEqual(
+      [job.tube.name, job.pri, job.delaySeconds, job.ttrSeconds, job.body],
+      [command.tube, command.pri, command.delaySeconds, command.ttrSeconds, command.body],
+      `client ${this.name}: what "${command.text}" has put`,
+    );
+    assert.ok(job.id > this.#lastPutId, `client ${this.name}: ids grow`);
+    this.#lastPutId = job.id;
+    this.#settle(pending, `INSERTED ${job.id}\r\n`);
+  }
+
+  onReserved(job: ModelJob): void {
+    const watches = ({ command }: Pending): boolean =>
+      command.kind === "reserve" && command.watched.includes(job.tube.name);
+    const pending = this.#take(
+      `reservation of job ${job.id}`,
+      (each) => isOpenReserve(each) && (!this.#mayBeRefusedUnseen || watches(each)),
+    );
+    assert.ok(watches(pending), `client ${this.name}: job ${job.id} is of a watched tube`);
+    this.#checkPromise(pending, job);
+    this.#settle(pending, reserved(job));
+  }
+
+  /** Its reserves over several shards may be refused by its acceptor, and nothing tells before the reply. */
+  get #mayBeRefusedUnseen(): boolean {
+    return this.gone || this.halfClosed || this.stopped;
+  }
+
+  onRefused(reply: "TIMED_OUT" | "DEADLINE_SOON"): void {
+    this.#settle(this.#take(reply, isOpenReserve), `${reply}\r\n`);
+  }
+
+  onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
+    const matches = ({ command, asked }: Pending): boolean =>
+      command.kind === "by-id" && command.name === name && command.id === id && !asked.has(shard);
+    // The shard that has the job may answer before the others are asked.
+    const isAnswered = !done && this.#answered !== undefined && matches(this.#answered);
+    const pending = isAnswered ? this.#answered! : this.#take(`${name} ${id}`, matches);
+    pending.asked.add(shard);
+    // All shards are asked where the job's is not known: at most one of them has it.
+    if (pending.reply !== undefined && !done) return;
+    assert.equal(pending.reply, undefined, `client ${this.name}: ${name} ${id} takes effect once`);
+    if (done && name === "reserve-job") this.#settle(pending, reserved(this.#model.jobs.get(id)!));
+    else if (done) this.#settle(pending, DONE[name as keyof typeof DONE]);
+    else if (settled) this.#allow(pending, NOT_FOUND);
+  }
+
+  onKicked(tube: string, bound: number, count: number): void {
+    const pending = this.#take(
+      `kick ${bound} of ${tube}`,
+      ({ command, reply }) =>
+        reply === undefined && command.kind === "kick" && command.tube === tube && command.bound === bound,
+    );
+    this.#settle(pending, `KICKED ${count}\r\n`);
+  }
+
+  #allow(pending: Pending, reply: string): void {
+    pending.possible.add(reply);
+    this.#noteEffect();
+  }
+
+  /**
+   * A kick-job or pause-tube took effect, and engines do not tell whose; no two clients have the very same one under
+   * way. `reply` is undefined where the answer of another shard counts, and not final where another may
+   * still do better. False if it is not of this client.
+   */
+  onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
+    if (!this.isUnderWay(matches)) return false;
+    const pending = this.#take(
+      "a kick-job or pause-tube",
+      (each) => each.reply === undefined && matches(each.command),
+    );
+    if (reply !== undefined && isFinal) this.#settle(pending, reply);
+    else if (reply !== undefined) this.#allow(pending, reply);
+    return true;
+  }
+
+  /** Whether such a command is not known to have taken effect. */
+  isUnderWay(matches: (command: Command) => boolean): boolean {
+    return this.#pending.some((pending) => pending.reply === undefined && matches(pending.command));
+  }
+
+  /** Whether some shard may still be asked for such a command: it is not answered, or nothing was since it was. */
+  mayBeAsked(matches: (command: Command) => boolean): boolean {
+    return [...this.#pending, this.#answered].some((each) => each !== undefined && matches(each.command));
+  }
+
+  // --- replies ----------------------------------------------------------------------------------------------------
+
+  #onReplyBytes(bytes: Uint8Array): void {
+    if (this.gone) return;
+    this.#text += Buffer.from(bytes).toString("latin1");
+    for (let reply = this.#nextReply(); reply !== undefined; reply = this.#nextReply()) this.#onReply(reply);
+  }
+
+  /** Cuts the next whole reply off. */
+  #nextReply(): string | undefined {
+    const lineEnd = this.#text.indexOf("\r\n");
+    if (lineEnd < 0) return undefined;
+    const head = this.#text.slice(0, lineEnd);
+    const body = /^(?:(?:RESERVED|FOUND) \d+|OK) (\d+)$/.exec(head);
+    const bytes = lineEnd + 2 + (body === null ? 0 : Number(body[1]) + 2);
+    if (this.#text.length < bytes) return undefined;
+    const reply = this.#text.slice(0, bytes);
+    this.#text = this.#text.slice(bytes);
+    return reply;
+  }
+
+  #onReply(reply: string): void {
+    const pending = this.#pending.shift();
+    const shown = JSON.stringify(reply.slice(0, 100));
+    if (pending === undefined) this.#fail(`got ${shown} although nothing was asked`);
+    this.#answered = pending;
+    const isPassed = this.#cursor > 0;
+    this.#cursor = Math.max(0, this.#cursor - 1);
+    const { command } = pending;
+    const asked = `"${command.text}"`;
+    if (isRefusal(reply) && pending.reply?.startsWith("RESERVED ") && this.#mayBeRefusedUnseen) {
+      // The reservation was that of the next reserve: this one had been refused before.
+      const next = this.#pending.find(isOpenReserve);
+      if (next === undefined) this.#fail(`${asked} was answered ${shown} instead of a job`);
+      next.reply = pending.reply;
+      pending.reply = undefined;
+    }
+    if (command.kind === "gather") {
+      if (!reply.startsWith("OK ")) this.#fail(`${asked} was answered ${shown}`);
+    } else if (pending.reply !== undefined) {
+      if (reply !== pending.reply)
+        this.#fail(
+          `${asked} was answered ${shown} instead of ${JSON.stringify(pending.reply.slice(0, 100))}`,
+        );
+    } else if (command.kind === "reserve") {
+      this.#checkRefusal(pending, reply);
+      // The next one may have begun a little earlier, but its messages leave after this reply.
+      if (!isPassed) for (const later of this.#pending) later.arrivedEvent = this.#model.event;
+    } else if (!pending.possible.has(comparable(reply))) {
+      const legal = [...pending.possible].map((each) => JSON.stringify(each.slice(0, 300)));
+      this.#fail(
+        `${asked} was answered ${JSON.stringify(comparable(reply).slice(0, 300))}, legal: ${legal.join(" or ") || "nothing yet"}`,
+      );
+    }
+    if (!isPassed) this.noteReads();
+  }
+
+  /** Whether a reserve over several shards could be refused like this. */
+  #checkRefusal(pending: Pending, reply: string): void {
+    const { command } = pending;
+    assert.ok(command.kind === "reserve");
+    const what = `client ${this.name}: "${command.text}" was answered ${JSON.stringify(reply)}`;
+    const session = this.#session();
+    if (reply === "DEADLINE_SOON\r\n") {
+      const expired = session.expiredAt > pending.arrivedEvent;
+      assert.ok(
+        expired || this.#model.inMargin(session, this.#nowMs()),
+        `${what} without a reservation in its margin`,
+      );
+    } else {
+      assert.equal(reply, "TIMED_OUT\r\n", what);
+      const waitedMs = this.#nowMs() - pending.arrivedAtMs;
+      assert.ok(
+        this.halfClosed || this.stopped || waitedMs >= command.timeoutMs,
+        `${what} after ${waitedMs} ms`,
+      );
+    }
+    assert.equal(session.openWait, 0, `${what} while shards may still end the wait`);
+    this.#checkPromise(pending, undefined);
+  }
+
+  /** No job that was ready when the reserve arrived, and stayed so, is passed over for a worse one, or for none. */
+  #checkPromise(pending: Pending, given: ModelJob | undefined): void {
+    const { command } = pending;
+    assert.ok(command.kind === "reserve");
+    const arrived = pending.arrivedEvent;
+    for (const job of this.#model.jobs.values()) {
+      const { tube } = job;
+      const stayedReady =
+        job.state === "ready" &&
+        job.readySince < arrived &&
+        tube.pausedUntilMs === undefined &&
+        tube.unpausedSince < arrived &&
+        command.watched.includes(tube.name);
+      if (!stayedReady || (given !== undefined && isBetter(given, job))) continue;
+      this.#fail(
+        `"${command.text}" passed job ${job.id} over for ${given === undefined ? "none" : `job ${given.id}`}`,
+      );
+    }
+  }
+
+  #onEnding(): void {
+    if (this.gone) return;
+    if (this.stopped) {
+      this.over = true;
+      return;
+    }
+    assert.ok(this.halfClosed || this.quits, `client ${this.name}: the server closed the connection`);
+    assert.equal(this.#pending.length, 0, `client ${this.name}: closed before "${this.oldest}" was answered`);
+    this.over = true;
+  }
+
+  // --- rest -------------------------------------------------------------------------------------------------------
+
+  /** At rest, with all replies read, a client has its answers but for a reserve that waits for good reason. */
+  checkRest(shards: number): void {
+    if (this.gone || this.over) return;
+    // Its end lies behind more input than the server takes while a reserve waits.
+    const isUnseen = this.halfClosed && this.socket.isPaused;
+    const mayBeOpen = (!this.halfClosed || isUnseen) && !this.quits && !this.stopped;
+    assert.ok(mayBeOpen, `client ${this.name}: its connection is closed`);
+    const pending = this.#pending[0];
+    if (pending === undefined) return;
+    const { command } = pending;
+    if (command.kind !== "reserve" || pending.reply !== undefined)
+      this.#fail(
+        `"${command.text}" is never answered${pending.reply === undefined ? "" : ", though it took effect"}`,
+      );
+    const session = this.#session();
+    const waits = this.#model.waits.filter((wait) => wait.session === session);
+    const isWaiting = waits.some((wait) => wait.number === undefined || wait.number === session.openWait);
+    assert.ok(isWaiting, `client ${this.name}: "${command.text}" is not answered and waits nowhere`);
+    assert.equal(
+      this.#model.bestReady(this.#tubes(command.watched)),
+      undefined,
+      `client ${this.name}: waits in vain`,
+    );
+    assert.ok(!this.#model.inMargin(session, this.#nowMs()), `client ${this.name}: waits on in the margin`);
+    const waitedMs = this.#nowMs() - pending.sentAtMs;
+    const startedMs = pending.arrivedAtMs;
+    // It may have begun later than its bytes came: each shard counts from when it saw it.
+    const latestMs = Math.max(
+      startedMs,
+      ...waits.map((wait) => wait.timeoutAtMs - command.timeoutMs).filter(Number.isFinite),
+    );
+    assert.ok(
+      this.#nowMs() < latestMs + command.timeoutMs,
+      `client ${this.name}: waits on after ${waitedMs} ms`,
+    );
+    for (let shard = 0; shard < shards; shard++) {
+      const watchesThere: boolean = command.watched.some((name) => this.#shardOf(name) === shard);
+      const waitsThere = waits.some((wait) => wait.shard === shard);
+      assert.ok(
+        waitsThere || !watchesThere,
+        `client ${this.name}: waits on shard ${shard}, where it watches a tube`,
+      );
+    }
+  }
+
+  #shardOf(tube: string): number | undefined {
+    return this.#model.tubes.get(tube)?.shard;
+  }
+
+  *#tubes(names: readonly string[]): Generator<NonNullable<ReturnType<Model["tubes"]["get"]>>> {
+    for (const name of names) {
+      const tube = this.#model.tubes.get(name);
+      if (tube !== undefined) yield tube;
+    }
+  }
+}
+
+const isRefusal = (reply: string): boolean => reply === "TIMED_OUT\r\n" || reply === "DEADLINE_SOON\r\n";
+
+const isOpenReserve = (pending: Pending): boolean =>
+  pending.reply === undefined && pending.command.kind === "reserve";

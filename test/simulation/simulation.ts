@@ -1,0 +1,569 @@
+// Runs the whole server with random clients on a random schedule from one seed, and checks every step and every reply.
+//
+// Who goes on next, how long a thread is held up, how much a client sends, reads or withholds, when it vanishes, and how
+// far time jumps are all drawn from the seed, and so is the size of the server. The same seed gives the same run.
+
+import assert from "node:assert/strict";
+import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+import type { Command } from "./command.ts";
+import * as command from "./command.ts";
+import { type InProcessOptions, InProcessServer } from "./in-process-server.ts";
+import { Model } from "./model.ts";
+import { SimClient } from "./sim-client.ts";
+import { type ByIdCommand, EngineWitness } from "./witness.ts";
+
+const JOB_BYTES_MAX = 6000;
+/** More than is sent of a reply before its client has read some. */
+const HUGE_BODY_BYTES = 300_000;
+const CLIENTS_MAX = 7;
+const PENDING_MAX = 12;
+const TUBES = ["default", "a", "b", "c", "d", "e", "wide-0", "wide-1"];
+const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
+
+/** Weights of puts and reserves: with more reserves than puts most of them wait. */
+const APPETITES: readonly [[number, number], ...[number, number][]] = [
+  [10, 9],
+  [8, 16],
+  [4, 16],
+];
+
+/** Breaks the server before it starts, for the canary. */
+export type Plant = (server: InProcessServer) => void;
+
+export interface SimulationOptions {
+  readonly seed: number;
+  readonly steps: number;
+  /** Makes the server; a planted bug may live in a subclass. */
+  readonly createServer?: (options: InProcessOptions) => InProcessServer;
+  readonly plant?: Plant;
+}
+
+export interface SimulationResult {
+  readonly commands: number;
+  readonly schedulerSteps: number;
+  readonly shape: string;
+}
+
+/** Runs one simulation; throws what was found, with the step in the message. */
+export function simulate(options: SimulationOptions): SimulationResult {
+  const simulation = new Simulation(options);
+  let step = 0;
+  try {
+    for (; step < options.steps; step++) simulation.step();
+    simulation.finish();
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    const where = `seed ${options.seed}, step ${step} of ${options.steps}, ${simulation.shape}`;
+    throw new Error(`${where}: ${what}\n  last: ${simulation.lastActs.join("\n        ")}`, { cause: error });
+  }
+  return simulation.result;
+}
+
+class Simulation {
+  readonly shape: string;
+  /** What the simulation did last, for the message. */
+  readonly lastActs: string[] = [];
+  readonly #random: SeededRandom;
+  readonly #server: InProcessServer;
+  readonly #model: Model;
+  readonly #witnesses: EngineWitness[];
+  readonly #clients: SimClient[] = [];
+  readonly #shards: number;
+  readonly #acceptors: number;
+  /** How much the clients like to do at once. */
+  readonly #hurry: number;
+  readonly #puts: number;
+  readonly #reserves: number;
+  readonly #bigBodies: number;
+  readonly #jobBytesMax: number;
+  #commands = 0;
+  #clientsMade = 0;
+
+  constructor(options: SimulationOptions) {
+    const random = new SeededRandom(options.seed);
+    this.#random = random;
+    this.#shards = random.pick([1, 1, 2, 3, 4, 7]);
+    this.#acceptors = random.pick([1, 1, 2, 3]);
+    this.#hurry = random.pick([0.1, 0.5, 0.9]);
+    const [puts, reserves] = random.pick<readonly [number, number]>(APPETITES);
+    this.#puts = puts;
+    this.#reserves = reserves;
+    this.#bigBodies = random.pick([0.02, 0.3]);
+    const holdUps = random.pick([0, 0.1, 0.5]);
+    const hasHugeBodies = random.chance(0.1);
+    this.#jobBytesMax = hasHugeBodies ? HUGE_BODY_BYTES : JOB_BYTES_MAX;
+    const forgetful = random.pick([0, 0, 0.3]);
+    this.shape = `${this.#shards} shards, ${this.#acceptors} acceptors`;
+    const create = options.createServer ?? ((settings) => new InProcessServer(settings));
+    this.#server = create({
+      shards: this.#shards,
+      acceptors: this.#acceptors,
+      random,
+      jobBytesMax: this.#jobBytesMax,
+      ringBytes: hasHugeBodies ? 1 << 16 : random.pick([4096, 4096, 8192]),
+      holdUps,
+      tickMs: random.pick([0, 0.01, 1]),
+      firstJobId: random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]),
+    });
+    options.plant?.(this.#server);
+    this.#model = new Model(this.#shards);
+    this.#witnesses = this.#server.shards.map(
+      (core, shard) => new EngineWitness(core.engine, core, shard, this.#model, this.#sink()),
+    );
+    for (const [acceptor, core] of this.#server.acceptors.entries()) this.#watchClaims(core, acceptor);
+    if (forgetful > 0) for (const core of this.#server.acceptors) this.#forget(core, forgetful);
+    for (let i = 0; i < 3; i++) this.#connect();
+  }
+
+  get result(): SimulationResult {
+    return { commands: this.#commands, schedulerSteps: this.#server.stepsTaken, shape: this.shape };
+  }
+
+  // --- watching ---------------------------------------------------------------------------------------------------
+
+  #sink(): ConstructorParameters<typeof EngineWitness>[4] {
+    const jobOf = (id: number) => this.#model.jobs.get(id)!;
+    return {
+      put: (session, job) => this.#clientOf(session).onPut(jobOf(job)),
+      reserved: (session, job) => this.#clientOf(session).onReserved(jobOf(job)),
+      refused: (session, reply) => this.#clientOf(session).onRefused(reply),
+      byId: (session, shard, name, id, done, settled) =>
+        this.#clientOf(session).onById(name, shard, id, done, settled),
+      kicked: (session, tube, bound, count) => this.#clientOf(session).onKicked(tube, bound, count),
+      kickJob: (_, id, done, settled) =>
+        this.#anonymous(
+          (each) => each.kind === "kick-job" && each.id === id,
+          done ? "KICKED\r\n" : settled ? "NOT_FOUND\r\n" : undefined,
+          done,
+        ),
+      paused: (name, seconds, found) =>
+        this.#anonymous(
+          (each) => each.kind === "pause" && each.tube === name && each.seconds === seconds,
+          found ? "PAUSED\r\n" : "NOT_FOUND\r\n",
+          true,
+        ),
+      changed: () => {
+        for (const client of this.#clients) client.noteReads();
+      },
+    };
+  }
+
+  #anonymous(matches: (each: Command) => boolean, reply: string | undefined, isFinal: boolean): void {
+    // Once it is answered on the shard that counts, the other shards that were asked have nothing to tell.
+    this.#clients.some((client) => client.onAnonymous(matches, reply, isFinal));
+  }
+
+  #clientOf(session: number): SimClient {
+    const client = this.#clients.findLast((each) => each.session === session);
+    assert.ok(client !== undefined, `session ${session} belongs to a client`);
+    return client;
+  }
+
+  #sessionOf(acceptor: number, slot: number): number {
+    return slot * this.#acceptors + acceptor;
+  }
+
+  #watchClaims(core: AcceptorCore, acceptor: number): void {
+    const { claims } = core;
+    const open = claims.open.bind(claims);
+    const claim = claims.claim.bind(claims);
+    claims.open = (slot, number) => {
+      this.#model.openWait(this.#model.session(this.#sessionOf(acceptor, slot)), number);
+      open(slot, number);
+    };
+    claims.claim = (slot, number) => {
+      const expected = this.#model.acceptorClaims(
+        this.#model.session(this.#sessionOf(acceptor, slot)),
+        number,
+      );
+      const won = claim(slot, number);
+      assert.equal(won, expected, "an acceptor ends a wait exactly if nobody has");
+      return won;
+    };
+  }
+
+  /** A directory may have forgotten any job: then all shards are asked. */
+  #forget(core: AcceptorCore, probability: number): void {
+    const find = core.shardOfJob.bind(core);
+    core.shardOfJob = (id) => (this.#random.chance(probability) ? UNKNOWN_SHARD : find(id));
+  }
+
+  // --- steps ------------------------------------------------------------------------------------------------------
+
+  step(): void {
+    const random = this.#random;
+    const act = random.weighted({ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, read: 2 });
+    if (act === "send") this.#send();
+    else if (act === "run") this.#run(random.between(1, 25));
+    else if (act === "settle") this.#settle();
+    else if (act === "time") this.#passTime();
+    else if (act === "connect") this.#connect();
+    else if (act === "leave") this.#leave();
+    else this.#read();
+    this.#check();
+  }
+
+  #say(what: string): void {
+    this.lastActs.push(what);
+    if (this.lastActs.length > 12) this.lastActs.shift();
+  }
+
+  #check(): void {
+    for (const witness of this.#witnesses) witness.check();
+  }
+
+  #run(steps: number): void {
+    for (let i = 0; i < steps && this.#server.step(); i++) this.#check();
+  }
+
+  #settle(): void {
+    this.#say("settle");
+    this.#server.settle();
+    this.#check();
+    if (this.#clients.every((client) => client.socket.readsAtOnce)) this.#checkRest();
+  }
+
+  #passTime(): void {
+    const random = this.#random;
+    const { nowMs, nextDueAtMs } = this.#server;
+    const toDueMs = Number.isFinite(nextDueAtMs) ? Math.max(0, nextDueAtMs - nowMs) : 0;
+    const ms = random.pick([
+      random.next(),
+      random.between(1, 300),
+      1000 * random.between(1, 3),
+      toDueMs,
+      Math.max(0, toDueMs - 0.0005),
+      toDueMs + random.next(),
+    ]);
+    this.#server.nowMs += ms;
+    this.#say(`${ms} ms pass`);
+  }
+
+  #connect(): void {
+    if (this.#clients.filter((client) => !client.gone && !client.over).length >= CLIENTS_MAX) return;
+    const acceptor = this.#random.between(0, this.#acceptors - 1);
+    const socket = this.#server.connect(acceptor);
+    const session = this.#sessionOf(acceptor, socket.slot);
+    const name = `${++this.#clientsMade}`;
+    const client = new SimClient(name, socket, session, this.#model, () => this.#server.nowMs);
+    this.#clients.push(client);
+    this.#say(`client ${name} connects as session ${session}`);
+    if (this.#random.chance(0.3)) return;
+    for (let i = this.#random.between(1, 3); i > 0; i--) client.send(this.#watch(client, this.#tube()));
+  }
+
+  #leave(): void {
+    const client = this.#random.pick(this.#clients.filter((each) => !each.gone && !each.over));
+    if (client === undefined) return;
+    const how = this.#random.pick(["half-close", "half-close", "close", "reset"]);
+    this.#say(`client ${client.name}: ${how}`);
+    if (how === "reset") {
+      this.#reset(client);
+    } else if (how === "half-close") {
+      // A body that never becomes whole.
+      if (client.canSend && this.#random.chance(0.2))
+        client.socket.write(Buffer.from("put 0 0 1 900\r\nabc"));
+      client.socket.halfClose();
+      client.halfClosed = true;
+    } else {
+      client.gone = true;
+      client.socket.close();
+    }
+  }
+
+  #reset(client: SimClient): void {
+    client.gone = true;
+    client.socket.reset();
+  }
+
+  #read(): void {
+    const client = this.#random.pick(this.#clients.filter((each) => !each.gone));
+    if (client === undefined) return;
+    const { socket } = client;
+    if (this.#random.chance(0.3)) socket.readsAtOnce = false;
+    else if (this.#random.chance(0.5)) socket.readAll();
+    else socket.read(this.#random.between(1, 3000));
+    socket.takeReceived();
+  }
+
+  // --- commands ---------------------------------------------------------------------------------------------------
+
+  #send(): void {
+    const random = this.#random;
+    const clients = this.#clients.filter((client) => client.canSend && client.pendingCount < PENDING_MAX);
+    const client = random.pick(clients);
+    if (client === undefined) return;
+    if (random.chance(0.05)) this.#sendPeeks(client);
+    const count = random.chance(this.#hurry) ? random.between(2, 8) : 1;
+    for (let i = 0; i < count && client.canSend; i++) {
+      const next = this.#draw(client);
+      if (next === undefined) continue;
+      this.#say(`client ${client.name}: ${next.text}`);
+      this.#commands++;
+      client.send(next);
+    }
+  }
+
+  /** Asks for a body over and over, so that the answers fill a ring. */
+  #sendPeeks(client: SimClient): void {
+    const large = [...this.#model.jobs.values()].filter(
+      ({ body }) => body.length > 800 && body.length < 1000,
+    );
+    const job = this.#random.pick(large);
+    for (let i = 0; job !== undefined && i < 6; i++) client.send(command.peek(job.id));
+  }
+
+  #tube(): string {
+    return this.#random.pick(TUBES)!;
+  }
+
+  #body(): string {
+    const random = this.#random;
+    const isBig = random.chance(this.#bigBodies);
+    const bytes = isBig
+      ? random.pick([900, 975, 976, 977, 1000, 3000, this.#jobBytesMax])
+      : random.between(0, 20);
+    return String.fromCharCode(random.between(97, 122)).repeat(bytes);
+  }
+
+  /** The id of some job, most often one that is there. */
+  #id(client: SimClient): number {
+    const random = this.#random;
+    const jobs = [...this.#model.jobs.values()];
+    const held = jobs.filter((job) => job.holder?.index === client.session);
+    if (held.length > 0 && random.chance(0.6)) return random.pick(held)!.id;
+    const job = random.chance(0.95) ? random.pick(jobs) : undefined;
+    return job?.id ?? random.pick([0, 1, 7, 999_999, 2 ** 33]);
+  }
+
+  #draw(client: SimClient): Command | undefined {
+    const random = this.#random;
+    const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
+    const delaySeconds = random.pick([0, 0, 0, 1, 2]);
+    const kind = random.weighted({
+      put: this.#puts,
+      reserve: this.#reserves,
+      byId: 12,
+      read: 4,
+      watch: 4,
+      ignore: 2,
+      use: 3,
+      kick: 2,
+      kickJob: 2,
+      pause: 1,
+      gather: 1,
+      fixed: 2,
+      quit: 0.1,
+    });
+    switch (kind) {
+      case "put":
+        return command.put(client.used, pri, delaySeconds, random.between(1, 4), this.#body());
+      case "reserve":
+        return command.reserve(client.watched, random.pick([undefined, undefined, 0, 1, 1, 2]));
+      case "byId":
+        return this.#byId(client, pri, delaySeconds);
+      case "read":
+        return this.#drawRead(client);
+      case "watch":
+        return random.chance(0.03) ? this.#watchMany(client) : this.#watch(client, this.#tube());
+      case "ignore":
+        return this.#ignore(client);
+      case "use":
+        client.used = this.#tube();
+        return command.fixed(`use ${client.used}`, `USING ${client.used}\r\n`);
+      case "kick":
+        return command.kick(client.used, random.between(0, 3));
+      case "kickJob": {
+        const id = this.#id(client);
+        return this.#isFree((each) => each.kind === "kick-job" && each.id === id)
+          ? command.kickJob(id)
+          : undefined;
+      }
+      case "pause": {
+        const [tube, seconds] = [this.#tube(), random.between(0, 2)];
+        const matches = (each: Command): boolean =>
+          each.kind === "pause" && each.tube === tube && each.seconds === seconds;
+        return this.#isFree(matches) ? command.pause(tube, seconds) : undefined;
+      }
+      case "gather":
+        return command.gather(random.pick(["stats", "list-tubes"]));
+      case "quit":
+        return client.pendingCount === 0 ? command.quit() : undefined;
+      default:
+        return random.pick([
+          command.fixed("nonsense", "UNKNOWN_COMMAND\r\n"),
+          command.fixed("peek x", "BAD_FORMAT\r\n"),
+          command.fixed("x".repeat(random.between(223, 500)), "BAD_FORMAT\r\n"),
+          command.badPut(this.#body()),
+          command.tooBigPut(this.#jobBytesMax + random.between(1, 100)),
+          command.fixed("list-tube-used", `USING ${client.used}\r\n`),
+          listWatched(client),
+        ]);
+    }
+  }
+
+  /** Whether nobody has such a command under way: engines do not tell whose a kick-job or pause-tube is. */
+  #isFree(matches: (each: Command) => boolean): boolean {
+    return !this.#clients.some((client) => client.mayBeAsked(matches));
+  }
+
+  #byId(client: SimClient, pri: number, delaySeconds: number): Command {
+    const name: ByIdCommand = this.#random.weighted({
+      delete: 4,
+      release: 4,
+      bury: 2,
+      touch: 2,
+      "reserve-job": 2,
+    });
+    const rest = name === "release" ? ` ${pri} ${delaySeconds}` : name === "bury" ? ` ${pri}` : "";
+    return command.byId(name, this.#id(client), rest);
+  }
+
+  #drawRead(client: SimClient): Command {
+    const random = this.#random;
+    switch (random.between(0, 3)) {
+      case 0:
+        return command.peek(this.#id(client));
+      case 1:
+        return command.peekOf(client.used, random.pick(["ready", "delayed", "buried"]));
+      case 2:
+        return command.statsJob(this.#id(client));
+      default:
+        return command.statsTube(this.#tube());
+    }
+  }
+
+  #watch(client: SimClient, tube: string): Command {
+    if (!client.watched.includes(tube)) client.watched.push(tube);
+    return command.fixed(`watch ${tube}`, `WATCHING ${client.watched.length}\r\n`);
+  }
+
+  /** So many tubes that the client waits in the list of the wide ones. */
+  #watchMany(client: SimClient): Command | undefined {
+    for (const tube of WIDE_TUBES.slice(1)) {
+      const each = this.#watch(client, tube);
+      this.#say(`client ${client.name}: ${each.text}`);
+      client.send(each);
+    }
+    return this.#watch(client, WIDE_TUBES[0]!);
+  }
+
+  #ignore(client: SimClient): Command {
+    const tube = this.#random.chance(0.7) ? this.#random.pick(client.watched)! : this.#tube();
+    const at = client.watched.indexOf(tube);
+    if (at >= 0 && client.watched.length === 1) return command.fixed(`ignore ${tube}`, "NOT_IGNORED\r\n");
+    if (at >= 0) {
+      const last = client.watched.pop()!;
+      if (last !== tube) client.watched[at] = last;
+    }
+    return command.fixed(`ignore ${tube}`, `WATCHING ${client.watched.length}\r\n`);
+  }
+
+  // --- rest -------------------------------------------------------------------------------------------------------
+
+  #checkRest(): void {
+    for (const client of this.#clients) client.checkRest(this.#shards);
+  }
+
+  /** Everybody reads, time passes, everybody leaves: what is left must be exactly the jobs that the model has. */
+  finish(): void {
+    this.#say("the end");
+    this.#server.tickMs = 0;
+    for (const client of this.#clients) if (!client.gone) client.socket.readAll();
+    this.#server.settle();
+    this.#check();
+    this.#checkRest();
+    this.#checkTotals();
+    for (let i = 0; i < 3; i++) {
+      this.#server.advance(2000);
+      this.#check();
+      this.#checkRest();
+    }
+    if (this.#random.chance(0.7)) this.#halfCloseAll();
+    else this.#stopServer();
+    this.#server.settle();
+    for (const client of this.#clients) if (client.socket.isPaused && !client.over) this.#reset(client);
+    this.#server.settle();
+    this.#check();
+    this.#checkRest();
+    for (const job of this.#model.jobs.values())
+      assert.notEqual(job.state, "reserved", `nobody holds job ${job.id}`);
+    this.#deleteAll();
+  }
+
+  #halfCloseAll(): void {
+    for (const client of this.#clients) {
+      if (client.gone || client.over) continue;
+      client.socket.halfClose();
+      client.halfClosed = true;
+    }
+  }
+
+  /** The server closes all connections in order, also in the middle of a pipeline. */
+  #stopServer(): void {
+    for (let i = 0; i < 5; i++) this.#send();
+    for (let i = this.#random.between(0, 20); i > 0; i--) this.#server.step();
+    for (const client of this.#clients) client.stopped = true;
+    this.#server.stop();
+  }
+
+  /** The lists and sums of all shards, asked for while nothing happens. */
+  #checkTotals(): void {
+    const socket = this.#server.connect(0);
+    const ask = (text: string): string => {
+      socket.takeReceived();
+      socket.write(Buffer.from(`${text}\r\n`));
+      this.#server.settle();
+      return socket.takeReceived().toString("latin1");
+    };
+    const jobs = [...this.#model.jobs.values()];
+    const count = (state: string): number => jobs.filter((job) => job.state === state).length;
+    const rows = new Map(
+      ask("stats")
+        .split("\n")
+        .map((row) => row.split(": ") as [string, string]),
+    );
+    const waiting = new Set(
+      this.#model.waits
+        .filter(({ session, number }) => number === undefined || number === session.openWait)
+        .map((wait) => wait.session),
+    );
+    const open = this.#clients.filter((client) => !client.socket.isClosed).length;
+    const expected: Record<string, number> = {
+      "current-jobs-ready": count("ready"),
+      "current-jobs-reserved": count("reserved"),
+      "current-jobs-delayed": count("delayed"),
+      "current-jobs-buried": count("buried"),
+      "total-jobs": this.#model.totalJobs,
+      "job-timeouts": this.#model.jobTimeouts,
+      "current-tubes": this.#model.tubes.size,
+      "current-waiting": waiting.size,
+      "current-connections": open + 1,
+    };
+    for (const [key, value] of Object.entries(expected)) assert.equal(rows.get(key), `${value}`, key);
+    const tubes = ask("list-tubes").split("---\n")[1];
+    const names = [...this.#model.tubes.keys()].map((name) => `- ${name}\n`).join("");
+    assert.equal(tubes, `${names}\r\n`, "list-tubes, in the order of creation");
+    socket.halfClose();
+    this.#server.settle();
+  }
+
+  #deleteAll(): void {
+    const client = this.#server.connect(0);
+    const session = this.#sessionOf(0, client.slot);
+    const last = new SimClient("last", client, session, this.#model, () => this.#server.nowMs);
+    this.#clients.push(last);
+    for (const id of [...this.#model.jobs.keys()]) last.send(command.byId("delete", id));
+    this.#server.settle();
+    this.#check();
+    this.#checkRest();
+    assert.equal(this.#model.jobs.size, 0, "all jobs can be deleted");
+  }
+}
+
+function listWatched(client: SimClient): Command {
+  const text = `---\n${client.watched.map((tube) => `- ${tube}\n`).join("")}`;
+  return command.fixed("list-tubes-watched", `OK ${text.length}\r\n${text}\r\n`);
+}

@@ -1,0 +1,372 @@
+// Watches every call of an engine and every claim of a wait, and has the model follow it and agree.
+//
+// The calls are the moments at which commands take effect, so no guess at the order of concurrent commands is needed:
+// the model follows the order that was, and must come to the same outcome, effect by effect.
+
+import assert from "node:assert/strict";
+import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
+import { JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { type Session, Waiting } from "../../src/engine/session.ts";
+import { checkInvariants } from "../support/engine-invariants.ts";
+import type { ByIdResult, Effect, Model, ModelSession, State } from "./model.ts";
+
+/** What the witness tells of commands that took effect. */
+export interface CommandSink {
+  put(session: number, job: number): void;
+  reserved(session: number, job: number): void;
+  /** A wait or a reserve ended on its shard without a job. */
+  refused(session: number, reply: "TIMED_OUT" | "DEADLINE_SOON"): void;
+  /** `settled` is false for "not found" on a shard where the job can't be although it is elsewhere. */
+  byId(session: number, shard: number, name: ByIdCommand, id: number, done: boolean, settled: boolean): void;
+  kicked(session: number, tube: string, bound: number, count: number): void;
+  kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
+  paused(name: string, seconds: number, found: boolean): void;
+  /** Anything may have changed. */
+  changed(): void;
+}
+
+export type ByIdCommand = "reserve-job" | "delete" | "release" | "bury" | "touch";
+
+/** The part of an engine's host that it calls back. */
+export interface EffectsHost {
+  reserved(session: Session, slot: number): void;
+  timedOut(session: Session): void;
+  deadlineSoon(session: Session): void;
+  waitDue(session: Session): void;
+  claim(session: Session): boolean;
+  stillWaiting(session: Session): boolean;
+}
+
+type Follow<Args extends unknown[], Result> = (args: Args, result: Result, seen: readonly Effect[]) => void;
+
+const STATE_NAMES: Record<number, State> = {
+  [JobState.Ready]: "ready",
+  [JobState.Reserved]: "reserved",
+  [JobState.Delayed]: "delayed",
+  [JobState.Buried]: "buried",
+};
+
+export class EngineWitness {
+  readonly engine: Engine;
+  readonly #host: EffectsHost;
+  readonly #shard: number;
+  readonly #model: Model;
+  readonly #sink: CommandSink;
+  /** Effects of the present call; undefined between calls. */
+  #effects: Effect[] | undefined;
+  /** Something was called since the last check. */
+  touched = false;
+
+  constructor(engine: Engine, host: EffectsHost, shard: number, model: Model, sink: CommandSink) {
+    this.engine = engine;
+    this.#host = host;
+    this.#shard = shard;
+    this.#model = model;
+    this.#sink = sink;
+    this.#watchEffects();
+    this.#watchSessions();
+    this.#watchReserves();
+    this.#watchJobs();
+  }
+
+  // --- wrapping ---------------------------------------------------------------------------------------------------
+
+  /** Has `follow` see each outermost call of an engine's method, with its outcome and effects. */
+  #watch<Name extends keyof Engine>(
+    name: Name,
+    follow: Engine[Name] extends (...args: infer Args) => infer Result ? Follow<Args, Result> : never,
+  ): void {
+    const engine = this.engine as unknown as Record<string, (...args: unknown[]) => unknown>;
+    const original = engine[name]!.bind(engine);
+    engine[name] = (...args) => {
+      if (this.#effects !== undefined) return original(...args);
+      const seen: Effect[] = [];
+      this.#effects = seen;
+      let result: unknown;
+      try {
+        result = original(...args);
+      } finally {
+        this.#effects = undefined;
+      }
+      this.touched = true;
+      (follow as Follow<unknown[], unknown>)(args, result, seen);
+      this.#report(seen);
+      this.#sink.changed();
+      return result;
+    };
+  }
+
+  #watchEffects(): void {
+    const host = this.#host;
+    const { reserved, timedOut, deadlineSoon, waitDue, claim } = host;
+    host.reserved = (session, slot) => {
+      this.#effects?.push({ kind: "reserved", session: session.index, job: this.#idOf(slot) });
+      reserved.call(host, session, slot);
+    };
+    host.timedOut = (session) => {
+      this.#effects?.push({ kind: "timedOut", session: session.index });
+      timedOut.call(host, session);
+    };
+    host.deadlineSoon = (session) => {
+      this.#effects?.push({ kind: "deadlineSoon", session: session.index });
+      deadlineSoon.call(host, session);
+    };
+    host.waitDue = (session) => {
+      this.#effects?.push({ kind: "waitDue", session: session.index });
+      waitDue.call(host, session);
+    };
+    host.claim = (session) => {
+      const won = claim.call(host, session);
+      this.#effects?.push({ kind: "claim", session: session.index, won });
+      return won;
+    };
+  }
+
+  #report(seen: readonly Effect[]): void {
+    for (const effect of seen) {
+      if (effect.kind === "reserved") this.#sink.reserved(effect.session, effect.job);
+      else if (effect.kind === "timedOut") this.#sink.refused(effect.session, "TIMED_OUT");
+      else if (effect.kind === "deadlineSoon") this.#sink.refused(effect.session, "DEADLINE_SOON");
+    }
+  }
+
+  #idOf(slot: number): number {
+    return this.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+  }
+
+  #session(session: Session): ModelSession {
+    return this.#model.session(session.index);
+  }
+
+  // --- calls ------------------------------------------------------------------------------------------------------
+
+  #watchSessions(): void {
+    const model = this.#model;
+    const shard = this.#shard;
+    this.#watch("runDue", ([nowMs], _, seen) => model.follow(seen, () => model.runDue(shard, nowMs)));
+    this.#watch("closeSession", ([session, nowMs], _, seen) =>
+      model.follow(seen, () => model.close(this.#session(session), shard, nowMs)),
+    );
+    this.#watch("halfClose", ([session, nowMs], _, seen) =>
+      model.follow(seen, () => model.halfClose(this.#session(session), shard, nowMs)),
+    );
+    this.#watch("use", ([session, name], _, seen) =>
+      model.follow(seen, () => model.use(this.#session(session), name)),
+    );
+    this.#watch("unuse", ([session], _, seen) =>
+      model.follow(seen, () => model.unuse(this.#session(session), shard)),
+    );
+    this.#watch("watch", ([session, name], _, seen) =>
+      model.follow(seen, () => model.watch(this.#session(session), name)),
+    );
+    this.#watch("ignore", ([session, name], _, seen) =>
+      model.follow(seen, () => model.ignore(this.#session(session), name)),
+    );
+    this.#watch("pause", ([name, seconds, nowMs], found, seen) => {
+      assert.equal(
+        found,
+        model.follow(seen, () => model.pause(name, shard, seconds, nowMs)),
+        "outcome of pause-tube",
+      );
+      this.#sink.paused(name, seconds, found);
+    });
+  }
+
+  #watchReserves(): void {
+    const model = this.#model;
+    const shard = this.#shard;
+    this.#watch("reserve", ([session, timeoutMs, nowMs], result, seen) => {
+      const expected = model.follow(seen, () =>
+        model.reserve(this.#session(session), shard, timeoutMs, nowMs),
+      );
+      if (expected === "waits") assert.equal(result, ReserveOutcome.Waits, "a reserve waits");
+      else if (expected === "timedOut") assert.equal(result, ReserveOutcome.TimedOut, "a reserve times out");
+      else if (expected === "deadlineSoon")
+        assert.equal(result, ReserveOutcome.DeadlineSoon, "a reserve is warned");
+      else
+        assert.equal(result >= 0 ? this.#idOf(result) : result, expected.id, "the job that a reserve gives");
+      if (expected === "timedOut") this.#sink.refused(session.index, "TIMED_OUT");
+      else if (expected === "deadlineSoon") this.#sink.refused(session.index, "DEADLINE_SOON");
+      else if (expected !== "waits") this.#sink.reserved(session.index, expected.id);
+    });
+    this.#watch("takeUpTo", ([session, pri, id, nowMs], slot, seen) => {
+      const expected = model.follow(seen, () =>
+        model.takeUpTo(this.#session(session), shard, pri, id, nowMs),
+      );
+      assert.equal(
+        slot === NO_SLOT ? undefined : this.#idOf(slot),
+        expected?.id,
+        "the job that a take gives",
+      );
+      if (expected !== undefined) this.#sink.reserved(session.index, expected.id);
+    });
+    this.#watch("waitShared", ([session, timeoutAtMs, nowMs], _, seen) =>
+      model.follow(seen, () => model.waitShared(this.#session(session), shard, timeoutAtMs, nowMs)),
+    );
+    this.#watch("stopSharedWait", ([session], _, seen) =>
+      model.follow(seen, () => model.stopSharedWait(this.#session(session), shard)),
+    );
+  }
+
+  #watchJobs(): void {
+    const model = this.#model;
+    const shard = this.#shard;
+    this.#watch(
+      "put",
+      ([session, id, pri, delaySeconds, ttrSeconds, , body, bodyBytes, nowMs], outcome, seen) => {
+        assert.equal(outcome, Outcome.Done, "a put is accepted");
+        const bytes = new Uint8Array(bodyBytes);
+        this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
+        const job = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
+        const tube = model.usedTube(this.#session(session), shard);
+        model.follow(seen, () => model.put(job, tube, nowMs));
+        this.#sink.put(session.index, id);
+      },
+    );
+    this.#watch("kick", ([session, bound, nowMs], count, seen) => {
+      const tube = model.usedTube(this.#session(session), shard);
+      assert.equal(
+        count,
+        model.follow(seen, () => model.kick(tube, bound, nowMs)),
+        "count of a kick",
+      );
+      this.#sink.kicked(session.index, tube.name, bound, count);
+    });
+    this.#watch("kickJob", ([id, nowMs], outcome, seen) => {
+      const settled = this.#isSettled(id);
+      const done = this.#agree(
+        outcome,
+        model.follow(seen, () => model.kickJob(shard, id, nowMs)),
+        "kick-job",
+      );
+      this.#sink.kickJob(shard, id, done, settled);
+    });
+    this.#watch("reserveJob", ([session, id, nowMs], outcome, seen) =>
+      this.#byId("reserve-job", session, id, outcome, seen, (client) =>
+        model.reserveJob(client, shard, id, nowMs),
+      ),
+    );
+    this.#watch("delete", ([session, id, nowMs], outcome, seen) =>
+      this.#byId("delete", session, id, outcome, seen, (client) => model.delete(client, shard, id, nowMs)),
+    );
+    this.#watch("release", ([session, id, pri, delaySeconds, nowMs], outcome, seen) =>
+      this.#byId("release", session, id, outcome, seen, (client) =>
+        model.release(client, shard, id, pri, delaySeconds, nowMs),
+      ),
+    );
+    this.#watch("bury", ([session, id, pri, nowMs], outcome, seen) =>
+      this.#byId("bury", session, id, outcome, seen, (client) => model.bury(client, shard, id, pri, nowMs)),
+    );
+    this.#watch("touch", ([session, id, nowMs], outcome, seen) =>
+      this.#byId("touch", session, id, outcome, seen, (client) => model.touch(client, shard, id, nowMs)),
+    );
+  }
+
+  /** Whether the answer of this shard is the answer: the job lives here, or nowhere. */
+  #isSettled(id: number): boolean {
+    const job = this.#model.jobs.get(id);
+    return job === undefined || job.tube.shard === this.#shard;
+  }
+
+  #byId(
+    name: ByIdCommand,
+    session: Session,
+    id: number,
+    outcome: Outcome,
+    seen: readonly Effect[],
+    run: (session: ModelSession) => ByIdResult,
+  ): void {
+    const settled = this.#isSettled(id);
+    const done = this.#agree(
+      outcome,
+      this.#model.follow(seen, () => run(this.#session(session))),
+      name,
+    );
+    this.#sink.byId(session.index, this.#shard, name, id, done, settled);
+  }
+
+  #agree(outcome: Outcome, expected: ByIdResult, name: string): boolean {
+    assert.equal(outcome, expected === "done" ? Outcome.Done : Outcome.NotFound, `outcome of ${name}`);
+    return expected === "done";
+  }
+
+  // --- states -----------------------------------------------------------------------------------------------------
+
+  /** Checks the engine's invariants, and that it holds what the model holds. */
+  check(): void {
+    if (!this.touched) return;
+    this.touched = false;
+    checkInvariants(this.engine, this.#model.sessions.keys(), (session) => this.#host.stillWaiting(session));
+    this.#compareJobs();
+    this.#compareTubes();
+    this.#compareWaits();
+  }
+
+  #compareJobs(): void {
+    const { engine } = this;
+    const expected = [...this.#model.jobs.values()].filter((job) => job.tube.shard === this.#shard);
+    assert.equal(engine.jobs.live, expected.length, `jobs of shard ${this.#shard}`);
+    for (const job of expected) {
+      const slot = engine.find(job.id);
+      assert.notEqual(slot, NO_SLOT, `job ${job.id} is there`);
+      const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
+      const row = slot & PAGE_MASK;
+      const timed = job.state === "reserved" || job.state === "delayed";
+      assert.deepEqual(
+        {
+          state: STATE_NAMES[page.state[row]!],
+          tube: engine.tubeOf(slot).name,
+          pri: page.pri[row],
+          holder: job.state === "reserved" ? page.holder[row] : undefined,
+          deadlineAtMs: timed ? page.deadlineAtMs[row] : 0,
+          counts: [
+            page.reserves[row],
+            page.timeouts[row],
+            page.releases[row],
+            page.buries[row],
+            page.kicks[row],
+          ],
+        },
+        {
+          state: job.state,
+          tube: job.tube.name,
+          pri: job.pri,
+          holder: job.holder?.index,
+          deadlineAtMs: timed ? job.deadlineAtMs : 0,
+          counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
+        },
+        `job ${job.id}`,
+      );
+    }
+  }
+
+  #compareTubes(): void {
+    const expected = [...this.#model.tubes.values()].filter((tube) => tube.shard === this.#shard);
+    assert.deepEqual([...this.engine.tubes.keys()].sort(), expected.map((tube) => tube.name).sort(), "tubes");
+    for (const tube of expected) {
+      const real = this.engine.tubes.get(tube.name)!;
+      assert.deepEqual(
+        [real.using, real.watching, real.totalJobs, real.deletes, real.pauses, real.pauseSeconds],
+        [tube.users.size, tube.watchers.size, tube.totalJobs, tube.deletes, tube.pauses, tube.pauseSeconds],
+        `users, watchers, jobs, deletes, pauses and pause of ${tube.name}`,
+      );
+    }
+  }
+
+  #compareWaits(): void {
+    const real: { session: number; shared: boolean; order: number }[] = [];
+    for (const index of this.#model.sessions.keys()) {
+      const session = this.engine.session(index);
+      if (session.waiting === Waiting.No) continue;
+      real.push({ session: index, shared: session.waiting === Waiting.Shared, order: session.waitOrder });
+    }
+    real.sort((a, b) => a.order - b.order);
+    assert.deepEqual(
+      real.map(({ session, shared }) => ({ session, shared })),
+      this.#model.waits
+        .filter((wait) => wait.shard === this.#shard)
+        .map((wait) => ({ session: wait.session.index, shared: wait.number !== undefined })),
+      "who waits, in the order of waits",
+    );
+  }
+}

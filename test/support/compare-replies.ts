@@ -1,0 +1,50 @@
+// Whether two servers gave the same reply to a command, apart from what may differ between two processes.
+
+import { fieldsOf } from "./lockstep-side.ts";
+
+/** Of the process or the machine, or quoted otherwise by version (protocol.md, 17), or moved by the harness's own questions. */
+const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
+  "pid",
+  "version",
+  "rusage-utime",
+  "rusage-stime",
+  "uptime",
+  "id",
+  "hostname",
+  "os",
+  "platform",
+  "cmd-stats",
+]);
+
+/** Whole seconds that the two servers round down at moments some milliseconds apart: one more or less is the same. */
+const SECONDS: ReadonlySet<string> = new Set(["age", "time-left", "pause-time-left"]);
+
+/** What is wrong with the second reply, or undefined. */
+export function differenceOf(commandName: string, left: string, right: string): string | undefined {
+  if (left === right) return undefined;
+  if (left.startsWith("OK ") && right.startsWith("OK ")) {
+    if (commandName === "list-tubes") return differenceOfLists(left, right);
+    if (commandName.startsWith("stats")) return differenceOfFields(left, right);
+  }
+  return "the replies differ";
+}
+
+/** 1.12 moves the last tube into the place of one that goes; ours keeps the order of creation (protocol.md, 0.1). */
+function differenceOfLists(left: string, right: string): string | undefined {
+  const sorted = (reply: string): string => reply.split("\n").sort().join("\n");
+  return sorted(left) === sorted(right) ? undefined : "not the same tubes";
+}
+
+function differenceOfFields(left: string, right: string): string | undefined {
+  const leftFields = fieldsOf(left);
+  const rightFields = fieldsOf(right);
+  const leftKeys = [...leftFields.keys()].join(" ");
+  if (leftKeys !== [...rightFields.keys()].join(" ")) return "not the same keys in the same order";
+  for (const [key, value] of leftFields) {
+    const other = rightFields.get(key) ?? "";
+    if (value === other || STATS_OF_PROCESS.has(key)) continue;
+    if (SECONDS.has(key) && Math.abs(Number(value) - Number(other)) <= 1) continue;
+    return `${key}: ${value} and ${other}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,283 @@
+// Checks that an engine is in a state that its design allows: every list, heap, count, index and timer against the others.
+
+import assert from "node:assert/strict";
+import type { Engine } from "../../src/engine/engine.ts";
+import { type JobPage, JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { type Session, Waiting, type Watch } from "../../src/engine/session.ts";
+import type { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
+import type { Timer } from "../../src/engine/timer-heap.ts";
+import type { Tube } from "../../src/engine/tube.ts";
+import { DEADLINE_MARGIN_MS, URGENT_PRI_LIMIT } from "../../src/protocol/limits.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+/** A reservation ends after its deadline, not at it. */
+const AFTER_DEADLINE_MS = 0.001;
+const STATES = [JobState.Ready, JobState.Reserved, JobState.Buried, JobState.Delayed] as const;
+
+/**
+ * Throws AssertionError at the first broken invariant. `sessions` are the indexes of all sessions that may exist;
+ * `stillWaiting` tells whether the wait over several shards of a session has not ended elsewhere.
+ */
+export function checkInvariants(
+  engine: Engine,
+  sessions: Iterable<number>,
+  stillWaiting: (session: Session) => boolean = () => true,
+): void {
+  new InvariantCheck(engine, sessions, stillWaiting).run();
+}
+
+class InvariantCheck {
+  readonly #engine: Engine;
+  readonly #sessions: readonly Session[];
+  readonly #stillWaiting: (session: Session) => boolean;
+
+  constructor(engine: Engine, sessions: Iterable<number>, stillWaiting: (session: Session) => boolean) {
+    this.#engine = engine;
+    this.#sessions = [...sessions].map((index) => engine.session(index));
+    this.#stillWaiting = stillWaiting;
+  }
+
+  run(): void {
+    this.#jobs();
+    for (const tube of this.#engine.tubes.values()) this.#tube(tube);
+    for (const session of this.#sessions) this.#session(session);
+    this.#waiters();
+    this.#timers();
+  }
+
+  #page(slot: number): JobPage {
+    return this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
+  }
+
+  #state(slot: number): number {
+    return this.#page(slot).state[slot & PAGE_MASK]!;
+  }
+
+  // --- jobs -------------------------------------------------------------------------------------------------------
+
+  #jobs(): void {
+    const engine = this.#engine;
+    const counts = [0, 0, 0, 0, 0];
+    const perTube = new Map<Tube, number[]>();
+    const urgent = new Map<Tube, number>();
+    const bodies = new Set<number>();
+    let live = 0;
+    engine.jobs.forEach((slot) => {
+      live++;
+      const page = this.#page(slot);
+      const row = slot & PAGE_MASK;
+      const state = page.state[row]!;
+      const id = page.id[row]!;
+      assert.equal(engine.find(id), slot, `the index knows job ${id}`);
+      const tube = engine.tubeOf(slot);
+      assert.equal(engine.tubes.get(tube?.name), tube, `job ${id} lives in a tube that exists`);
+      counts[state]!++;
+      const inTube = perTube.get(tube) ?? [0, 0, 0, 0, 0];
+      inTube[state]!++;
+      perTube.set(tube, inTube);
+      if (state === JobState.Ready && page.pri[row]! < URGENT_PRI_LIMIT)
+        urgent.set(tube, (urgent.get(tube) ?? 0) + 1);
+      this.#place(slot, state, tube);
+      const body = page.body[row]!;
+      if (page.bodyBytes[row]! > 0) {
+        assert.ok(!bodies.has(body), `job ${id} has a body of its own`);
+        bodies.add(body);
+      }
+    });
+    assert.equal(engine.jobs.live, live, "the table counts its jobs");
+    for (const state of STATES)
+      assert.equal(engine.jobCounts[state], counts[state], `jobs in state ${state}`);
+    let urgentJobs = 0;
+    for (const tube of engine.tubes.values()) {
+      for (const state of STATES)
+        assert.equal(
+          tube.jobs[state],
+          perTube.get(tube)?.[state] ?? 0,
+          `${tube.name}: jobs in state ${state}`,
+        );
+      assert.equal(tube.urgentJobs, urgent.get(tube) ?? 0, `${tube.name}: urgent jobs`);
+      urgentJobs += tube.urgentJobs;
+    }
+    assert.equal(engine.urgentJobs, urgentJobs, "urgent jobs");
+  }
+
+  /** A job is in the one queue of its state, at the position that it remembers. */
+  #place(slot: number, state: number, tube: Tube): void {
+    if (state === JobState.Buried) return;
+    const page = this.#page(slot);
+    const row = slot & PAGE_MASK;
+    const heap =
+      state === JobState.Ready
+        ? tube.ready
+        : state === JobState.Delayed
+          ? tube.delayed
+          : this.#engine.session(page.holder[row]!).held;
+    const position = page.heapPosition[row]!;
+    assert.ok(position < heap.size, `job ${page.id[row]} is in the heap of its state`);
+    assert.equal(heap.at(position), slot, `job ${page.id[row]} is where it says in the heap of its state`);
+  }
+
+  #heap(heap: ReadyHeap | DeadlineHeap, state: number, column: "pri" | "deadlineAtMs", name: string): void {
+    const slots = new Set<number>();
+    for (let position = 0; position < heap.size; position++) {
+      const slot = heap.at(position);
+      assert.ok(!slots.has(slot), `${name}: a job is in it once`);
+      slots.add(slot);
+      assert.equal(this.#state(slot), state, `${name}: its jobs are in state ${state}`);
+      if (position === 0) continue;
+      const parent = heap.at((position - 1) >> 1);
+      const [above, below] = [parent, slot].map((each) => this.#page(each)[column][each & PAGE_MASK]!);
+      const [aboveId, belowId] = [parent, slot].map((each) => this.#page(each).id[each & PAGE_MASK]!);
+      assert.ok(above! < below! || (above === below && aboveId! < belowId!), `${name}: heap order`);
+    }
+    assert.equal(heap.top, heap.size === 0 ? NO_SLOT : heap.at(0), `${name}: top`);
+  }
+
+  #soonest(heap: DeadlineHeap): number {
+    return heap.top === NO_SLOT ? NEVER : this.#page(heap.top).deadlineAtMs[heap.top & PAGE_MASK]!;
+  }
+
+  // --- tubes ------------------------------------------------------------------------------------------------------
+
+  #tube(tube: Tube): void {
+    const { name } = tube;
+    assert.equal(this.#engine.findTube(name), tube);
+    assert.ok(tube.referenced || name === "default", `${name}: somebody needs it`);
+    this.#heap(tube.ready, JobState.Ready, "pri", `${name} ready`);
+    this.#heap(tube.delayed, JobState.Delayed, "deadlineAtMs", `${name} delayed`);
+    assert.equal(tube.ready.size, tube.jobs[JobState.Ready], `${name}: all ready jobs are in its heap`);
+    assert.equal(tube.delayed.size, tube.jobs[JobState.Delayed], `${name}: all delayed jobs are in its heap`);
+    assert.equal(this.#buried(tube), tube.jobs[JobState.Buried], `${name}: all buried jobs are in its list`);
+    assert.equal(tube.readyAt >= 0, tube.ready.size > 0, `${name}: among the tubes with ready jobs`);
+    const users = this.#sessions.filter((session) => session.used === tube);
+    const watchers = this.#sessions.filter((session) => session.watches.has(tube));
+    assert.equal(tube.using, users.length, `${name}: users`);
+    assert.equal(tube.watching, watchers.length, `${name}: watchers`);
+    assert.equal(tube.paused, tube.pauseTimer.atMs < NEVER, `${name}: paused while its timer runs`);
+    assert.equal(tube.pauseSeconds > 0, tube.paused, `${name}: length of the pause`);
+    assert.equal(tube.delayTimer.atMs, this.#soonest(tube.delayed), `${name}: timer of delayed jobs`);
+  }
+
+  #buried(tube: Tube): number {
+    let count = 0;
+    let previous: number = NO_SLOT;
+    for (let slot = tube.buriedFirst; slot !== NO_SLOT; slot = this.#page(slot).next[slot & PAGE_MASK]!) {
+      assert.equal(this.#state(slot), JobState.Buried, `${tube.name}: only buried jobs are in its list`);
+      assert.equal(this.#page(slot).previous[slot & PAGE_MASK], previous, `${tube.name}: links of its list`);
+      assert.ok(++count <= this.#engine.jobs.live, `${tube.name}: its list ends`);
+      previous = slot;
+    }
+    assert.equal(tube.buriedLast, previous, `${tube.name}: end of its list`);
+    return count;
+  }
+
+  // --- sessions ---------------------------------------------------------------------------------------------------
+
+  #session(session: Session): void {
+    const name = `session ${session.index}`;
+    this.#heap(session.held, JobState.Reserved, "deadlineAtMs", `${name} held`);
+    for (let position = 0; position < session.held.size; position++) {
+      const slot = session.held.at(position);
+      assert.equal(this.#page(slot).holder[slot & PAGE_MASK], session.index, `${name}: holder of its jobs`);
+    }
+    this.#reserved(session);
+    if (session.used !== undefined) assert.equal(this.#engine.tubes.get(session.used.name), session.used);
+    for (const [tube, watch] of session.watches) {
+      assert.equal(this.#engine.tubes.get(tube.name), tube, `${name}: watches tubes that exist`);
+      assert.ok(watch.tube === tube && watch.session === session, `${name}: its watches are its own`);
+    }
+    const soonestMs = this.#soonest(session.held);
+    const expiryMs = soonestMs + AFTER_DEADLINE_MS;
+    const waits = session.waiting !== Waiting.No;
+    if (!waits) assert.equal(session.timeoutAtMs, NEVER, `${name}: a timeout only while it waits`);
+    const full = waits ? Math.min(session.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS, expiryMs) : expiryMs;
+    // The acceptor of a wait over several shards is told once that it is due; after that only reservations end.
+    const told = session.waiting === Waiting.Shared && session.timer.atMs === expiryMs;
+    if (!told) assert.equal(session.timer.atMs, full, `${name}: its timer`);
+    if (session.halfClosed)
+      assert.notEqual(session.waiting, Waiting.Alone, `${name}: half-closed, never waits`);
+  }
+
+  /** The list of the jobs that it holds, in the order of their reservation. */
+  #reserved(session: Session): void {
+    const name = `session ${session.index}`;
+    let count = 0;
+    let previous: number = NO_SLOT;
+    for (let slot = session.heldFirst; slot !== NO_SLOT; slot = this.#page(slot).next[slot & PAGE_MASK]!) {
+      assert.equal(this.#state(slot), JobState.Reserved, `${name}: only reserved jobs are in its list`);
+      assert.equal(
+        this.#page(slot).holder[slot & PAGE_MASK],
+        session.index,
+        `${name}: its list is of its jobs`,
+      );
+      assert.equal(this.#page(slot).previous[slot & PAGE_MASK], previous, `${name}: links of its list`);
+      assert.ok(++count <= session.held.size, `${name}: its list ends`);
+      previous = slot;
+    }
+    assert.equal(session.heldLast, previous, `${name}: end of its list`);
+    assert.equal(count, session.held.size, `${name}: all jobs that it holds are in its list`);
+  }
+
+  /** Waiters' lists: each waiting session once in each of its tubes, or among the wide ones, in the order of waits. */
+  #waiters(): void {
+    const linked = new Set<Watch>();
+    for (const tube of this.#engine.tubes.values()) {
+      let previous: Watch | undefined;
+      for (let watch = tube.waiterFirst; watch !== undefined; watch = watch.next) {
+        const { session } = watch;
+        assert.ok(!linked.has(watch), `${tube.name}: a waiter is in its list once`);
+        linked.add(watch);
+        assert.equal(watch.previous, previous, `${tube.name}: links of its waiters`);
+        assert.equal(session.watches.get(tube), watch, `${tube.name}: its waiters watch it`);
+        assert.ok(session.waiting !== Waiting.No && session.linkedInTubes, `${tube.name}: its waiters wait`);
+        if (previous !== undefined)
+          assert.ok(previous.session.waitOrder < session.waitOrder, `${tube.name}: waiters in order`);
+        previous = watch;
+      }
+      assert.equal(tube.waiterLast, previous, `${tube.name}: its last waiter`);
+    }
+    let alone = 0;
+    for (const session of this.#sessions) {
+      if (session.waiting === Waiting.No) continue;
+      if (session.waiting === Waiting.Alone) alone++;
+      const name = `session ${session.index}`;
+      if (session.linkedInTubes) {
+        for (const watch of session.watches.values())
+          assert.ok(linked.has(watch), `${name}: in all its tubes' lists`);
+      }
+      if (session.waiting === Waiting.Shared && !this.#stillWaiting(session)) continue;
+      for (const tube of session.watches.keys()) {
+        assert.ok(
+          tube.paused || tube.ready.size === 0,
+          `${name} waits although ${tube.name} has a ready job`,
+        );
+      }
+      const slot = this.#engine.bestReady(session);
+      assert.equal(slot, NO_SLOT, `${name} waits although it could have a job`);
+    }
+    assert.equal(this.#engine.waitingAlone, alone, "sessions that wait here alone");
+    this.#wideWaiters();
+  }
+
+  #wideWaiters(): void {
+    const wide = this.#sessions.filter((session) => session.waiting !== Waiting.No && !session.linkedInTubes);
+    wide.sort((a, b) => a.waitOrder - b.waitOrder);
+    wide.forEach((session, position) => {
+      assert.equal(session.previousWide, wide[position - 1], "links of the wide waiters");
+      assert.equal(session.nextWide, wide[position + 1], "links of the wide waiters");
+    });
+  }
+
+  #timers(): void {
+    const timers: Timer<unknown>[] = [];
+    for (const tube of this.#engine.tubes.values()) timers.push(tube.delayTimer, tube.pauseTimer);
+    for (const session of this.#sessions) timers.push(session.timer);
+    for (const timer of timers)
+      assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");
+    assert.equal(
+      this.#engine.nextDueAtMs,
+      Math.min(NEVER, ...timers.map((timer) => timer.atMs)),
+      "the next timer",
+    );
+  }
+}

@@ -1,0 +1,13 @@
+// What the tests use of the npm client `fivebeans`, which brings no types.
+
+declare module "fivebeans" {
+  import type { EventEmitter } from "node:events";
+
+  export class client extends EventEmitter {
+    constructor(host: string, port: number);
+    connect(): void;
+    end(): void;
+    /** Every command takes its arguments and a callback (error, ...results). */
+    [command: string]: (...args: never[]) => void;
+  }
+}

@@ -1,0 +1,43 @@
+// What a test needs from the machine: skips loudly when it is absent, and fails instead when CI=true.
+
+import { existsSync } from "node:fs";
+import type { TestContext } from "node:test";
+import { BEANSTALKD, OUR_MAIN } from "./server-process.ts";
+
+export interface Need {
+  readonly path: string;
+  /** What to do about it, as one command. */
+  readonly remedy: string;
+}
+
+export const NEEDS = {
+  ours: { path: OUR_MAIN, remedy: "write src/server/main.ts" },
+  beanstalkd: { path: BEANSTALKD, remedy: "apt-get install beanstalkd" },
+  php: { path: "/usr/bin/php", remedy: "apt-get install php-cli" },
+  pheanstalk: {
+    path: "/usr/share/php/Pheanstalk/Pheanstalk.php",
+    remedy: "apt-get install php-pda-pheanstalk",
+  },
+  ruby: { path: "/usr/bin/ruby", remedy: "apt-get install ruby" },
+  beaneater: { path: "/usr/lib/ruby/vendor_ruby/beaneater.rb", remedy: "apt-get install ruby-beaneater" },
+  prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
+} as const satisfies Record<string, Need>;
+
+/** Sentence that says what is missing, or undefined when all is there. Throws under CI, where nothing is skipped. */
+export function missing(...needs: readonly Need[]): string | undefined {
+  const absent = needs.filter((need) => !existsSync(need.path));
+  if (absent.length === 0) return undefined;
+  const reason = absent.map((need) => `${need.path} is missing (${need.remedy})`).join("; ");
+  const { CI } = process.env;
+  if (CI === "true") throw new Error(`Cannot skip under CI: ${reason}`);
+  console.error(`\n!!!! SKIPPED: ${reason}\n`);
+  return reason;
+}
+
+/** Skips the running test when a need is absent. True when the test may go on. */
+export function canRun(t: TestContext, ...needs: readonly Need[]): boolean {
+  const reason = missing(...needs);
+  if (reason === undefined) return true;
+  t.skip(reason);
+  return false;
+}

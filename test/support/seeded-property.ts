@@ -1,0 +1,28 @@
+// Checks a property with fast-check from a printed seed: SEED=n with the printed command runs the very same cases again.
+
+import { relative } from "node:path";
+import type { TestContext } from "node:test";
+import { assert as fastCheckAssert, type IProperty, type IPropertyWithHooks } from "fast-check";
+
+const { SEED } = process.env;
+
+/** The seed of this process, for tests that draw numbers of their own. */
+export const seed: number = SEED === undefined ? (Date.now() ^ (process.pid << 12)) >>> 1 : Number(SEED);
+
+/** Says the seed in the test's output. */
+export function printSeed(t: TestContext): void {
+  const file = t.filePath === undefined ? "test/…" : relative(process.cwd(), t.filePath);
+  t.diagnostic(
+    `again: SEED=${seed} node --test --test-name-pattern='${t.name.replaceAll("'", ".")}' ${file}`,
+  );
+}
+
+/** Fails with the smallest counter-example found. */
+export function checkProperty<Values>(
+  t: TestContext,
+  property: IProperty<Values> | IPropertyWithHooks<Values>,
+  runs = 200,
+): void {
+  printSeed(t);
+  fastCheckAssert(property, { seed: seed | 0, numRuns: runs });
+}

@@ -1,0 +1,20 @@
+// Proves the transcripts themselves: every one is played against Debian's beanstalkd 1.12.
+
+import { describe, it } from "node:test";
+import { canRun, NEEDS } from "./support/need.ts";
+import { playTogether } from "./support/play-transcript.ts";
+import { loadTranscripts } from "./support/transcript.ts";
+
+const transcripts = loadTranscripts().filter((transcript) => transcript.only !== "ours");
+
+describe("transcripts against beanstalkd 1.12", () => {
+  let played: ReturnType<typeof playTogether> | undefined;
+  for (const transcript of transcripts) {
+    it(transcript.name, async (t) => {
+      if (!canRun(t, NEEDS.beanstalkd)) return;
+      played ??= playTogether(transcripts, "beanstalkd-1.12", []);
+      const outcome = (await played).get(transcript);
+      if (outcome?.error !== undefined) throw outcome.error;
+    });
+  }
+});
