@@ -1,6 +1,7 @@
 // Random conversations of several clients, from a printed seed, with our server and with Debian's beanstalkd: every reply the same.
 //
-// SEED=n STEPS=m runs one conversation again (at each topology); node test/differential-run.ts runs a long campaign.
+// The seeds are fixed, so that the same commit has the same result; node test/differential-run.ts plays new ones.
+// SEED=n STEPS=m runs one conversation (at each topology).
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -11,10 +12,7 @@ import { TOPOLOGIES, type Topology, topologyName } from "./support/topologies.ts
 
 const { SEED, STEPS = "400" } = process.env;
 const steps = Number(STEPS);
-const seeds =
-  SEED === undefined
-    ? [1, 2, 3, 4].map((one) => one + Math.floor(Math.random() * 1_000_000_000))
-    : [Number(SEED)];
+const seeds = SEED === undefined ? [140603817, 777380533, 683203817, 924793607] : [Number(SEED)];
 
 describe("differential: ours and beanstalkd 1.12 give the same replies", { concurrency: 6 }, () => {
   for (const [index, seed] of seeds.entries()) {
@@ -32,7 +30,7 @@ describe("differential: ours and beanstalkd 1.12 give the same replies", { concu
 describe("differential: the harness itself", { concurrency: 6 }, () => {
   it("finds no difference between two beanstalkds", async (t) => {
     if (!canRun(t, NEEDS.beanstalkd)) return;
-    const result = await runDifferential({ seed: seeds[0] as number, steps: 300, tested: "beanstalkd-1.12" });
+    const result = await runDifferential({ seed: 7, steps: 600, tested: "beanstalkd-1.12" });
     assert.ok(result.replies > 200, `only ${result.replies} replies were compared`);
     for (const word of ["INSERTED", "RESERVED", "DELETED", "NOT_FOUND", "TIMED_OUT", "OK", "BAD_FORMAT"]) {
       assert.ok((result.repliesByWord.get(word) ?? 0) > 0, `no conversation had a reply ${word}`);
