@@ -39,6 +39,15 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
       });
       after(() => load.close());
 
+      test("drain: of empty tubes, every TIMED_OUT is counted", async () => {
+        // Over within a millisecond, so that a start before its time shows. Several times: not each start is early.
+        const drain = { ...SMALL, scenario: "drain", seconds: 5 } as const;
+        for (let run = 0; run < 10; run++) {
+          const { commands } = await load.run(server.address, drain, NO_MARKS);
+          assert.equal(commands, drain.connections * drain.pipeline);
+        }
+      });
+
       for (const scenario of SCENARIO_NAMES) {
         test(`${scenario}: replies are right and counted`, async () => {
           const result = await load.run(server.address, { ...SMALL, scenario }, NO_MARKS);
@@ -63,7 +72,8 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
       test("rate: as many commands as asked for", async () => {
         const paced = { ...SMALL, connections: 2, pipeline: 1, rate: 300, seconds: 0.5 };
         const { commands } = await load.run(server.address, paced, NO_MARKS);
-        assert.ok(commands > 100 && commands <= 160, `${commands}`);
+        // 150 are due; those whose replies a busy machine held up past the end are not counted.
+        assert.ok(commands > 50 && commands <= 160, `${commands}`);
       });
     });
   }

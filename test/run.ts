@@ -1,4 +1,4 @@
-// `npm test`: runs every test/**/*.test.ts with node's test runner, those that watch the clock by themselves, and says what was skipped.
+// `npm test`: runs every *.test.ts of test/ and bench/ with node's test runner, those that watch the clock by themselves, and says what was skipped.
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the parts.
 
@@ -10,14 +10,14 @@ import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
-const ALONE = ["transcripts-server-timed", "transcripts-beanstalkd", "differential", "hostile"];
+const ALONE = ["transcripts-server-timed", "transcripts-beanstalkd", "differential", "hostile", "generators"];
 
 /** Longer than any file takes; one that hangs is ended. */
 const FILE_MS = 280_000;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
-const files = globSync(["test/**/*.test.ts", "bench/figures.test.ts"], { cwd: root })
+const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root })
   .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
   .sort();
 const isAlone = (file: string): boolean => ALONE.some((name) => file.endsWith(`/${name}.test.ts`));

@@ -148,6 +148,11 @@ export class GeneratorRun {
       };
       const begin = () => {
         const nowMs = monotonicMs();
+        // Timers drop fractions of a millisecond, and replies from before the start would not be counted.
+        if (nowMs < this.startMs) {
+          setImmediate(begin);
+          return;
+        }
         this.lastActivityMs = nowMs;
         for (const connection of connections) if (connection.isConsumer) connection.startConsuming(nowMs);
         if (this.gapMs > 0) pace();
