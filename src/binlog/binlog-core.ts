@@ -1,0 +1,109 @@
+// The binlog between rings and storage as plain code: takes records, tells how far they are durable. No thread, no clock.
+//
+// One turn is `takeRecords`, then `storage.flush` and `storage.work`, then `publish`. The thread around it (thread.ts)
+// decides when to sleep; a simulation takes the same turns on a disk and a time of its own.
+
+import { shardOfTube } from "../base/tube-hash.ts";
+import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
+import { RECORD_ID_AT } from "../message/record.ts";
+import { binlogThread, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { FileTable } from "../ring/file-table.ts";
+import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { SyncedWords } from "../ring/synced-words.ts";
+import type { OpenedBinlog } from "./open-binlog.ts";
+import type { RecoveredBatch } from "./recovered-jobs.ts";
+import type { Storage } from "./storage.ts";
+
+/** Records of one shard taken before the others have their turn. */
+const BATCH_RECORDS = 4096;
+
+export class BinlogCore {
+  readonly #topology: Topology;
+  readonly #rings: readonly RingReader[];
+  readonly #synced: SyncedWords;
+  readonly #published: Float64Array;
+  readonly #control: ControlWords;
+  readonly #counters: Float64Array;
+  readonly #files: FileTable;
+
+  /** `topology` must have a binlog. */
+  constructor(topology: Topology) {
+    const binlog = topology.binlog!;
+    this.#topology = topology;
+    this.#rings = binlog.rings.map((ring) => new RingReader(ring));
+    this.#synced = new SyncedWords(binlog.synced);
+    this.#published = new Float64Array(topology.shards);
+    this.#control = new ControlWords(topology.control);
+    this.#counters = countersOf(topology, binlogThread(topology));
+    this.#files = new FileTable(binlog.files);
+  }
+
+  /** A job's full record is in this segment now. */
+  noteFile(id: number, segment: number): void {
+    this.#files.set(id, segment);
+  }
+
+  /** What recovery found, batch by batch, with the file of each job noted for stats-job. */
+  *recovered({ storage, jobs }: OpenedBinlog): Generator<RecoveredBatch> {
+    const { shards } = this.#topology;
+    for (const batch of jobs((bytes, start, length) => shardOfTube(bytes, start, start + length, shards))) {
+      const view = new DataView(batch.bytes.buffer, batch.bytes.byteOffset);
+      for (const offsets of batch.jobs) {
+        for (const offset of offsets) {
+          const id = view.getFloat64(offset + RECORD_ID_AT, true);
+          this.noteFile(id, storage.fileOf(id));
+        }
+      }
+      yield batch;
+    }
+  }
+
+  /** Whether it must make everything durable and end. */
+  get stopping(): boolean {
+    return this.#control.isSet(ControlWord.BinlogStop);
+  }
+
+  get hasRecords(): boolean {
+    return this.#rings.some((ring) => ring.hasMessage);
+  }
+
+  /** Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns how many. */
+  takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
+    let taken = 0;
+    for (let shard = 0; shard < this.#rings.length; shard++) {
+      const ring = this.#rings[shard]!;
+      for (let i = 0; i < BATCH_RECORDS; i++) {
+        const offset = ring.next();
+        if (offset === EMPTY) break;
+        const number = appendedNumber(ring, offset);
+        storage.append(shard, number, ring.bytes, offset + APPEND_HEADER_BYTES, appendedBytes(ring, offset));
+        taken++;
+      }
+      if (ring.release()) onWriterWaits(shard);
+    }
+    return taken;
+  }
+
+  /** Tells everybody how far the log is durable, and whether there is room. True if replies may have waited for it. */
+  publish(storage: Storage): boolean {
+    if (storage.full !== this.#control.isSet(ControlWord.BinlogFull)) {
+      if (storage.full) this.#control.set(ControlWord.BinlogFull);
+      else this.#control.clear(ControlWord.BinlogFull);
+    }
+    let news = false;
+    for (let shard = 0; shard < this.#published.length; shard++) {
+      const number = storage.syncedUpTo(shard);
+      if (number === this.#published[shard]) continue;
+      this.#published[shard] = number;
+      this.#synced.publish(shard, number);
+      news = true;
+    }
+    const stats = storage.stats();
+    this.#counters[Counter.BinlogOldest] = stats.oldestSegment;
+    this.#counters[Counter.BinlogCurrent] = stats.currentSegment;
+    this.#counters[Counter.BinlogWritten] = stats.recordsWritten;
+    this.#counters[Counter.BinlogMigrated] = stats.recordsMigrated;
+    return news && this.#topology.binlog!.repliesWait;
+  }
+}
