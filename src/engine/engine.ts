@@ -176,19 +176,29 @@ export class Engine {
 
   /** Forgets a session whose connection ended: its jobs become ready at once, its tubes lose it. */
   closeSession(session: Session, nowMs: number): void {
+    this.giveBack(session, Number.POSITIVE_INFINITY, nowMs);
+    this.#sessionTimers.set(session.timer, Number.POSITIVE_INFINITY);
+    this.unuse(session);
+    for (const tube of session.watches.keys()) this.ignore(session, tube.name);
+    this.#sessions[session.index] = undefined;
+  }
+
+  /**
+   * Makes up to `jobsMax` of the jobs that an ending session holds ready, in the order of their reservation, each
+   * offered to who waits before the next. Returns whether none is left.
+   */
+  giveBack(session: Session, jobsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.No) this.#stopWaiting(session);
-    // In the order of their reservation, each offered to who waits before the next.
-    for (let slot = session.heldFirst; slot !== NO_SLOT; slot = session.heldFirst) {
+    for (let given = 0; session.heldFirst !== NO_SLOT && given < jobsMax; given++) {
+      const slot = session.heldFirst;
       this.#unhold(slot, session);
       const tube = this.#tubeOf(this.#page(slot), slot & PAGE_MASK);
       this.#becomeReady(slot, tube);
       this.#serve(tube, nowMs);
     }
-    this.#sessionTimers.set(session.timer, Number.POSITIVE_INFINITY);
-    this.unuse(session);
-    for (const tube of session.watches.keys()) this.ignore(session, tube.name);
-    this.#sessions[session.index] = undefined;
+    this.#retimeSession(session);
+    return session.heldFirst === NO_SLOT;
   }
 
   /** The tube of this name, if it exists. */
@@ -680,12 +690,18 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /** Kicks up to `bound` jobs of the tube in use: buried ones, or delayed ones if none is buried. Returns how many. */
-  kick(session: Session, bound: number, nowMs: number): number {
+  /** Whether a kick in the tube that the session uses takes buried jobs; delayed ones it takes only if none is buried. */
+  kicksBuried(session: Session): boolean {
+    return this.#kickTube(session).buriedFirst !== NO_SLOT;
+  }
+
+  /**
+   * Kicks up to `bound` jobs of the tube in use, buried ones (oldest burial first) or delayed ones (soonest first).
+   * Returns how many.
+   */
+  kick(session: Session, bound: number, nowMs: number, buried: boolean = this.kicksBuried(session)): number {
     this.runDue(nowMs);
-    const tube = session.used;
-    assert(tube !== undefined, "a kick goes to the shard of the tube in use");
-    const buried = tube.buriedFirst !== NO_SLOT;
+    const tube = this.#kickTube(session);
     let kicked = 0;
     while (kicked < bound) {
       const slot = buried ? tube.buriedFirst : tube.delayed.top;
@@ -694,6 +710,12 @@ export class Engine {
       kicked++;
     }
     return kicked;
+  }
+
+  #kickTube(session: Session): Tube {
+    const tube = session.used;
+    assert(tube !== undefined, "a kick goes to the shard of the tube in use");
+    return tube;
   }
 
   kickJob(id: number, nowMs: number): Outcome {

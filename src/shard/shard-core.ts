@@ -20,6 +20,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { copyMessage, type MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { statsJobText, statsTubeText } from "./job-text.ts";
+import { LongMoves, TURN_JOBS_MAX } from "./long-moves.ts";
 import { PutIntake } from "./put-intake.ts";
 import type { RecordLog } from "./record-log.ts";
 import { type RecordNumbers, Replies } from "./replies.ts";
@@ -37,6 +38,8 @@ export interface ShardOptions {
   /** Takes the records of changes; without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
+  /** Jobs that a kick or the end of a connection moves in one turn. */
+  turnJobsMax?: number;
 }
 
 export class ShardCore implements ClientEffects {
@@ -54,6 +57,7 @@ export class ShardCore implements ClientEffects {
   readonly #stalled: ShardSession[] = [];
   readonly #replies: Replies;
   readonly #puts: PutIntake;
+  readonly #moves: LongMoves;
   readonly #records: RecordLog | undefined;
   /** Connections whose wait over several shards is counted here. */
   readonly #leadWaits = new Set<ShardSession>();
@@ -76,6 +80,7 @@ export class ShardCore implements ClientEffects {
       ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
     });
     this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
+    this.#moves = new LongMoves(this.engine, this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.#records = options.records;
     this.#puts = new PutIntake(this.engine, this.#replies, () => this.#control.isSet(ControlWord.Draining));
   }
@@ -85,6 +90,7 @@ export class ShardCore implements ClientEffects {
     this.#nowMs = nowMs;
     let taken = 0;
     this.engine.runDue(nowMs);
+    if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) {
       const port = this.ports[acceptor]!;
@@ -105,6 +111,15 @@ export class ShardCore implements ClientEffects {
     return taken;
   }
 
+  #moveOn(nowMs: number): void {
+    const session = this.#moves.step(this.#mayAnswer, nowMs);
+    if (session === undefined) return;
+    if (session.ended) this.#end(session);
+    else this.#resume(session);
+  }
+
+  readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
+
   /** Whether the records of one more command are likely to find room at once; if not, the shard has to wait in it. */
   get #recordsOpen(): boolean {
     return this.#records === undefined || this.#records.hasRoom;
@@ -123,8 +138,11 @@ export class ShardCore implements ClientEffects {
         return true;
       }
     }
-    for (const session of this.#resuming) if (this.ports[session.acceptor]!.open) return true;
-    return this.#replies.longHasWork;
+    return (
+      this.#resuming.some(this.#mayAnswer) ||
+      this.#moves.hasWork(this.#mayAnswer) ||
+      this.#replies.longHasWork
+    );
   }
 
   /** Asks the acceptors to ring when they have made room, where it is room that work waits for. */
@@ -170,7 +188,11 @@ export class ShardCore implements ClientEffects {
   }
 
   #inCommand(session: ShardSession): boolean {
-    return session.engineSession.waiting === Waiting.Alone || session.longReply !== undefined;
+    return (
+      session.engineSession.waiting === Waiting.Alone ||
+      session.longReply !== undefined ||
+      session.longKick !== undefined
+    );
   }
 
   #resume(session: ShardSession): void {
@@ -249,7 +271,7 @@ export class ShardCore implements ClientEffects {
         replies.outcome(session, engine.kickJob(id, nowMs), Reply.kicked, Reply.outOfMemory, flags);
         return;
       case Op.Kick:
-        replies.number(session, ReplyWord.kicked, engine.kick(client, a, nowMs));
+        this.#moves.kick(session, a, nowMs);
         return;
       case Op.Peek:
         engine.runDue(nowMs);
@@ -332,7 +354,7 @@ export class ShardCore implements ClientEffects {
         engine.halfClose(client, nowMs);
         return;
       case RequestOp.Close:
-        this.#close(session);
+        this.#end(session);
         return;
       case RequestOp.Collect:
         engine.runDue(nowMs);
@@ -363,12 +385,15 @@ export class ShardCore implements ClientEffects {
     }
   }
 
-  #close(session: ShardSession): void {
-    const index = session.slot * this.#acceptors + session.acceptor;
+  /** The connection is gone: what it asked for and did not begin is dropped, a kick that has begun is finished. */
+  #end(session: ShardSession): void {
+    session.ended = true;
+    session.deferred.length = 0;
     this.#leadWaits.delete(session);
     this.#puts.abandon(session);
     this.#replies.abandonLong(session);
-    session.deferred.length = 0;
+    if (session.longKick !== undefined || this.#moves.givesBack(session)) return;
+    const index = session.slot * this.#acceptors + session.acceptor;
     this.engine.closeSession(session.engineSession, this.#nowMs);
     this.#sessions[index] = undefined;
     this.#replies.signal(session, ResponseKind.Closed);

@@ -33,6 +33,16 @@ export interface LongReply {
   creditBytes: number;
 }
 
+/** A kick of more jobs than one turn moves. */
+export interface LongKick {
+  /** Decided when it began: a kick never takes both kinds. */
+  readonly buried: boolean;
+  left: number;
+  kicked: number;
+  /** The last record before it. */
+  readonly recordsBefore: number;
+}
+
 export class ShardSession {
   readonly engineSession: Session;
   readonly acceptor: number;
@@ -41,6 +51,9 @@ export class ShardSession {
   readonly deferred: MessageSource[] = [];
   incoming: IncomingPut | undefined;
   longReply: LongReply | undefined;
+  longKick: LongKick | undefined;
+  /** Its connection is gone; it stays until its long moves are done. */
+  ended = false;
   /** Number of the wait over several shards, and whether this shard counts it in current-waiting. */
   waitNumber = 0;
   leadsWait = false;

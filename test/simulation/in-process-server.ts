@@ -34,6 +34,8 @@ export interface InProcessOptions {
   compat?: "default" | "1.12" | "1.13";
   firstJobId?: number;
   arena?: (shard: number) => BodyArena;
+  /** Jobs that a kick or the end of a connection moves in one turn of a shard. */
+  turnJobsMax?: number;
   /** How far the clock moves between two steps, ms at most. */
   tickMs?: number;
 }
@@ -91,6 +93,7 @@ export class InProcessServer {
           shard,
           quoteNames: compat === "1.13",
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
+          ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),
         }),
     );
     this.acceptors = Array.from(

@@ -1,0 +1,158 @@
+// Kicks and ends of connections that take several turns of a shard: the replies are those of one that takes a single turn.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { FakeSocket } from "../simulation/fake-socket.ts";
+import { InProcessServer } from "../simulation/in-process-server.ts";
+import { checkInvariants } from "../support/engine-invariants.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+
+const JOBS = 25;
+const TURN_JOBS = 4;
+
+interface Scene {
+  readonly server: InProcessServer;
+  readonly client: FakeSocket;
+  /** Sends and reads all replies. */
+  readonly ask: (text: string, from?: FakeSocket) => string;
+  /** Sends, and lets the server take steps until `condition` holds. */
+  readonly sendUntil: (text: string, condition: () => boolean) => void;
+}
+
+function scene(): Scene {
+  const server = new InProcessServer({
+    shards: 1,
+    acceptors: 1,
+    random: new SeededRandom(1),
+    turnJobsMax: TURN_JOBS,
+  });
+  const client = server.connect();
+  const ask = (text: string, from = client): string => {
+    from.write(Buffer.from(text, "latin1"));
+    server.settle();
+    checkInvariants(engineOf(server), [0, 1, 2]);
+    return from.takeReceived().toString("latin1");
+  };
+  const sendUntil = (text: string, condition: () => boolean): void => {
+    client.write(Buffer.from(text, "latin1"));
+    for (let step = 0; !condition(); step++) {
+      assert.ok(step < 10_000, "it did not come to that");
+      server.step();
+    }
+  };
+  return { server, client, ask, sendUntil };
+}
+
+const engineOf = (server: InProcessServer): InProcessServer["shards"][number]["engine"] =>
+  server.shards[0]!.engine;
+
+const repeat = (count: number, line: (n: number) => string): string =>
+  Array.from({ length: count }, (_, index) => line(index + 1)).join("");
+
+const put = (delay: number): string => `put 0 ${delay} 100 1\r\nx\r\n`;
+
+/** Buries jobs 1 to JOBS, the last one first. */
+function buryAll(ask: Scene["ask"]): void {
+  ask(repeat(JOBS, () => put(0)) + repeat(JOBS, () => "reserve\r\n"));
+  ask(repeat(JOBS, (n) => `bury ${JOBS + 1 - n} 0\r\n`));
+}
+
+/** Whether some of the jobs are ready, but not all. */
+function isHalfWay(server: InProcessServer): () => boolean {
+  const engine = engineOf(server);
+  return () => engine.jobCounts[1]! > 0 && engine.jobCounts[1]! < JOBS;
+}
+
+describe("a kick of more jobs than one turn moves", () => {
+  it("counts them all, never more than asked for, and runs what was sent behind it afterwards", () => {
+    const { ask } = scene();
+    buryAll(ask);
+    assert.equal(
+      ask(`kick ${JOBS - 3}\r\nkick 100\r\nkick 100\r\n`),
+      "KICKED 22\r\nKICKED 3\r\nKICKED 0\r\n",
+    );
+    assert.equal(ask("peek-ready\r\n"), "FOUND 1 1\r\nx\r\n");
+  });
+
+  it("takes delayed jobs, soonest first, only when none was buried as it began", () => {
+    const { ask } = scene();
+    ask(repeat(JOBS, (n) => put(1000 - n)));
+    buryAll((text) => ask(text.replace(/bury (\d+)/g, (_, id) => `bury ${Number(id) + JOBS}`)));
+    assert.equal(ask("kick 1000\r\n"), `KICKED ${JOBS}\r\n`);
+    assert.equal(ask("peek-delayed\r\n"), `FOUND ${JOBS} 1\r\nx\r\n`);
+    assert.equal(ask("kick 24\r\n"), "KICKED 24\r\n");
+    assert.equal(ask("peek-delayed\r\n"), "FOUND 1 1\r\nx\r\n");
+  });
+
+  it("lets others in between, and serves who waits in the order of burial", () => {
+    const { server, client, ask, sendUntil } = scene();
+    buryAll(ask);
+    const worker = server.connect();
+    ask("reserve\r\n", worker);
+    sendUntil("kick 100\r\n", isHalfWay(server));
+    const other = server.connect();
+    assert.match(ask("stats-tube default\r\n", other), /name: default/);
+    server.settle();
+    assert.equal(worker.takeReceived().toString(), `RESERVED ${JOBS} 1\r\nx\r\n`);
+    assert.equal(client.takeReceived().toString(), `KICKED ${JOBS}\r\n`);
+  });
+
+  it("is finished although its client has gone, and what came behind it is not run", () => {
+    const { server, client, ask, sendUntil } = scene();
+    buryAll(ask);
+    sendUntil("kick 100\r\ndelete 1\r\n", isHalfWay(server));
+    client.reset();
+    server.settle();
+    const other = server.connect();
+    assert.match(ask("stats-tube default\r\n", other), /jobs-ready: 25\n/);
+    assert.equal(ask("peek 1\r\n", other), "FOUND 1 1\r\nx\r\n");
+    assert.match(ask("stats\r\n", other), /current-connections: 1\n/);
+  });
+
+  it("does not go on for ever while workers bury what it has kicked", () => {
+    const { server, client, ask, sendUntil } = scene();
+    buryAll(ask);
+    sendUntil("kick 4294967295\r\n", isHalfWay(server));
+    const worker = server.connect();
+    const askInBetween = (text: string): string => {
+      worker.write(Buffer.from(text));
+      while (!worker.hasReceived) assert.ok(server.step());
+      return worker.takeReceived().toString("latin1");
+    };
+    for (let round = 0; round < JOBS; round++) {
+      const id = /RESERVED (\d+)/.exec(askInBetween("reserve-with-timeout 0\r\n"))?.[1];
+      if (id !== undefined) assert.equal(askInBetween(`bury ${id} 0\r\n`), "BURIED\r\n");
+    }
+    server.settle();
+    assert.equal(client.takeReceived().toString(), `KICKED ${JOBS}\r\n`);
+  });
+});
+
+describe("the end of a connection that holds more jobs than one turn moves", () => {
+  it("gives all of them back, and its slot is used again", () => {
+    const { server, client, ask, sendUntil } = scene();
+    ask(repeat(JOBS, () => put(0)) + repeat(JOBS, () => "reserve\r\n"));
+    client.reset();
+    sendUntil("", isHalfWay(server));
+    const other = server.connect();
+    assert.notEqual(other.slot, client.slot);
+    assert.match(ask("reserve\r\n", other), /^RESERVED 1 1\r\n/);
+    server.settle();
+    assert.match(ask("stats-tube default\r\n", other), /jobs-ready: 24\ncurrent-jobs-reserved: 1\n/);
+    assert.equal(server.connect().slot, client.slot);
+  });
+
+  it("holds for a client that leaves in the middle of a kick, too", () => {
+    const { server, client, ask, sendUntil } = scene();
+    buryAll(ask);
+    ask("use b\r\nwatch b\r\n");
+    ask(repeat(JOBS, () => put(0)) + repeat(JOBS, () => "reserve\r\n"));
+    ask("use default\r\n");
+    sendUntil("kick 100\r\n", isHalfWay(server));
+    client.reset();
+    server.settle();
+    const other = server.connect();
+    assert.match(ask("stats-tube default\r\n", other), /jobs-ready: 25\n/);
+    assert.match(ask("stats-tube b\r\n", other), /jobs-ready: 25\n/);
+  });
+});
