@@ -40,14 +40,14 @@ export function parseOptions(program: string, about: string): BenchOptions {
     .option("--pipeline <n,..>", "commands a connection sends before it waits", numbers)
     .option("--body <bytes,..>", "size of a job's body", numbers)
     .option("--tubes <n,..>", "number of tubes", numbers)
-    .option("--watchers <n>", "of `tubes`: clients that watch all tubes", number)
+    .option("--watchers <n>", "of `tubes`: clients that watch all tubes", positiveNumber)
     .option("--rate <n,..>", "commands/s of all connections together (as fast as replies come)", numbers)
-    .option("--jobs <n>", "of memory, start and backlog: number of jobs", number)
-    .option("--seconds <s>", "length of the measured part of a turn", number)
-    .option("--warmup <s>", "part of a turn before that, which isn't measured", number)
-    .option("--turns <n>", "turns of each server, one after the other in alternation", number, 3)
-    .option("--shards <n>", "given to our server", number)
-    .option("--acceptors <n>", "given to our server", number)
+    .option("--jobs <n>", "of memory, start and backlog: number of jobs", positiveNumber)
+    .option("--seconds <s>", "length of the measured part of a turn", positiveNumber)
+    .option("--warmup <s>", "part of a turn before that, which isn't measured", positiveNumber)
+    .option("--turns <n>", "turns of each server, one after the other in alternation", positiveNumber, 3)
+    .option("--shards <n>", "given to our server", positiveNumber)
+    .option("--acceptors <n>", "given to our server", positiveNumber)
     .option("--binlog <dir>", "both servers keep a log, in a new directory under this one")
     .option("--fsync <ms>", "with --binlog: milliseconds between syncs, 0: before each reply, or `never`")
     .option("--ours <command>", "starts our server; -l -p -z -b -f are added")
@@ -63,7 +63,7 @@ export function parseOptions(program: string, about: string): BenchOptions {
     .option(
       "--generators <n>",
       "threads that make the load",
-      number,
+      positiveNumber,
       Math.max(1, Math.min(4, availableParallelism() >> 1)),
     )
     .option("--json <file>", "append a line of JSON per case to a file")
@@ -75,7 +75,8 @@ export function parseOptions(program: string, about: string): BenchOptions {
   return { ...options, ours: options.ours ?? "" };
 }
 
-function number(text: string): number {
+/** Of an option; also takes 100_000. */
+export function positiveNumber(text: string): number {
   const value = Number(text.replaceAll("_", ""));
   if (!(value > 0) || !Number.isFinite(value))
     throw new InvalidArgumentError("A number above 0 is expected.");
@@ -91,6 +92,6 @@ function numbers(text: string): number[] {
   });
 }
 
-function words(text: string): string[] {
+export function words(text: string): string[] {
   return text.split(",").map((part) => part.trim());
 }

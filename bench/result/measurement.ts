@@ -35,7 +35,8 @@ export function spreadsOf(measurements: readonly Measurement[]): Spreads {
   return spreads;
 }
 
-function spreadOf(values: number[]): Spread {
+/** Of at least one value. */
+export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;

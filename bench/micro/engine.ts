@@ -1,0 +1,74 @@
+// The whole engine of a shard, without ring or thread: jobs through their life, with others standing by.
+import { BodyArena } from "../../src/engine/body-arena.ts";
+import type { ClientEffects } from "../../src/engine/effects.ts";
+import { Engine, Outcome } from "../../src/engine/engine.ts";
+import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
+
+const BODY_BYTES = 64;
+const TTR_SECONDS = 60;
+
+/** Nobody waits here, so nothing may come unasked. */
+const NO_EFFECTS: ClientEffects = {
+  reserved: unasked,
+  timedOut: unasked,
+  deadlineSoon: unasked,
+  waitDue: unasked,
+  claim: () => false,
+  stillWaiting: () => false,
+  nextTubeSequence: () => 1,
+};
+
+function unasked(): never {
+  throw new Error("an effect that nobody asked for");
+}
+
+/** Puts, reserves and deletes a job; `standing` jobs of a worse priority are there all the time. */
+function cycle(name: string, standing: number): MicroBenchmark {
+  return {
+    subject: "engine",
+    name,
+    operations: 100_000,
+    smallOperations: 1000,
+    // The numbers of the jobs, in the order of their puts.
+    expected: sumBelow,
+    open(operations) {
+      const arena = new BodyArena();
+      const engine = new Engine({ effects: NO_EFFECTS, arena, ownsDefaultTube: true });
+      const session = engine.session(0);
+      engine.use(session, "default");
+      engine.watch(session, "default");
+      const body = Buffer.alloc(BODY_BYTES, "x");
+      let nextId = 1;
+      let nowMs = 0;
+      const put = (pri: number): void => {
+        const handle = arena.allocate(BODY_BYTES);
+        arena.write(handle, 0, body, 0, BODY_BYTES);
+        engine.put(session, nextId++, pri, 0, TTR_SECONDS, nowMs, handle, BODY_BYTES, nowMs);
+      };
+      for (let i = 0; i < standing; i++) put(1);
+      return {
+        run() {
+          const firstId = nextId;
+          let sum = 0;
+          for (let i = 0; i < operations; i++) {
+            nowMs += 0.01;
+            put(0);
+            const slot = engine.reserve(session, 0, nowMs);
+            if (slot < 0) throw new Error("there was no job to reserve");
+            const id = engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+            if (engine.delete(session, id, nowMs) !== Outcome.Done)
+              throw new Error("the job was not deleted");
+            sum += id - firstId;
+          }
+          return sum;
+        },
+      };
+    },
+  };
+}
+
+export const ENGINE: readonly MicroBenchmark[] = [
+  cycle("put, reserve, delete", 0),
+  cycle("put, reserve, delete, with 100 k jobs standing by", 100_000),
+];

@@ -1,0 +1,49 @@
+// Every micro-benchmark at a small size: it still runs, and does the work whose time it tells.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MICRO_BENCHMARKS, microBenchmarksNamed } from "./catalogue.ts";
+import { type MicroBenchmark, measure } from "./micro-benchmark.ts";
+
+const ROUNDS = 2;
+
+for (const benchmark of MICRO_BENCHMARKS) {
+  const { subject, name, smallOperations } = benchmark;
+  test(`${subject}: ${name}`, async () => {
+    // Two sizes: a checksum that doesn't depend on the work would fit one at most. `measure` compares each round's.
+    for (const operations of [smallOperations, smallOperations - 1]) {
+      const result = await measure(benchmark, operations, ROUNDS);
+      assert.equal(result.operations, operations);
+      assert.equal(result.rounds, ROUNDS);
+      assert.ok(result.lowestNs > 0 && result.lowestNs <= result.nsPerOperation);
+    }
+  });
+}
+
+test("measure: a round that did other work is refused", async () => {
+  let closed = 0;
+  const lazy: MicroBenchmark = {
+    subject: "lazy",
+    name: "does one thing less",
+    operations: 10,
+    smallOperations: 10,
+    expected: (operations) => operations,
+    open: (operations) => ({
+      run: () => operations - 1,
+      close: async () => {
+        closed++;
+      },
+    }),
+  };
+  await assert.rejects(measure(lazy, 10, 1), /lazy, does one thing less: the checksum is 9 instead of 10/);
+  assert.equal(closed, 1);
+});
+
+test("microBenchmarksNamed: every subject is there, an unknown one is refused", () => {
+  const subjects = ["parser", "ring", "doorbell", "heap", "table", "arena", "record", "engine"];
+  for (const subject of subjects) assert.ok(microBenchmarksNamed([subject]).length > 0, subject);
+  assert.equal(microBenchmarksNamed(subjects).length, MICRO_BENCHMARKS.length);
+  assert.throws(
+    () => microBenchmarksNamed(["ring", "no-such"]),
+    /Unknown micro-benchmark no-such. There are: parser/,
+  );
+});

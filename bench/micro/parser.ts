@@ -1,0 +1,75 @@
+// The command parser: lines as clients send them.
+import { CommandParser } from "../../src/protocol/command-parser.ts";
+import { Op } from "../../src/protocol/op.ts";
+import type { MicroBenchmark } from "./micro-benchmark.ts";
+
+const JOB_BYTES_MAX = 65535;
+
+/** Each line with its command, and all numbers in it. */
+const LINES: readonly { readonly text: string; readonly op: Op; readonly sum: number }[] = [
+  { text: "put 1024 0 60 64", op: Op.Put, sum: 1024 + 60 + 64 },
+  { text: "reserve", op: Op.Reserve, sum: 0 },
+  { text: "reserve-with-timeout 5", op: Op.ReserveWithTimeout, sum: 5 },
+  { text: "delete 1234567", op: Op.Delete, sum: 1234567 },
+  { text: "release 1234567 10 3", op: Op.Release, sum: 1234567 + 10 + 3 },
+  { text: "use emails-outgoing", op: Op.Use, sum: 15 },
+  { text: "touch 99", op: Op.Touch, sum: 99 },
+  { text: "kick 100", op: Op.Kick, sum: 100 },
+];
+
+function cycle(name: string, lines: typeof LINES): MicroBenchmark {
+  const sumOf = (line: (typeof LINES)[number]): number => line.op + line.sum;
+  return {
+    subject: "parser",
+    name,
+    operations: 1_000_000,
+    smallOperations: 1000,
+    expected(operations) {
+      const whole = lines.reduce((sum, line) => sum + sumOf(line), 0);
+      const rest = lines.slice(0, operations % lines.length).reduce((sum, line) => sum + sumOf(line), 0);
+      return Math.floor(operations / lines.length) * whole + rest;
+    },
+    open(operations) {
+      const parser = new CommandParser(JOB_BYTES_MAX);
+      const texts = lines.map(({ text }) => Buffer.from(text));
+      return {
+        run() {
+          let sum = 0;
+          for (let i = 0; i < operations; i++) {
+            const line = texts[i % texts.length]!;
+            parser.parse(line, 0, line.length);
+            sum += parser.op + numbersOf(parser);
+          }
+          return sum;
+        },
+      };
+    },
+  };
+}
+
+/** What the line said, as one number. */
+function numbersOf(parser: CommandParser): number {
+  switch (parser.op) {
+    case Op.Put:
+      return parser.pri + parser.delaySeconds + parser.ttrSeconds + parser.bodyBytes;
+    case Op.ReserveWithTimeout:
+      return parser.timeoutSeconds;
+    case Op.Release:
+      return parser.id + parser.pri + parser.delaySeconds;
+    case Op.Delete:
+    case Op.Touch:
+      return parser.id;
+    case Op.Kick:
+      return parser.bound;
+    case Op.Use:
+      return parser.nameEnd - parser.nameStart;
+    default:
+      return 0;
+  }
+}
+
+export const PARSER: readonly MicroBenchmark[] = [
+  cycle("put line", LINES.slice(0, 1)),
+  cycle("delete line", LINES.slice(3, 4)),
+  cycle("a mix of eight commands", LINES),
+];
