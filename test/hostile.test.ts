@@ -318,8 +318,7 @@ describe("hostile clients", () => {
     owner.close();
   });
 
-  // Row 6 of what is not copied: a body that is on its way is not replaced by another job's.
-  hostile("a slow reader gets the bodies of the jobs that were there when it asked", [], async (server) => {
+  hostile("row 6: a slow reader gets the bodies that were there when it asked", [], async (server) => {
     const owner = await WireClient.connect(server.address);
     const count = 100;
     for (let id = 1; id <= count; id++)
@@ -413,7 +412,7 @@ describe("hostile clients", () => {
     owner.close();
   });
 
-  it("out of file descriptors: accepting pauses, is logged a little, and goes on", {
+  it("row 10: out of file descriptors: accepting pauses, is logged a little, and goes on", {
     timeout: 60_000,
   }, async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.prlimit)) return;

@@ -102,8 +102,8 @@ describe("process: ours", () => {
     }
   });
 
-  // Row 21: 1.12 steals the path of a server that lives.
-  it("does not take the unix socket of a server that lives", async (t) => {
+  // 1.12 steals the path of a server that lives.
+  it("row 21: does not take the unix socket of a server that lives", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const unixPath = socketPath(t);
     const first = await startServer({ kind: "ours", unixPath });
@@ -115,14 +115,15 @@ describe("process: ours", () => {
     await first.stop();
   });
 
-  // Row 9: out of range is refused, not wrapped.
+  // Out of range is refused, not wrapped.
   for (const [flags, code] of [
     [["-p", "99999"], 111],
     [["-s", "-1"], 5],
     [["-f", "-1"], 5],
+    [["-z", "-1"], 5],
     [["-s", "4294967296000000000000"], 5],
   ] as const) {
-    it(`refuses ${flags.join(" ")}`, async (t) => {
+    it(`row 9: refuses ${flags.join(" ")}`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const server = await launch({ kind: "ours", flags });
       assert.deepEqual(await server.exited, { code, signal: null });

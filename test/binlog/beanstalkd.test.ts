@@ -296,7 +296,7 @@ async function takeOver(path: string, salvage = false): Promise<{ ids: number[];
   return { ids, notices };
 }
 
-test("what beanstalkd wrote last before a kill may be torn; the zeros behind it are no alarm", () => {
+test("row 23: what beanstalkd wrote last before a kill may be torn; the zeros behind it are no alarm", () => {
   const whole = beanstalkdFile(["hello", "world"]);
   for (let bytes = 0; bytes <= whole.length; bytes++) {
     for (const zeros of [0, 3, 4, 50, 84, 500]) {
@@ -365,13 +365,44 @@ test("damage in the middle of beanstalkd's log is refused; --salvage takes what 
   assert.match(notices.join("\n"), /damaged at offset 100/);
 });
 
-test("a version that is neither 5 nor 7 is refused and stays where it is", async (t) => {
+test("row 18: a version that is neither 5 nor 7 is refused and stays where it is", async (t) => {
   const path = temporary(t);
   const file = Buffer.from(beanstalkdFile(["one"]));
   file.writeInt32LE(8, 0);
   writeFileSync(join(path, "binlog.1"), file);
   await assert.rejects(openBinlog(realOptions(path)), { code: "BINLOG_VERSION" });
   assert.deepEqual(readFileSync(join(path, "binlog.1")), file);
+});
+
+test("row 11: only binlog. and a number as one writes it is a file of beanstalkd's log", async (t) => {
+  const path = temporary(t);
+  const others = ["binlog.", "binlog.007", "binlog.-5", "binlog.0", "binlog.7x"];
+  for (const [index, name] of [...others, "binlog.7"].entries()) {
+    const file = beanstalkdFile(["x"], (fields) => {
+      fields.id = index + 1;
+    });
+    writeFileSync(join(path, name), file);
+  }
+  const { ids } = await takeOver(path);
+  assert.deepEqual(ids, [others.length + 1]);
+  assert.deepEqual(
+    readdirSync(path).filter((name) => name.startsWith("binlog.")),
+    others.toSorted(),
+  );
+});
+
+test("row 17: a full record of a job that is there already replaces its body, also by a larger one", async () => {
+  const disk = new VirtualDisk();
+  const large = "large".repeat(2000);
+  const file = beanstalkdFile(["small", large], (fields) => {
+    fields.id = 1;
+  });
+  disk.put("binlog.1", file);
+  const opened = await openBinlog(virtualOptions(disk));
+  const texts = [...recoveredTexts(opened, 1).values()];
+  assert.equal(texts.length, 1);
+  assert.equal(partsOf(texts[0]!).body, large);
+  opened.storage.close(0);
 });
 
 test("version 5 is read: wider name length, shorter struct, microseconds", async (t) => {

@@ -130,7 +130,7 @@ test("a refusal names the file, the offset and the command to repair", async () 
   });
 });
 
-test("an unknown version is refused and nothing is changed", async () => {
+test("row 18: an unknown version is refused and nothing is changed", async () => {
   const { disk } = await smallLog("closed");
   const { crc32 } = await import("node:zlib");
   const content = disk.contentOf(segmentName(1));

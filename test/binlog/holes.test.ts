@@ -49,7 +49,7 @@ test("hole a: a failed fsync is the end: nothing is acknowledged from then on", 
   assert.equal(storage.nextDeadline(), Number.POSITIVE_INFINITY);
 });
 
-test("hole b: after a write error nothing is acknowledged, and a restart has all that was", async () => {
+test("hole b (row 12): after a write error nothing is acknowledged, and a restart has all that was", async () => {
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   writer.put(1, "kept");
@@ -63,7 +63,7 @@ test("hole b: after a write error nothing is acknowledged, and a restart has all
   assert.deepEqual(await restart(disk), kept);
 });
 
-test("hole c: a segment is durable before it is left", async () => {
+test("hole c (row 13): a segment is durable before it is left", async () => {
   const disk = new VirtualDisk();
   const storage = (await openBinlog({ ...virtualOptions(disk), syncEvery: 50 })).storage;
   const writer = new JobWriter(storage);
@@ -148,7 +148,7 @@ async function bounded(
   return { writer, disk };
 }
 
-test("hole g: one job released with a delay for ever does not make the log grow", async () => {
+test("hole g (row 14): one job released with a delay for ever does not make the log grow", async () => {
   const { writer, disk } = await bounded((w, step) => {
     if (step === 0) w.put(1, "again and again");
     else w.update(1, { state: RecordState.delayed, deadlineAtMs: step, releases: step });
@@ -156,7 +156,7 @@ test("hole g: one job released with a delay for ever does not make the log grow"
   assert.deepEqual(await restart(disk), writer.jobs);
 });
 
-test("hole g: nor one old buried job under heavy traffic, nor kicks and burials, nor jobs put and deleted", async () => {
+test("hole g (row 14): nor one old buried job under heavy traffic, nor kicks and burials, nor jobs put and deleted", async () => {
   const old = await bounded((w, step) => {
     if (step === 0) {
       w.put(1, "old");
@@ -226,7 +226,7 @@ test("hole i: a full disk and a lack of descriptors are told apart, and both pas
   }
 });
 
-test("hole j: buries and the order of burials are the same after every restart", async () => {
+test("hole j (row 15): buries and the order of burials are the same after every restart", async () => {
   const disk = new VirtualDisk();
   const { writer } = await openSample(disk);
   for (const id of [1, 2, 3]) writer.put(id, `job ${id}`);
@@ -264,7 +264,7 @@ test("a full disk of any size: puts are refused in time, deletes and updates alw
   }
 });
 
-test("-f MS: what is older than MS is durable although nothing more comes", () => {
+test("-f MS (row 13): what is older than MS is durable although nothing more comes", () => {
   const disk = new VirtualDisk();
   const storage = new Storage({ ...virtualOptions(disk), log: emptyLog(), syncEvery: 50 });
   const writer = new JobWriter(storage);
