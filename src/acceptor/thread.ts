@@ -3,6 +3,7 @@
 import { createServer, type Server } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";
 import { acceptorThread, shardThread, type Topology } from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner, pause } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
@@ -58,6 +59,7 @@ class AcceptorThread {
   readonly #core: AcceptorCore;
   readonly #doorbell: DoorbellOwner;
   readonly #shards: readonly Doorbell[];
+  readonly #turns: TurnCounters;
   readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
   #server: Server | undefined;
   #scheduled = false;
@@ -83,6 +85,7 @@ class AcceptorThread {
     const words = new Int32Array(topology.doorbells);
     this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
     this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
+    this.#turns = new TurnCounters(this.#core.counters, this.#core.responses);
     parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
     tell({ news: "ready" });
   }
@@ -210,7 +213,7 @@ class AcceptorThread {
   }
 
   readonly #ringShard = (shard: number): void => {
-    this.#shards[shard]!.ring();
+    this.#turns.rang(this.#shards[shard]!.ring());
   };
 
   readonly #turn = (): void => {
@@ -220,7 +223,9 @@ class AcceptorThread {
     if (core.expecting > 0 && core.expecting <= FEW_CONNECTIONS) {
       for (let look = 0; look < LOOKS_ON_THE_SPOT && !core.hasAnswers; look++) pause();
     }
+    this.#turns.begin();
     const taken = core.takeAnswers(this.#ringShard);
+    this.#turns.end(taken);
     core.flush();
     core.publish(this.#ringShard);
     if (taken > 0) this.#emptyTurns = 0;
@@ -238,6 +243,7 @@ class AcceptorThread {
       this.#wake();
       return;
     }
+    this.#turns.slept();
     // An earlier wait that nobody ended still waits on the same word, and will do.
     if (this.#waitPending) return;
     const rung = this.#doorbell.sleepAsync();

@@ -20,22 +20,23 @@ const BATCH_RECORDS = 4096;
 
 export class BinlogCore {
   readonly #topology: Topology;
-  readonly #rings: readonly RingReader[];
+  /** One from each shard. */
+  readonly rings: readonly RingReader[];
   readonly #synced: SyncedWords;
   readonly #published: Float64Array;
   readonly #control: ControlWords;
-  readonly #counters: Float64Array;
+  readonly counters: Float64Array;
   readonly #files: FileTable;
 
   /** `topology` must have a binlog. */
   constructor(topology: Topology) {
     const binlog = topology.binlog!;
     this.#topology = topology;
-    this.#rings = binlog.rings.map((ring) => new RingReader(ring));
+    this.rings = binlog.rings.map((ring) => new RingReader(ring));
     this.#synced = new SyncedWords(binlog.synced);
     this.#published = new Float64Array(topology.shards);
     this.#control = new ControlWords(topology.control);
-    this.#counters = countersOf(topology, binlogThread(topology));
+    this.counters = countersOf(topology, binlogThread(topology));
     this.#files = new FileTable(binlog.files);
   }
 
@@ -65,14 +66,14 @@ export class BinlogCore {
   }
 
   get hasRecords(): boolean {
-    return this.#rings.some((ring) => ring.hasMessage);
+    return this.rings.some((ring) => ring.hasMessage);
   }
 
   /** Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns how many. */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;
-    for (let shard = 0; shard < this.#rings.length; shard++) {
-      const ring = this.#rings[shard]!;
+    for (let shard = 0; shard < this.rings.length; shard++) {
+      const ring = this.rings[shard]!;
       for (let i = 0; i < BATCH_RECORDS; i++) {
         const offset = ring.next();
         if (offset === EMPTY) break;
@@ -100,10 +101,10 @@ export class BinlogCore {
       news = true;
     }
     const stats = storage.stats();
-    this.#counters[Counter.BinlogOldest] = stats.oldestSegment;
-    this.#counters[Counter.BinlogCurrent] = stats.currentSegment;
-    this.#counters[Counter.BinlogWritten] = stats.recordsWritten;
-    this.#counters[Counter.BinlogMigrated] = stats.recordsMigrated;
+    this.counters[Counter.BinlogOldest] = stats.oldestSegment;
+    this.counters[Counter.BinlogCurrent] = stats.currentSegment;
+    this.counters[Counter.BinlogWritten] = stats.recordsWritten;
+    this.counters[Counter.BinlogMigrated] = stats.recordsMigrated;
     return news && this.#topology.binlog!.repliesWait;
   }
 }

@@ -9,6 +9,7 @@ import {
   shardThread,
   type Topology,
 } from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
@@ -51,6 +52,7 @@ const BATCHES_AHEAD = 2;
 class BinlogThread {
   readonly #data: BinlogThreadData;
   readonly #core: BinlogCore;
+  readonly #turns: TurnCounters;
   readonly #shards: readonly Doorbell[];
   readonly #acceptors: readonly Doorbell[];
   readonly #doorbell: DoorbellOwner;
@@ -59,6 +61,7 @@ class BinlogThread {
     this.#data = data;
     const { topology } = data;
     this.#core = new BinlogCore(topology);
+    this.#turns = new TurnCounters(this.#core.counters, this.#core.rings);
     const words = new Int32Array(topology.doorbells);
     this.#shards = Array.from(
       { length: topology.shards },
@@ -114,9 +117,12 @@ class BinlogThread {
   /** Serves until it is told to stop or the log fails. */
   #run(storage: Storage): void {
     const core = this.#core;
+    const turns = this.#turns;
     for (;;) {
       const { stopping } = core;
-      const taken = core.takeRecords(storage, (shard) => this.#shards[shard]!.ring());
+      turns.begin();
+      const taken = core.takeRecords(storage, (shard) => turns.rang(this.#shards[shard]!.ring()));
+      turns.end(taken);
       storage.flush(monotonicMs());
       const more = storage.failure === undefined && storage.work(monotonicMs());
       if (storage.failure !== undefined) return;
@@ -126,12 +132,16 @@ class BinlogThread {
       this.#doorbell.prepare();
       const sleepMs = Math.min(storage.nextDeadline() - monotonicMs(), SLEEP_MS_MAX);
       if (sleepMs <= 0 || core.hasRecords || core.stopping) this.#doorbell.cancel();
-      else this.#doorbell.sleep(sleepMs);
+      else {
+        turns.slept();
+        this.#doorbell.sleep(sleepMs);
+      }
     }
   }
 
   #publish(storage: Storage): void {
-    if (this.#core.publish(storage)) for (const acceptor of this.#acceptors) acceptor.ring();
+    if (this.#core.publish(storage))
+      for (const acceptor of this.#acceptors) this.#turns.rang(acceptor.ring());
   }
 }
 

@@ -42,6 +42,14 @@ export const Counter = {
   BinlogCurrent: 49,
   BinlogWritten: 50,
   BinlogMigrated: 51,
+  // See message/turn-counters.ts.
+  Turns: 52,
+  BusyTurns: 53,
+  Messages: 54,
+  Sleeps: 55,
+  Wakes: 56,
+  RingFillSum: 57,
+  RingFillMax: 58,
 } as const;
 
 /** Connections that one acceptor serves at most. */

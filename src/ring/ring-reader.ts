@@ -52,6 +52,11 @@ export class RingReader {
     return this.#head !== this.#tail || this.#head !== Atomics.load(this.#words, TAIL_WORD);
   }
 
+  /** Share of the ring that is published and not taken, 0 to 1. */
+  get fill(): number {
+    return ((Atomics.load(this.#words, TAIL_WORD) - this.#head) | 0) / this.#capacity;
+  }
+
   /** Gives the room of all taken messages back. Returns whether the writer waits for it and must be rung. */
   release(): boolean {
     if (this.#head === this.#released) return false;

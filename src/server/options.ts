@@ -3,6 +3,7 @@
 import { availableParallelism } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
+import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { VERSION } from "./version.ts";
 
@@ -24,6 +25,7 @@ export interface Options {
   binlogBytes: number;
   /** Start with what can be proven whole of a damaged log. */
   salvage: boolean;
+  logLevel: LogLevel;
   /** Whether -l or -p were given, for the notice under socket activation. */
   given: { flag: string; value: string }[];
   /** To be said once logging is set up. */
@@ -89,6 +91,7 @@ export function parseOptions(args: readonly string[], program: string): Options 
     fsyncMs: FSYNC_MS_DEFAULT,
     binlogBytes: BINLOG_BYTES_DEFAULT,
     salvage: false,
+    logLevel: "info",
     given: [],
     notices: [],
   };
@@ -181,6 +184,12 @@ function describe(options: Options, program: string): Command {
   });
   add("--salvage", "with -b: start with what is whole of a damaged log; bad files are set aside", () => {
     options.salvage = true;
+  });
+  const levels = LOG_LEVELS.join(", ");
+  add("--log-level <level>", `least level of diagnostics: ${levels} (default info)`, (text) => {
+    const level = LOG_LEVELS.find((each) => each === text);
+    if (level === undefined) throw usageError(`invalid level: --log-level ${text} (${levels})`);
+    options.logLevel = level;
   });
   add("-V, --verbose", "print connections; -VV also commands and replies", () => {
     options.verbose++;

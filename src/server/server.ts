@@ -6,6 +6,7 @@ import type { Logger } from "pino";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { AcceptorNews, ListenAddress } from "../acceptor/thread.ts";
 import { binlogThread, ControlWord, createTopology, type Topology } from "../message/topology.ts";
+import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
@@ -49,7 +50,7 @@ export async function main(): Promise<void> {
     process.exitCode = options.exitCode;
     return;
   }
-  const log = await createLog(process.stderr.isTTY === true);
+  const log = await createLog(process.stderr.isTTY === true, options.logLevel);
   try {
     await new Server(options, log).run();
   } catch (error) {
@@ -244,6 +245,7 @@ class Server {
       new Doorbell(new Int32Array(this.#topology.doorbells), binlogThread(this.#topology)).ring();
       await this.#binlog.closed;
     }
+    this.#log.debug({ threads: turnCountsOf(this.#topology) }, "what the threads did");
     this.#log.info("stopped");
     process.exit(0);
   }

@@ -10,6 +10,7 @@ import {
   shardThread,
   type Topology,
 } from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
@@ -46,6 +47,7 @@ class ShardThread {
   readonly #binlog: Doorbell;
   readonly #records: RecordLog | undefined;
   readonly #spin: IdleSpin;
+  readonly #turns: TurnCounters;
   readonly #data: ShardThreadData;
   /** Wall clock minus monotonic clock at the start. */
   readonly #wallOffsetMs = Date.now() - monotonicMs();
@@ -67,6 +69,7 @@ class ShardThread {
       (_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor)),
     );
     this.#spin = new IdleSpin(data.spinMs);
+    this.#turns = new TurnCounters(this.#core.counters, this.#core.requests);
   }
 
   #createRecords(): RecordLog | undefined {
@@ -127,9 +130,12 @@ class ShardThread {
   #run(): never {
     const core = this.#core;
     const doorbell = this.#doorbell;
+    const turns = this.#turns;
     for (;;) {
       const nowMs = monotonicMs();
+      turns.begin();
       const taken = core.step(nowMs);
+      turns.end(taken);
       this.#publish();
       if (taken > 0 || core.hasWork) {
         this.#spin.worked(taken);
@@ -140,17 +146,20 @@ class ShardThread {
       core.wantRoom();
       const sleepMs = Math.min(core.engine.nextDueAtMs - monotonicMs(), SLEEP_MS_MAX);
       if (core.hasWork || sleepMs <= 0) doorbell.cancel();
-      else doorbell.sleep(sleepMs);
+      else {
+        turns.slept();
+        doorbell.sleep(sleepMs);
+      }
     }
   }
 
   /** Records first: when an acceptor sees a reply, its record is on the way to the disk. */
   #publish(): void {
-    if (this.#records?.ring.publish()) this.#binlog.ring();
+    if (this.#records?.ring.publish()) this.#turns.rang(this.#binlog.ring());
     for (let acceptor = 0; acceptor < this.#acceptors.length; acceptor++) {
       // An acceptor that ran out of room looks again whenever it turns; it needs no ring.
       this.#core.requests[acceptor]!.release();
-      if (this.#core.ports[acceptor]!.ring.publish()) this.#acceptors[acceptor]!.ring();
+      if (this.#core.ports[acceptor]!.ring.publish()) this.#turns.rang(this.#acceptors[acceptor]!.ring());
     }
   }
 }

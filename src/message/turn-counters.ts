@@ -1,0 +1,89 @@
+// How a thread spends its turns, for whoever looks for the bottleneck: counted once a turn or sleep, never per command.
+
+import type { RingReader } from "../ring/ring-reader.ts";
+import { acceptorThread, binlogThread, Counter, countersOf, shardThread, type Topology } from "./topology.ts";
+
+/** One thread's own side. */
+export class TurnCounters {
+  readonly #counters: Float64Array;
+  readonly #rings: readonly RingReader[];
+
+  /** `rings` are those that the thread takes messages from. */
+  constructor(counters: Float64Array, rings: readonly RingReader[]) {
+    this.#counters = counters;
+    this.#rings = rings;
+  }
+
+  /** A turn begins: notes how full the fullest ring is. */
+  begin(): void {
+    let fill = 0;
+    for (let i = 0; i < this.#rings.length; i++) fill = Math.max(fill, this.#rings[i]!.fill);
+    this.#add(Counter.RingFillSum, fill);
+    if (fill > this.#counters[Counter.RingFillMax]!) this.#counters[Counter.RingFillMax] = fill;
+  }
+
+  /** The turn took so many messages. */
+  end(messages: number): void {
+    this.#add(Counter.Turns, 1);
+    if (messages === 0) return;
+    this.#add(Counter.BusyTurns, 1);
+    this.#add(Counter.Messages, messages);
+  }
+
+  /** The thread goes to sleep. */
+  slept(): void {
+    this.#add(Counter.Sleeps, 1);
+  }
+
+  /** The thread rang for another: counts if that one slept. */
+  rang(hasWoken: boolean): void {
+    if (hasWoken) this.#add(Counter.Wakes, 1);
+  }
+
+  #add(counter: number, change: number): void {
+    this.#counters[counter] = this.#counters[counter]! + change;
+  }
+}
+
+/** What one thread has done since its start. */
+export interface TurnCounts {
+  /** Its name, as in `shard 0`. */
+  readonly thread: string;
+  readonly turns: number;
+  /** Turns that took messages. */
+  readonly busyTurns: number;
+  /** Taken from its rings. */
+  readonly messages: number;
+  readonly sleeps: number;
+  /** Other threads that it woke. */
+  readonly wakes: number;
+  /** Share of its fullest ring that was waiting at the beginning of a busy turn, 0 to 1: on average, and at most. */
+  readonly ringFillMean: number;
+  readonly ringFillMax: number;
+}
+
+/** The counts of all threads: shards, acceptors, and the binlog if there is one. */
+export function turnCountsOf(topology: Topology): TurnCounts[] {
+  const { shards, acceptors, binlog } = topology;
+  const counts = (thread: string, index: number): TurnCounts => {
+    const counters = countersOf(topology, index);
+    const busyTurns = counters[Counter.BusyTurns]!;
+    return {
+      thread,
+      turns: counters[Counter.Turns]!,
+      busyTurns,
+      messages: counters[Counter.Messages]!,
+      sleeps: counters[Counter.Sleeps]!,
+      wakes: counters[Counter.Wakes]!,
+      ringFillMean: busyTurns === 0 ? 0 : counters[Counter.RingFillSum]! / busyTurns,
+      ringFillMax: counters[Counter.RingFillMax]!,
+    };
+  };
+  return [
+    ...Array.from({ length: shards }, (_, shard) => counts(`shard ${shard}`, shardThread(shard))),
+    ...Array.from({ length: acceptors }, (_, acceptor) =>
+      counts(`acceptor ${acceptor}`, acceptorThread(topology, acceptor)),
+    ),
+    ...(binlog === undefined ? [] : [counts("binlog", binlogThread(topology))]),
+  ];
+}
