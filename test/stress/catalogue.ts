@@ -1,0 +1,30 @@
+// All that `npm run stress` plays: cases of threads on the classes of src/ring, and cases of the whole server.
+
+import type { Experiment } from "./case.ts";
+import { CASES } from "./cases.ts";
+import { type CaseOptions, type CaseReport, runCase } from "./run-case.ts";
+import { runServerCase, SERVER_CASES } from "./server-case.ts";
+
+export interface Entry extends Experiment {
+  /** Bugs that this must find. */
+  readonly planted: readonly string[];
+  readonly isServer: boolean;
+  run(options: CaseOptions): Promise<CaseReport>;
+}
+
+export const CATALOGUE: readonly Entry[] = [
+  ...CASES.map((each): Entry => ({ ...each, isServer: false, run: (options) => runCase(each, options) })),
+  ...SERVER_CASES.map(
+    (each): Entry => ({ ...each, isServer: true, run: (options) => runServerCase(each, options) }),
+  ),
+];
+
+/** How long a planted bug may take to be found, in iterations of an actor, and in seconds. */
+const CANARY_ITERATIONS = 2_000_000;
+const CANARY_SECONDS = 30;
+
+/** Plays a planted bug; resolves with what found it, or undefined if nothing did. */
+export async function findPlanted(entry: Entry, planted: string, seed: number): Promise<string | undefined> {
+  const options = { seed, planted, seconds: CANARY_SECONDS, iterationsMax: CANARY_ITERATIONS };
+  return (await entry.run(options)).failures[0];
+}

@@ -1,0 +1,56 @@
+// Cases of one short race, repeated: every actor acts once on each slot, and the results together are looked up.
+//
+// The slots of a stride are made ready, raced over, and judged, with a barrier between. Within a stride the actors meet
+// at each slot as well as they can.
+
+import type { ActorRun, Experiment, Shared, StressCase } from "./case.ts";
+
+export const SLOTS = 128;
+
+export interface Litmus<State> extends Experiment {
+  readonly actors: readonly string[];
+  readonly planted: readonly string[];
+  create(): Shared;
+  /** The actors' objects over the shared memory. */
+  open(shared: Shared, planted: string | undefined): State;
+  /** Makes a slot ready. */
+  reset(state: State, slot: number, run: ActorRun): void;
+  act(state: State, actor: number, slot: number): void;
+  /** What came of a slot, in words of the table or others. */
+  judge(state: State, slot: number): string;
+}
+
+export function litmusCase<State>(litmus: Litmus<State>): StressCase {
+  const { name, about, actors, outcomes, planted, create } = litmus;
+  return {
+    name,
+    about,
+    actors,
+    outcomes,
+    planted,
+    create: () => ({ ...create(), goOn: new SharedArrayBuffer(4) }),
+    play(actor, shared, run) {
+      const state = litmus.open(shared, run.planted);
+      const goOn = new Int32Array(shared["goOn"]!);
+      for (let met = 0; ; met += SLOTS) {
+        if (actor === 0) {
+          for (let slot = 0; slot < SLOTS; slot++) {
+            litmus.reset(state, slot, run);
+            goOn[0] = run.next() ? 1 : 0;
+          }
+        }
+        run.barrier();
+        if (goOn[0] === 0) return;
+        for (let slot = 0; slot < SLOTS; slot++) {
+          run.meet((met + slot) | 0);
+          litmus.act(state, actor, slot);
+        }
+        run.barrier();
+        if (actor === 0) {
+          for (let slot = 0; slot < SLOTS; slot++)
+            run.see(litmus.judge(state, slot), `slot ${slot} of stride ${met / SLOTS}`);
+        }
+      }
+    },
+  };
+}

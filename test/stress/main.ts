@@ -1,0 +1,90 @@
+// npm run stress: real threads on the shared memory of src/ring, with random pauses at every atomic operation.
+
+import { Command, InvalidArgumentError } from "commander";
+import { CATALOGUE, type Entry, findPlanted } from "./catalogue.ts";
+import { outcomeTable } from "./outcome-table.ts";
+
+const SEED_RANGE = 1_000_000_000;
+
+interface Options {
+  readonly seconds: number;
+  readonly case: readonly string[];
+  readonly seed: number;
+  readonly list: boolean;
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && value <= 86_400))
+    throw new InvalidArgumentError("It must be a number of seconds above 0.");
+  return value;
+}
+
+function seedOf(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError("It must be a number of at most nine digits.");
+  return Number(text);
+}
+
+function caseName(text: string, before: readonly string[]): readonly string[] {
+  if (!CATALOGUE.some(({ name }) => name === text))
+    throw new InvalidArgumentError("There is no such case; --list names them.");
+  return [...before, text];
+}
+
+const program = new Command("npm run stress --")
+  .description(
+    "Plays small races on the shared memory of the server's threads, and the whole server with the smallest rings,\n" +
+      "with random pauses at every atomic operation. Each result is looked up in a table of what is allowed.\n" +
+      "Then plants the bugs that each case must find.",
+  )
+  .option("--seconds <n>", "how long each case is played", positive, 2)
+  .option("--case <name>", "only this case; may be given several times", caseName, [])
+  .option(
+    "--seed <n>",
+    "draw the same pauses again, as far as threads allow (default: another each time)",
+    seedOf,
+  )
+  .option("--list", "print the cases and their planted bugs", false)
+  .allowExcessArguments(false)
+  .parse();
+const given = program.opts<Omit<Options, "seed"> & { seed?: number }>();
+const options: Options = { ...given, seed: given.seed ?? Date.now() % SEED_RANGE };
+
+async function play(entry: Entry): Promise<boolean> {
+  const report = await entry.run(options);
+  console.log(`${outcomeTable(report)}\n`);
+  return report.failures.length === 0 && report.missing.length === 0;
+}
+
+async function playPlanted(entry: Entry, planted: string): Promise<boolean> {
+  const found = await findPlanted(entry, planted, options.seed);
+  const how = found === undefined ? "NOT FOUND" : `found: ${found.split("\n")[0]}`;
+  console.log(`${entry.name}, planted: ${planted}\n  ${how}`);
+  return found !== undefined;
+}
+
+async function main(): Promise<void> {
+  const chosen = CATALOGUE.filter(({ name }) => options.case.length === 0 || options.case.includes(name));
+  if (options.list) {
+    for (const { name, about, planted } of chosen)
+      console.log([`${name}: ${about}`, ...planted.map((bug) => `  planted: ${bug}`)].join("\n"));
+    return;
+  }
+  const startedAt = performance.now();
+  const failed: string[] = [];
+  console.log(`seed ${options.seed}, ${options.seconds} s each\n`);
+  for (const entry of chosen) if (!(await play(entry))) failed.push(entry.name);
+  for (const entry of chosen) {
+    for (const planted of entry.planted)
+      if (!(await playPlanted(entry, planted))) failed.push(`${entry.name} (${planted})`);
+  }
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  const bugs = chosen.reduce((sum, { planted }) => sum + planted.length, 0);
+  console.log(
+    `\n${chosen.length} cases and ${bugs} planted bugs in ${seconds} s, ${failed.length} failed${failed.map((name) => `\n  ${name}`).join("")}`,
+  );
+  if (failed.length > 0) console.log(`again: npm run stress -- --seed ${options.seed} --case NAME`);
+  process.exitCode = failed.length === 0 ? 0 : 1;
+}
+
+await main();

@@ -1,0 +1,57 @@
+// Doorbells with a mistake in them, which the stress cases must find.
+
+import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
+
+const ASLEEP = 1;
+
+/** Announces sleep only when it goes to sleep: a ring between the look and the sleep is lost. */
+export class LateAnnouncer extends DoorbellOwner {
+  override prepare(): void {}
+
+  override sleep(timeoutMs: number): void {
+    super.prepare();
+    super.sleep(timeoutMs);
+  }
+
+  override sleepAsync(): Promise<unknown> | undefined {
+    super.prepare();
+    return super.sleepAsync();
+  }
+}
+
+/** Notifies, but leaves the word as it is: who is about to sleep sleeps on. */
+export class SilentBell extends Doorbell {
+  readonly #bells: Int32Array;
+  readonly #at: number;
+
+  constructor(words: Int32Array, index: number) {
+    super(words, index);
+    this.#bells = words;
+    this.#at = index * DOORBELL_WORDS;
+  }
+
+  override ring(): boolean {
+    if (Atomics.load(this.#bells, this.#at) !== ASLEEP) return false;
+    Atomics.notify(this.#bells, this.#at);
+    return true;
+  }
+}
+
+/** Takes the ring by a load and a store: several think that they are the one that wakes. */
+export class SharedBell extends Doorbell {
+  readonly #bells: Int32Array;
+  readonly #at: number;
+
+  constructor(words: Int32Array, index: number) {
+    super(words, index);
+    this.#bells = words;
+    this.#at = index * DOORBELL_WORDS;
+  }
+
+  override ring(): boolean {
+    if (Atomics.load(this.#bells, this.#at) !== ASLEEP) return false;
+    Atomics.store(this.#bells, this.#at, 0);
+    Atomics.notify(this.#bells, this.#at);
+    return true;
+  }
+}

@@ -1,0 +1,161 @@
+// Words and tables with a mistake in them, which the stress cases must find.
+
+import { ClaimWords } from "../../../src/ring/claim-word.ts";
+import { ControlWords } from "../../../src/ring/control-words.ts";
+import { FileTable } from "../../../src/ring/file-table.ts";
+import { JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
+import { JobIds } from "../../../src/ring/job-ids.ts";
+import { SYNCED_WORDS, SyncedWords } from "../../../src/ring/synced-words.ts";
+
+/** Looks and then takes: two may look before one takes. */
+export class TwoStepClaims extends ClaimWords {
+  readonly #all: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    super(buffer);
+    this.#all = new Int32Array(buffer);
+  }
+
+  override claim(slot: number, number: number): boolean {
+    if (Atomics.load(this.#all, slot) !== number) return false;
+    Atomics.store(this.#all, slot, 0);
+    return true;
+  }
+}
+
+/** Takes whatever wait is open and looks afterwards whether it was the right one. */
+export class GreedyClaims extends ClaimWords {
+  readonly #all: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    super(buffer);
+    this.#all = new Int32Array(buffer);
+  }
+
+  override claim(slot: number, number: number): boolean {
+    return Atomics.exchange(this.#all, slot, 0) === number;
+  }
+}
+
+/** Counts by a load and a store. */
+export class TwoStepIds extends JobIds {
+  readonly #all: Int32Array;
+  readonly #at: number;
+
+  constructor(words: Int32Array, at: number) {
+    super(words, at);
+    this.#all = words;
+    this.#at = at;
+  }
+
+  override take(): number {
+    const before = Atomics.load(this.#all, this.#at);
+    const id = super.take();
+    Atomics.store(this.#all, this.#at, before + 1);
+    return id;
+  }
+}
+
+const HINT_UNIT = 2 ** 24;
+const LOW_RANGE = 2 ** 32;
+
+/** Completes the low bits to the hint's own 2^32 instead of the nearest. */
+export class FarIds extends JobIds {
+  readonly #all: Int32Array;
+  readonly #at: number;
+
+  constructor(words: Int32Array, at: number) {
+    super(words, at);
+    this.#all = words;
+    this.#at = at;
+  }
+
+  override take(): number {
+    const low = Atomics.add(this.#all, this.#at, 1) >>> 0;
+    const near = Atomics.load(this.#all, this.#at + 1) * HINT_UNIT;
+    return near - (near % LOW_RANGE) + low;
+  }
+}
+
+/** Flags and counters without atomics: a store may overtake a load, and an addition gets lost. */
+export class PlainControl extends ControlWords {
+  override isSet(word: number): boolean {
+    return this.words[word] !== 0;
+  }
+
+  override set(word: number): void {
+    this.words[word] = 1;
+  }
+
+  override increment(word: number): number {
+    return ++this.words[word]!;
+  }
+}
+
+/** Says which shard stands in the entry, whoever's it is. */
+export class TaglessDirectory extends JobDirectory {
+  readonly #all: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    super(buffer);
+    this.#all = new Int32Array(buffer);
+  }
+
+  override find(id: number): number {
+    const entry = Atomics.load(this.#all, id % this.#all.length);
+    return entry === 0 ? UNKNOWN_SHARD : (entry & 0xff) - 1;
+  }
+}
+
+/** Writes the tag first and the shard after it. */
+export class TornDirectory extends JobDirectory {
+  readonly #all: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    super(buffer);
+    this.#all = new Int32Array(buffer);
+  }
+
+  override set(id: number, shard: number): void {
+    const at = id % this.#all.length;
+    Atomics.store(
+      this.#all,
+      at,
+      (Math.floor(id / this.#all.length) << 8) | (Atomics.load(this.#all, at) & 0xff),
+    );
+    super.set(id, shard);
+  }
+}
+
+/** Writes the tag first and the file after it. */
+export class TornFiles extends FileTable {
+  readonly #all: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    super(buffer);
+    this.#all = new Int32Array(buffer);
+  }
+
+  override set(id: number, file: number): void {
+    const at = id % this.#all.length;
+    const before = Atomics.load(this.#all, at) & 0xffffff;
+    Atomics.store(this.#all, at, (Math.floor(id / this.#all.length) << 24) | before);
+    super.set(id, file);
+  }
+}
+
+/** Publishes the low byte of a number before the rest. */
+export class HalvedSynced extends SyncedWords {
+  readonly #all: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    super(buffer);
+    this.#all = new Int32Array(buffer);
+  }
+
+  override publish(shard: number, number: number): void {
+    const at = shard * SYNCED_WORDS;
+    Atomics.store(this.#all, at, (Atomics.load(this.#all, at) & ~0xff) | (number & 0xff));
+    super.publish(shard, number);
+  }
+}

@@ -1,0 +1,111 @@
+// The whole server as a process, with rings of the smallest size and pauses in all its threads, under mixed load.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SeededRandom } from "../support/seeded-random.ts";
+import { type ServerProcess, startServer } from "../support/server-process.ts";
+import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
+import type { Experiment } from "./case.ts";
+import { type CaseOptions, type CaseReport, grouped, missingOf } from "./run-case.ts";
+import { LOAD_OUTCOMES, ServerLoad } from "./server-load.ts";
+import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
+
+const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
+const START_MS = 60_000;
+/** What the server said last, shown with a failure. */
+const LINES_SHOWN = 12;
+
+export interface ServerCase extends Experiment {
+  readonly planted: readonly string[];
+  readonly topology: Topology;
+  /** Whether the server keeps a log, with replies that wait for it. */
+  readonly hasLog: boolean;
+}
+
+const TWO_STEP_CLAIMS = "claims by a load and a store";
+
+function serverCase(topology: Topology, hasLog: boolean, planted: readonly string[]): ServerCase {
+  const { shards, acceptors } = topology;
+  return {
+    name: `server-${shards}x${acceptors}${hasLog ? "-log" : ""}`,
+    about: `the whole server with ${topologyName(topology)}${hasLog ? " and a log" : ""}, all rings of 4 KiB`,
+    outcomes: LOAD_OUTCOMES,
+    planted,
+    topology,
+    hasLog,
+  };
+}
+
+export const SERVER_CASES: readonly ServerCase[] = [
+  serverCase({ shards: 1, acceptors: 1 }, false, []),
+  serverCase({ shards: 4, acceptors: 1 }, false, [TWO_STEP_CLAIMS]),
+  serverCase({ shards: 7, acceptors: 3 }, false, []),
+  serverCase({ shards: 4, acceptors: 1 }, true, []),
+  serverCase({ shards: 7, acceptors: 3 }, true, []),
+];
+
+export async function runServerCase(played: ServerCase, options: CaseOptions): Promise<CaseReport> {
+  const directory = mkdtempSync(join(tmpdir(), "runnerbean-stress-"));
+  const log = played.hasLog ? ["-b", directory, "-f", "0", "-s", "1000000"] : [];
+  try {
+    const server = await startServer({
+      kind: "ours",
+      flags: [...topologyFlags(played.topology), ...log],
+      env: {
+        NODE_OPTIONS: `--import ${PRELOAD}`,
+        STRESS_SEED: `${options.seed}`,
+        ...(options.planted === undefined ? {} : { STRESS_PLANTED: "claim" }),
+      },
+      startMs: START_MS,
+    });
+    return await underLoad(server, played, options);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function underLoad(
+  server: ServerProcess,
+  played: ServerCase,
+  { seed, seconds }: CaseOptions,
+): Promise<CaseReport> {
+  const load = new ServerLoad(server, new SeededRandom(seed));
+  await load.run(seconds);
+  const died = server.hasExited;
+  const { code } = await server.stop();
+  const failures = [...load.failures, ...notStressed(server.stderr, played)];
+  if (died) failures.push("the server died");
+  else if (code !== 0) failures.push(`the server ended with code ${code}`);
+  if (failures.length > 0) failures.push(...spoken(server.stderr).slice(-LINES_SHOWN));
+  return {
+    played,
+    counts: load.counts,
+    size: `${load.connections} connections, ${grouped(sum(load.counts.values()))} replies looked up`,
+    failures,
+    missing: missingOf(played, load.counts),
+  };
+}
+
+const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, number) => total + number, 0);
+
+const spoken = (stderr: string): string[] =>
+  stderr.split("\n").filter((line) => line !== "" && !line.startsWith("stress: "));
+
+/** Whether the rings were small and each thread had its pauses; otherwise the run shows nothing. */
+function notStressed(stderr: string, { topology, hasLog }: ServerCase): string[] {
+  const lines = stderr.split("\n");
+  const { shards, acceptors } = topology;
+  const wrong: string[] = [];
+  const rings = lines.filter((line) => line === RING_NOTE).length;
+  const ringsWanted = 2 * shards * acceptors + (hasLog ? shards : 0);
+  if (rings !== ringsWanted) wrong.push(`${rings} of ${ringsWanted} rings were of the smallest size`);
+  const threads = [
+    ...Array.from({ length: shards }, (_, shard) => `shard ${shard}`),
+    ...Array.from({ length: acceptors }, (_, acceptor) => `acceptor ${acceptor}`),
+    ...(hasLog ? ["binlog"] : []),
+  ];
+  for (const thread of threads)
+    if (!lines.includes(`${PAUSES_NOTE}${thread}`)) wrong.push(`no pause in ${thread}`);
+  return wrong;
+}

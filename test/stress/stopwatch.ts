@@ -1,0 +1,15 @@
+// Whether a wait that nobody ended was a wake-up lost, or only a busy machine.
+//
+// Who rings notes when it is done. A wait that began before that and timed out after it was not woken: that is certain,
+// however late the threads are scheduled.
+
+import { lastWait } from "./pauses.ts";
+
+/** How long an actor sleeps before it asks whether it was forgotten, ms. */
+export const SLEEP_MS = 120;
+/** The threads' clocks differ by some microseconds. */
+const CLOCKS_DIFFER_MS = 1;
+
+/** Whether the thread's last sleep, one of SLEEP_MS, went on although a ring was over at `rungAtMs` (monotonic ms). */
+export const sleptThrough = (rungAtMs: number): boolean =>
+  lastWait.result === "timed-out" && rungAtMs < lastWait.beganAtMs + SLEEP_MS - CLOCKS_DIFFER_MS;
