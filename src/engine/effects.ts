@@ -29,7 +29,8 @@ export interface RecordSink {
   roomForPut(tubeNameBytes: number, bodyBytes: number): boolean;
   /** Room for a short record of a job that is already logged (never needed by deletes). */
   roomForUpdate(): boolean;
-  put(slot: number): void;
+  /** False if the disk became full in the middle of a long record: it is taken back, and the put must be refused. */
+  put(slot: number): boolean;
   updated(slot: number): void;
   deleted(id: number): void;
 }
@@ -38,7 +39,7 @@ export interface RecordSink {
 export const NO_RECORDS: RecordSink = {
   roomForPut: () => true,
   roomForUpdate: () => true,
-  put() {},
+  put: () => true,
   updated() {},
   deleted() {},
 };

@@ -307,7 +307,7 @@ export class Engine {
 
   /**
    * Stores a job whose body is in the arena, in the tube that the session uses, and serves who waits for it. Throws
-   * RangeError when memory is exhausted, before anything has changed; the body is then still the caller's.
+   * RangeError when memory is exhausted, before anything has changed; then, and with NoRoom, the body is still the caller's.
    */
   // put 6/10
   put(
@@ -327,11 +327,15 @@ export class Engine {
     if (!this.#records.roomForPut(tube.name.length, bodyBytes)) return Outcome.NoRoom;
     (delaySeconds > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes);
-    tube.totalJobs++;
-    this.totalJobs++;
     if (delaySeconds > 0) this.#becomeDelayed(slot, tube, delaySeconds, nowMs);
     else this.#becomeReady(slot, tube);
-    this.#records.put(slot);
+    if (!this.#records.put(slot)) {
+      this.#leaveQueue(slot, this.#page(slot), slot & PAGE_MASK);
+      this.#remove(slot);
+      return Outcome.NoRoom;
+    }
+    tube.totalJobs++;
+    this.totalJobs++;
     if (delaySeconds === 0) this.#serve(tube, nowMs);
     return Outcome.Done;
   }
@@ -633,12 +637,19 @@ export class Engine {
     const tube = this.#tubeOf(page, row);
     tube.deletes++;
     this.#records.deleted(id);
-    this.#setState(page, row, JobState.Free);
-    this.#index.delete(id);
     this.bodies.free(page.body[row]!);
-    this.jobs.free(slot);
+    this.#remove(slot);
     this.#dropIfUnreferenced(tube);
     return Outcome.Done;
+  }
+
+  /** Forgets a job that is in no queue; its body is the caller's. */
+  #remove(slot: number): void {
+    const page = this.#page(slot);
+    const row = slot & PAGE_MASK;
+    this.#setState(page, row, JobState.Free);
+    this.#index.delete(page.id[row]!);
+    this.jobs.free(slot);
   }
 
   release(session: Session, id: number, pri: number, delaySeconds: number, nowMs: number): Outcome {

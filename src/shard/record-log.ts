@@ -93,7 +93,7 @@ export class RecordLog implements RecordSink {
     return true;
   }
 
-  put(slot: number): void {
+  put(slot: number): boolean {
     const engine = this.#engine!;
     const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
@@ -106,12 +106,18 @@ export class RecordLog implements RecordSink {
     encodePut(this.#view, this.ring.bytes, at, this.#fill(slot), tube, NO_BODY, 0, 0, bodyBytes);
     engine.bodies.read(body, 0, this.ring.bytes, at + RECORD_FIXED_BYTES + tube.length, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
+      // The log keeps a reserve for what is under way when it fills up, but not for a body of any length.
+      if (!this.roomForPut()) {
+        this.#delete(page.id[row]!);
+        return false;
+      }
       const pieceBytes = Math.min(bodyBytes - done, this.#recordBytesMax - PIECE_HEADER_BYTES);
       const pieceAt = this.#claim(PIECE_HEADER_BYTES + pieceBytes);
       encodePiece(this.#view, this.ring.bytes, pieceAt, page.id[row]!, done, NO_BODY, 0, 0);
       engine.bodies.read(body, done, this.ring.bytes, pieceAt + PIECE_HEADER_BYTES, pieceBytes);
       done += pieceBytes;
     }
+    return true;
   }
 
   updated(slot: number): void {
@@ -119,6 +125,10 @@ export class RecordLog implements RecordSink {
   }
 
   deleted(id: number): void {
+    this.#delete(id);
+  }
+
+  #delete(id: number): void {
     encodeDelete(this.#view, this.#claim(DELETE_BYTES), id);
   }
 
