@@ -11,9 +11,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   protocol: ["base"],
   ring: ["base"],
+  uring: ["base"],
   engine: ["protocol", "base"],
   message: ["engine", "ring", "protocol", "base"],
-  acceptor: ["message", "engine", "ring", "protocol", "base"],
+  acceptor: ["message", "engine", "ring", "uring", "protocol", "base"],
   shard: ["message", "engine", "ring", "protocol", "base"],
   binlog: ["message", "engine", "ring", "protocol", "base"],
   server: ["acceptor", "shard", "binlog", "message", "engine", "ring", "protocol", "base"],
@@ -35,7 +36,8 @@ interface Keeper {
 const moduleImport = (name: string): RegExp => new RegExp(`["'](?:node:)?${name}(?:/[a-z]+)?["']`);
 
 const KEEPERS: readonly Keeper[] = [
-  { hazard: "Atomics", pattern: /\bAtomics\b/, keepers: ["ring/"] },
+  { hazard: "Atomics", pattern: /\bAtomics\b/, keepers: ["ring/", "uring/"] },
+  { hazard: "node:ffi", pattern: moduleImport("ffi"), keepers: ["uring/kernel.ts"] },
   { hazard: "node:net", pattern: moduleImport("net"), keepers: ["acceptor/", "server/listen-address.ts"] },
   {
     hazard: "node:fs",
@@ -151,6 +153,7 @@ describe("the check of the rooms (canary)", () => {
     ["fs by its old name", "server/server.ts", 'import fs from "fs";'],
     ["threads anywhere", "message/x.ts", 'import { Worker } from "node:worker_threads";'],
     ["piscina out of the log", "server/x.ts", 'import { Piscina } from "piscina";'],
+    ["foreign functions", "acceptor/x.ts", 'import { dlopen } from "node:ffi";'],
     ["processes", "shard/x.ts", 'import { spawn } from "node:child_process";'],
   ];
   for (const [name, path, line] of cases) {

@@ -2,6 +2,7 @@
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the parts.
 
+import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { finished } from "node:stream/promises";
@@ -12,6 +13,9 @@ import { fileURLToPath } from "node:url";
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["transcripts-server-timed", "transcripts-beanstalkd", "differential", "hostile", "generators"];
 
+/** They speak with a running server, and are run once more with its other transport where the kernel permits that. */
+const ONCE_MORE_WITH_IO_URING = ["transcripts-server", "hostile", "clients"];
+
 /** Longer than any file takes; one that hangs is ended. */
 const FILE_MS = 280_000;
 
@@ -20,7 +24,9 @@ const parts = process.argv.slice(2);
 const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root })
   .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
   .sort();
-const isAlone = (file: string): boolean => ALONE.some((name) => file.endsWith(`/${name}.test.ts`));
+const isOneOf = (names: readonly string[], file: string): boolean =>
+  names.some((name) => file.endsWith(`/${name}.test.ts`));
+const isAlone = (file: string): boolean => isOneOf(ALONE, file);
 
 interface Skip {
   readonly name: string;
@@ -31,12 +37,17 @@ const skipped: Skip[] = [];
 let failed = 0;
 let passed = 0;
 
-async function runFiles(chosen: readonly string[], concurrency: number): Promise<void> {
+async function runFiles(
+  chosen: readonly string[],
+  concurrency: number,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<void> {
   if (chosen.length === 0) return;
   const stream = run({
     files: chosen.map((file) => `${root}${file}`),
     concurrency,
     cwd: root,
+    env,
     timeout: FILE_MS,
     // What a failing test leaves open must not hold up the rest.
     execArgv: ["--test-force-exit"],
@@ -53,12 +64,34 @@ async function runFiles(chosen: readonly string[], concurrency: number): Promise
   await finished(stream, { writable: false });
 }
 
+/** Why io_uring can't be had here, or undefined if it can. */
+function ioUringRefusal(): string | undefined {
+  const program = `import("${root}src/uring/uring.ts").then(({ Uring }) => new Uring())`;
+  const probe = spawnSync(process.execPath, ["--disable-warning=ExperimentalWarning", "--eval", program], {
+    encoding: "utf8",
+  });
+  if (probe.status === 0) return undefined;
+  return /KernelError: (.*)/.exec(probe.stderr)?.[1] ?? probe.stderr;
+}
+
+async function runWithIoUring(chosen: readonly string[]): Promise<void> {
+  if (chosen.length === 0) return;
+  const why = ioUringRefusal();
+  if (why !== undefined) {
+    skipped.push({ name: `${chosen.length} files with --transport io_uring`, why });
+    return;
+  }
+  console.log("\nOnce more with --transport io_uring:");
+  for (const file of chosen) await runFiles([file], 1, { ...process.env, OUR_FLAGS: "--transport io_uring" });
+}
+
 const startedAt = performance.now();
 await runFiles(
   files.filter((file) => !isAlone(file)),
   Math.max(2, availableParallelism()),
 );
 for (const file of files.filter(isAlone)) await runFiles([file], 1);
+await runWithIoUring(files.filter((file) => isOneOf(ONCE_MORE_WITH_IO_URING, file)));
 
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 console.log(

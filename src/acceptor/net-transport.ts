@@ -6,11 +6,9 @@
 import { type OnReadOpts, Socket } from "node:net";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import type { Connection } from "./connection.ts";
+import { type ConnectionLog, KEEP_ALIVE_DELAY_MS } from "./connection-log.ts";
 import { directWrite, WriteResult } from "./direct-write.ts";
 import type { Transport } from "./transport.ts";
-
-/** Idle time before the first keep-alive probe, ms. */
-const KEEP_ALIVE_DELAY_MS = 60_000;
 
 interface Handle {
   readonly fd?: number;
@@ -44,7 +42,7 @@ export class NetTransport implements Transport {
     const transport = new NetTransport(socket);
     connection = core.connect(transport);
     if (connection === undefined) {
-      log.error("no slot left for a new connection: closed it; start with more --acceptors");
+      log.noSlot();
       socket.destroy();
       return;
     }
@@ -129,11 +127,4 @@ export class NetTransport implements Transport {
   destroy(): void {
     this.#socket.destroy();
   }
-}
-
-/** What is said of connections in the log. */
-export interface ConnectionLog {
-  accepted(descriptor: number): void;
-  closed(descriptor: number): void;
-  error(message: string): void;
 }

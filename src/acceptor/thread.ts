@@ -7,13 +7,17 @@ import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner, pause } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
+import type { ConnectionLog } from "./connection-log.ts";
 import { NetTransport } from "./net-transport.ts";
 import { type ProcessFacts, statsText } from "./stats-text.ts";
+import type { UringSockets } from "./uring-sockets.ts";
 
 export type ListenAddress =
   | { kind: "tcp"; host: string; port: number; reusePort: boolean }
   | { kind: "unix"; path: string }
   | { kind: "descriptor"; fd: number };
+
+export type TransportKind = "libuv" | "io_uring";
 
 export interface AcceptorThreadData {
   topology: Topology;
@@ -22,6 +26,8 @@ export interface AcceptorThreadData {
   verbose: number;
   /** File descriptors that the process may have. */
   descriptorsMax: number;
+  /** What moves the bytes of connections. */
+  transport: TransportKind;
 }
 
 /** What the main thread tells an acceptor. */
@@ -49,6 +55,11 @@ const FEW_CONNECTIONS = 2;
 /** How often it looks: about 10 us in all. */
 const LOOKS_ON_THE_SPOT = 200;
 
+/** With io_uring the event loop has its turn after this many passes. */
+const PASSES_PER_TURN = 8;
+/** With io_uring the longest sleep, for what the event loop does by time and not by descriptor, ms. */
+const WAIT_MS_MAX = 500;
+
 /** So many descriptors short of the limit count as none left: other threads use some at times. */
 const DESCRIPTORS_SPARE = 4;
 /** The shortage is over when connections have fallen to this share of those at its beginning. */
@@ -62,6 +73,8 @@ class AcceptorThread {
   readonly #turns: TurnCounters;
   readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
   #server: Server | undefined;
+  /** Set when io_uring moves the bytes instead of the event loop. */
+  #uring: UringSockets | undefined;
   #scheduled = false;
   #asleep = false;
   #waitPending = false;
@@ -87,6 +100,19 @@ class AcceptorThread {
     this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
     this.#turns = new TurnCounters(this.#core.counters, this.#core.responses);
     parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
+    void this.#open();
+  }
+
+  async #open(): Promise<void> {
+    if (this.#data.transport === "io_uring") {
+      try {
+        const { UringSockets } = await import("./uring-sockets.ts");
+        this.#uring = new UringSockets(this.#core, this.#wake, this.#log);
+      } catch (error) {
+        tell({ news: "failed", code: "IO_URING", message: (error as Error).message });
+        return;
+      }
+    }
     tell({ news: "ready" });
   }
 
@@ -127,9 +153,7 @@ class AcceptorThread {
 
   #accepted(status: number, client: unknown): void {
     if (status !== 0 || client === undefined || client === null) {
-      this.#log.error(
-        "a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)",
-      );
+      this.#error("a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)");
       return;
     }
     if (this.#waitingClients === undefined) this.#serveOne(client);
@@ -137,7 +161,8 @@ class AcceptorThread {
   }
 
   #serveOne(client: unknown): void {
-    NetTransport.serve(client, this.#core, this.#readBuffer, this.#wake, this.#log);
+    if (this.#uring !== undefined) this.#uring.serve(client);
+    else NetTransport.serve(client, this.#core, this.#readBuffer, this.#wake, this.#log);
   }
 
   /** The log is loaded: ids can be given now, and who has connected meanwhile is served. */
@@ -147,7 +172,7 @@ class AcceptorThread {
     for (const client of clients) this.#serveOne(client);
   }
 
-  readonly #log = {
+  readonly #log: ConnectionLog = {
     accepted: (descriptor: number): void => {
       this.#verbose(`accept ${descriptor}`);
       if (descriptor + DESCRIPTORS_SPARE >= this.#data.descriptorsMax) this.#outOfDescriptors();
@@ -157,8 +182,13 @@ class AcceptorThread {
       if (this.#core.open < this.#openAtLimit * OPEN_AGAIN_SHARE) this.#descriptorsAgain();
       if (this.#stopping && this.#core.open === 0) tell({ news: "stopped" });
     },
-    error: (message: string): void => tell({ news: "log", level: "error", message }),
+    noSlot: (): void =>
+      this.#error("no slot left for a new connection: closed it; start with more --acceptors"),
   };
+
+  #error(message: string): void {
+    tell({ news: "log", level: "error", message });
+  }
 
   /**
    * New descriptors get the lowest free number, so one near the limit means that they are used up. libuv then takes a
@@ -167,7 +197,7 @@ class AcceptorThread {
   #outOfDescriptors(): void {
     if (this.#openAtLimit > 0) return;
     this.#openAtLimit = this.#core.open;
-    this.#log.error(
+    this.#error(
       `out of file descriptors with ${this.#core.open} connections: new ones are closed until others end; raise the limit (ulimit -n, LimitNOFILE)`,
     );
   }
@@ -218,6 +248,24 @@ class AcceptorThread {
 
   readonly #turn = (): void => {
     this.#scheduled = false;
+    const uring = this.#uring;
+    if (uring === undefined) {
+      if (this.#pass()) this.#schedule();
+      else this.#sleep();
+      return;
+    }
+    for (let pass = 0; pass < PASSES_PER_TURN; pass++) {
+      const goOn = this.#pass();
+      if (uring.turn() === 0 && !goOn) {
+        this.#sleep();
+        return;
+      }
+    }
+    this.#schedule();
+  };
+
+  /** Moves what there is from connections to shards and back. Returns whether there is more, or soon will be. */
+  #pass(): boolean {
     const core = this.#core;
     core.publish(this.#ringShard);
     if (core.expecting > 0 && core.expecting <= FEW_CONNECTIONS) {
@@ -229,9 +277,14 @@ class AcceptorThread {
     core.flush();
     core.publish(this.#ringShard);
     if (taken > 0) this.#emptyTurns = 0;
-    if (core.hasWork) this.#schedule();
-    else if (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX) this.#schedule();
-    else this.#sleep();
+    return core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX);
+  }
+
+  /** Waits in the kernel for the sockets and the event loop; what the event loop has, it does between two such waits. */
+  readonly #wait = (): void => {
+    if (this.#scheduled) return;
+    if (this.#uring!.wait(WAIT_MS_MAX) > 0) this.#wake();
+    if (!this.#scheduled) setImmediate(this.#wait);
   };
 
   /** Leaves the event loop to wait for sockets and for a ring of the doorbell. */
@@ -244,6 +297,7 @@ class AcceptorThread {
       return;
     }
     this.#turns.slept();
+    if (this.#uring !== undefined) setImmediate(this.#wait);
     // An earlier wait that nobody ended still waits on the same word, and will do.
     if (this.#waitPending) return;
     const rung = this.#doorbell.sleepAsync();

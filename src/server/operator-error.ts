@@ -8,6 +8,8 @@ export const ExitCode = {
   Usage: 5,
   /** The log directory is missing, not writable or locked. */
   BinlogDirectory: 10,
+  /** The transport asked for can not be had here (EX_UNAVAILABLE). */
+  Transport: 69,
   /** The log failed while serving: nothing more could be acknowledged. */
   BinlogFailed: 74,
   /** -u: lookup failed, no such user, cannot switch. */

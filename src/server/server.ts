@@ -117,7 +117,7 @@ class Server {
 
   async #startAcceptors(): Promise<void> {
     const topology = this.#topology;
-    const { compat, verbose, binlogBytes } = this.#options;
+    const { compat, verbose, binlogBytes, transport } = this.#options;
     const facts: ProcessFacts = {
       version: VERSION,
       pid: process.pid,
@@ -135,12 +135,18 @@ class Server {
       { length: topology.acceptors },
       (_, acceptor) =>
         new AcceptorThreadHandle(
-          { topology, acceptor, facts, verbose, descriptorsMax },
+          { topology, acceptor, facts, verbose, descriptorsMax, transport },
           this.#onDeath,
           onNews,
         ),
     );
-    await Promise.all(this.#acceptors.map((acceptor) => acceptor.ready()));
+    for (const news of await Promise.all(this.#acceptors.map((acceptor) => acceptor.ready()))) {
+      if (news.news !== "failed") continue;
+      throw new OperatorError(
+        `--transport io_uring: ${news.message}; --transport libuv works everywhere`,
+        ExitCode.Transport,
+      );
+    }
   }
 
   /** Resolves when every job of the log is in its shard. */

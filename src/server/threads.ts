@@ -6,6 +6,9 @@ import type { BinlogNews, BinlogThreadData } from "../binlog/thread.ts";
 import type { Topology } from "../message/topology.ts";
 import type { ShardThreadData } from "../shard/thread.ts";
 
+/** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
+const execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
+
 // A build turns .ts into .js, but not in this kind of string: follow this very file.
 const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
 const threadFile = (room: string): URL => new URL(`../${room}/thread.${extension}`, import.meta.url);
@@ -20,7 +23,7 @@ function start(
   onDeath: OnThreadDeath,
   transferList: Transferable[] = [],
 ): Worker {
-  const worker = new Worker(threadFile(room), { workerData: data, name, transferList });
+  const worker = new Worker(threadFile(room), { workerData: data, name, transferList, execArgv });
   worker.on("error", (error) => onDeath(name, error instanceof Error ? error : new Error(String(error))));
   worker.on("exit", () => onDeath(name, undefined));
   return worker;
@@ -77,8 +80,9 @@ export class AcceptorThreadHandle {
     });
   }
 
-  ready(): Promise<unknown> {
-    return this.#next("ready");
+  /** Resolves when the thread takes orders, or with its failure. */
+  ready(): Promise<AcceptorNews> {
+    return Promise.race([this.#next("ready"), this.#next("failed")]);
   }
 
   /** Listens; resolves with the port and descriptor, or with the failure. */

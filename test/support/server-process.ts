@@ -12,6 +12,8 @@ export type ServerKind = "ours" | "beanstalkd-1.12";
 
 export const OUR_MAIN = fileURLToPath(new URL("../../src/server/main.ts", import.meta.url));
 export const { BEANSTALKD = "/usr/bin/beanstalkd" } = process.env;
+/** Flags given to every server of ours, so that any test can be run with, say, another transport. */
+const { OUR_FLAGS = "" } = process.env;
 
 export interface ServerOptions {
   readonly kind: ServerKind;
@@ -169,7 +171,8 @@ export async function launch(options: ServerOptions): Promise<ServerProcess> {
     options.unixPath === undefined
       ? ["-l", "127.0.0.1", "-p", `${port}`]
       : ["-l", `unix:${options.unixPath}`];
-  const program = options.kind === "ours" ? [process.execPath, OUR_MAIN] : [BEANSTALKD];
+  const ours = [process.execPath, OUR_MAIN, ...OUR_FLAGS.split(" ").filter((flag) => flag !== "")];
+  const program = options.kind === "ours" ? ours : [BEANSTALKD];
   const [command, ...args] = [...(options.wrapper ?? []), ...program, ...where, ...(options.flags ?? [])];
   if (command === undefined) throw new Error("unreachable: no command");
   const child = spawn(command, args, {

@@ -1,0 +1,327 @@
+// Sockets through io_uring: all that the connections of a turn send and receive goes to the kernel in one call.
+//
+// node:net accepts the connections and sets their options; their bytes go past it. What the thread's event loop has to do
+// besides (new connections, orders of the main thread, the doorbell) shows in its own descriptor, which the ring watches
+// while the thread sleeps.
+
+import { copyBytes } from "../base/bytes.ts";
+import { eventLoopDescriptor, map, pointerTo, shutdown } from "../uring/kernel.ts";
+import { BUFFER_BYTES, halves, Uring } from "../uring/uring.ts";
+import type { AcceptorCore } from "./acceptor-core.ts";
+import { buffers } from "./buffer-pool.ts";
+import type { Connection } from "./connection.ts";
+import { type ConnectionLog, KEEP_ALIVE_DELAY_MS } from "./connection-log.ts";
+import type { Transport } from "./transport.ts";
+
+/** What a completion is of: the second word that comes with it. */
+const Kind = { Receive: 0, Send: 1, EventLoop: 2 } as const;
+
+/** Replies up to this size are copied to a place of their own, so that their buffer can be used again at once. */
+const STAGE_BYTES = 4096;
+const STAGES = 512;
+
+const ENOBUFS = 105;
+const EINTR = 4;
+const EAGAIN = 11;
+
+/** What node:net gives for an accepted connection: its stream, not yet read. */
+interface AcceptedHandle {
+  readonly fd: number;
+  setNoDelay?(on: boolean): void;
+  setKeepAlive?(on: boolean, delaySeconds: number): void;
+  close(): void;
+}
+
+export class UringSockets {
+  readonly ring: Uring = new Uring();
+  readonly core: AcceptorCore;
+  readonly stages: Stages = new Stages();
+  readonly #log: ConnectionLog;
+  readonly #onActivity: () => void;
+  readonly #eventLoop = eventLoopDescriptor();
+  #watchesEventLoop = false;
+  readonly #sockets: (UringSocket | undefined)[] = [];
+  readonly #free: number[] = [];
+  #toFinish: UringSocket[] = [];
+  #toDeliver: UringSocket[] = [];
+
+  /** Throws KernelError where io_uring can't be had. `onActivity` is called whenever bytes or an end have come. */
+  constructor(core: AcceptorCore, onActivity: () => void, log: ConnectionLog) {
+    this.core = core;
+    this.#onActivity = onActivity;
+    this.#log = log;
+  }
+
+  /** Takes over an accepted handle and serves it. */
+  serve(accepted: unknown): void {
+    const handle = accepted as AcceptedHandle;
+    const index = this.#free.pop() ?? this.#sockets.length;
+    const socket = new UringSocket(this, index, handle);
+    const connection = this.core.connect(socket);
+    if (connection === undefined) {
+      this.#log.noSlot();
+      this.#free.push(index);
+      handle.close();
+      return;
+    }
+    this.#sockets[index] = socket;
+    this.#log.accepted(handle.fd);
+    handle.setNoDelay?.(true);
+    handle.setKeepAlive?.(true, KEEP_ALIVE_DELAY_MS / 1000);
+    socket.open(connection);
+    this.#onActivity();
+  }
+
+  /** Gives the kernel what there is to send, takes what has come. Returns how many completions there were. */
+  turn(): number {
+    this.ring.submit();
+    return this.#reap();
+  }
+
+  /** The same, sleeping until there is something for the sockets or for the event loop, at most `timeoutMs`. */
+  wait(timeoutMs: number): number {
+    if (!this.#watchesEventLoop) {
+      this.#watchesEventLoop = true;
+      this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
+    }
+    this.ring.submitAndWait(timeoutMs);
+    return this.#reap();
+  }
+
+  #reap(): number {
+    const taken = this.ring.reap(this.#complete);
+    if (this.#toDeliver.length > 0) this.#deliver();
+    if (this.#toFinish.length > 0) this.#finish();
+    return taken;
+  }
+
+  readonly #complete = (index: number, kind: number, result: number, flags: number): void => {
+    if (kind === Kind.EventLoop) {
+      this.#watchesEventLoop = false;
+      return;
+    }
+    const socket = this.#sockets[index]!;
+    if (kind === Kind.Send) socket.onSent(result);
+    else {
+      socket.onReceived(result, this.ring.bufferOf(flags));
+      this.#onActivity();
+    }
+  };
+
+  /** The socket may go on with what came during its pause, but not within the call that ended the pause. */
+  deliverLater(socket: UringSocket): void {
+    this.#toDeliver.push(socket);
+    this.#onActivity();
+  }
+
+  #deliver(): void {
+    const sockets = this.#toDeliver;
+    this.#toDeliver = [];
+    for (const socket of sockets) socket.deliver();
+    this.#onActivity();
+  }
+
+  /** The socket has nothing under way in the kernel any more and can be closed. */
+  finishLater(socket: UringSocket): void {
+    this.#toFinish.push(socket);
+    this.#onActivity();
+  }
+
+  #finish(): void {
+    const sockets = this.#toFinish;
+    this.#toFinish = [];
+    for (const socket of sockets) {
+      const { descriptor } = socket;
+      socket.close();
+      this.#sockets[socket.index] = undefined;
+      this.#free.push(socket.index);
+      this.#log.closed(descriptor);
+    }
+    this.#onActivity();
+  }
+}
+
+/** Places for replies on their way to the kernel, at fixed addresses. */
+class Stages {
+  readonly #memory = map(STAGES * STAGE_BYTES);
+  readonly #bytes = new Uint8Array(this.#memory.buffer);
+  readonly #addresses = Array.from({ length: STAGES }, (_, stage) =>
+    halves(this.#memory.pointer + BigInt(stage * STAGE_BYTES)),
+  );
+  readonly #free = Array.from({ length: STAGES }, (_, stage) => stage);
+
+  /** Copies `bytes[0, length)` to a place; returns its number, or -1 if there is none left. */
+  put(bytes: Uint8Array, length: number): number {
+    const stage = this.#free.pop();
+    if (stage === undefined) return -1;
+    copyBytes(this.#bytes, stage * STAGE_BYTES, bytes, 0, length);
+    return stage;
+  }
+
+  address(stage: number): { low: number; high: number } {
+    return this.#addresses[stage]!;
+  }
+
+  give(stage: number): void {
+    this.#free.push(stage);
+  }
+}
+
+interface Queued {
+  readonly buffer: Uint8Array;
+  readonly length: number;
+}
+
+class UringSocket implements Transport {
+  readonly index: number;
+  readonly #sockets: UringSockets;
+  readonly #handle: AcceptedHandle;
+  readonly descriptor: number;
+  #connection: Connection | undefined;
+  pendingBytes = 0;
+  /** Bytes of the send that the kernel has, 0 for none. */
+  #sending = 0;
+  /** Where they are: a stage's number, or else a buffer of the pool. */
+  #stage = -1;
+  #buffer: Uint8Array | undefined;
+  readonly #queue: Queued[] = [];
+  #receiving = false;
+  #paused = false;
+  /** What had been asked for before the pause and came after it. */
+  #stashed: Uint8Array | undefined;
+  #stashedEnd = false;
+  #ended = false;
+  #ending = false;
+  #destroyed = false;
+  #finished = false;
+
+  constructor(sockets: UringSockets, index: number, handle: AcceptedHandle) {
+    this.#sockets = sockets;
+    this.index = index;
+    this.#handle = handle;
+    this.descriptor = handle.fd;
+  }
+
+  open(connection: Connection): void {
+    this.#connection = connection;
+    this.#receive(false);
+  }
+
+  // --- bytes out --------------------------------------------------------------------------------------------------
+
+  send(buffer: Uint8Array, length: number): boolean {
+    if (this.#destroyed) return true;
+    this.pendingBytes += length;
+    if (this.#sending === 0) return this.#start(buffer, length);
+    this.#queue.push({ buffer, length });
+    return false;
+  }
+
+  /** True if the buffer may be used again at once. */
+  #start(buffer: Uint8Array, length: number): boolean {
+    const { ring, stages } = this.#sockets;
+    this.#sending = length;
+    this.#stage = length <= STAGE_BYTES ? stages.put(buffer, length) : -1;
+    const staged = this.#stage >= 0;
+    if (!staged) this.#buffer = buffer;
+    const { low, high } = staged ? stages.address(this.#stage) : halves(pointerTo(buffer));
+    ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+    return staged;
+  }
+
+  onSent(result: number): void {
+    const length = this.#sending;
+    this.#sending = 0;
+    if (this.#stage >= 0) this.#sockets.stages.give(this.#stage);
+    else buffers.give(this.#buffer!);
+    this.#buffer = undefined;
+    this.pendingBytes -= length;
+    // Less than all of it comes only with an error.
+    if (result !== length) this.destroy();
+    const next = this.#destroyed ? undefined : this.#queue.shift();
+    if (this.#destroyed) this.#finishIfIdle();
+    else if (next !== undefined) {
+      if (this.#start(next.buffer, next.length)) buffers.give(next.buffer);
+    } else if (this.#ending) this.destroy();
+    else this.#connection!.onDrain();
+  }
+
+  // --- bytes in ---------------------------------------------------------------------------------------------------
+
+  #receive(likely: boolean): void {
+    if (this.#receiving || this.#paused || this.#ended || this.#destroyed) return;
+    this.#receiving = true;
+    this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
+  }
+
+  onReceived(result: number, bytes: Uint8Array | undefined): void {
+    this.#receiving = false;
+    if (this.#destroyed) this.#finishIfIdle();
+    else if (result > 0 && bytes !== undefined) {
+      if (this.#paused) this.#stashed = bytes.slice(0, result);
+      else {
+        this.#connection!.onBytes(bytes, result);
+        this.#receive(result === BUFFER_BYTES);
+      }
+    } else if (result === 0) {
+      this.#stashedEnd = this.#paused;
+      if (!this.#paused) this.#end();
+    } else if (result === -ENOBUFS || result === -EAGAIN || result === -EINTR) this.#receive(true);
+    else this.destroy();
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#connection!.onEnd();
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    this.#paused = false;
+    if (this.#stashed === undefined && !this.#stashedEnd) this.#receive(true);
+    else this.#sockets.deliverLater(this);
+  }
+
+  /** Hands over what came during the pause. */
+  deliver(): void {
+    if (this.#paused || this.#destroyed) return;
+    const bytes = this.#stashed;
+    this.#stashed = undefined;
+    if (bytes !== undefined) this.#connection!.onBytes(bytes, bytes.length);
+    else if (this.#stashedEnd && !this.#ended) this.#end();
+    this.#receive(true);
+  }
+
+  // --- the end ----------------------------------------------------------------------------------------------------
+
+  end(): void {
+    this.#ending = true;
+    if (this.pendingBytes === 0) this.destroy();
+  }
+
+  destroy(): void {
+    if (this.#destroyed) return;
+    this.#destroyed = true;
+    for (const { buffer } of this.#queue) buffers.give(buffer);
+    this.#queue.length = 0;
+    // The shards learn of it before the client can: who sees the end may count on its jobs being back.
+    this.#sockets.core.disconnect(this.#connection!);
+    // Ends what the kernel still waits for; its completions come, and then the socket is closed.
+    shutdown(this.descriptor);
+    this.#finishIfIdle();
+  }
+
+  #finishIfIdle(): void {
+    if (this.#receiving || this.#sending > 0 || this.#finished) return;
+    this.#finished = true;
+    this.#sockets.finishLater(this);
+  }
+
+  /** Closes the socket; called when the kernel has nothing of it under way. */
+  close(): void {
+    this.#handle.close();
+  }
+}

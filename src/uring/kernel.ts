@@ -1,0 +1,111 @@
+// The few functions of the C library and of libuv that io_uring needs, through node:ffi.
+//
+// node:ffi is experimental in Node 26. This is the only file that imports it, and it is loaded only when the operator asks
+// for the io_uring transport. Pointers are BigInts; memory that the kernel writes is mapped here and never moves.
+
+import { dlopen, getCurrentEventLoop, getInt32, getRawPointer, toArrayBuffer } from "node:ffi";
+
+/** The end of a system call that failed. */
+export class KernelError extends Error {
+  constructor(call: string, errno: number) {
+    super(`${call}: ${MEANINGS[errno] ?? `errno ${errno}`}`);
+  }
+}
+
+/** The errors that an operator may meet, by number (asm-generic/errno.h). */
+const MEANINGS: Readonly<Record<number, string>> = {
+  1: "EPERM, not permitted: a container's seccomp profile, or the sysctl kernel.io_uring_disabled",
+  12: "ENOMEM, out of memory or of locked memory (ulimit -l)",
+  22: "EINVAL, this kernel is too old: Linux 6.1 or later is needed",
+  24: "EMFILE, out of file descriptors (ulimit -n)",
+  38: "ENOSYS, this kernel has no io_uring",
+};
+
+const { functions: libc } = dlopen(null, {
+  syscall: { arguments: ["i64", "i64", "i64", "i64", "i64", "i64", "i64"], return: "i64" },
+  mmap: { arguments: ["u64", "u64", "i32", "i32", "i32", "i64"], return: "pointer" },
+  shutdown: { arguments: ["i32", "i32"], return: "i32" },
+  uv_backend_fd: { arguments: ["pointer"], return: "i32" },
+  __errno_location: { arguments: [], return: "pointer" },
+});
+
+/** The same with narrow numbers, which cost no BigInt, for the call of every turn. */
+const { functions: narrow } = dlopen(null, {
+  syscall: { arguments: ["i32", "i32", "i32", "i32", "i32", "u64", "u64"], return: "i32" },
+});
+
+// System call numbers, the same on x86-64 and arm64 (asm-generic/unistd.h).
+const SYS_IO_URING_SETUP = 425n;
+const SYS_IO_URING_ENTER = 426;
+const SYS_IO_URING_REGISTER = 427n;
+
+const PROT_READ_WRITE = 0x3;
+const MAP_SHARED_POPULATE = 0x8001;
+const MAP_PRIVATE_ANONYMOUS = 0x22;
+const SHUT_RDWR = 2;
+
+function errno(): number {
+  return getInt32(libc.__errno_location());
+}
+
+/** Memory at a fixed address, and that address. */
+export interface Mapping {
+  readonly buffer: ArrayBuffer;
+  readonly pointer: bigint;
+}
+
+/** Maps `bytes` of a descriptor at `offset`, or of new memory, zeroed, without a descriptor. Throws KernelError. */
+export function map(bytes: number, descriptor = -1, offset = 0n): Mapping {
+  const flags = descriptor < 0 ? MAP_PRIVATE_ANONYMOUS : MAP_SHARED_POPULATE;
+  const pointer = libc.mmap(0n, BigInt(bytes), PROT_READ_WRITE, flags, descriptor, offset);
+  // MAP_FAILED is -1.
+  if (pointer === 0n || pointer >= 2n ** 63n) throw new KernelError("mmap", errno());
+  return { buffer: toArrayBuffer(pointer, bytes, false), pointer };
+}
+
+/** The address of an array's bytes, valid while the array lives. */
+export const pointerTo: (bytes: Uint8Array) => bigint = getRawPointer;
+
+/** io_uring_setup: returns the ring's descriptor and fills `params`. Throws KernelError. */
+export function setup(entries: number, params: Mapping): number {
+  const result = Number(libc.syscall(SYS_IO_URING_SETUP, BigInt(entries), params.pointer, 0n, 0n, 0n, 0n));
+  if (result < 0) throw new KernelError("io_uring_setup", errno());
+  return result;
+}
+
+/** io_uring_register. Throws KernelError. */
+export function register(ring: number, operation: number, argument: Mapping, count: number): void {
+  const result = libc.syscall(
+    SYS_IO_URING_REGISTER,
+    BigInt(ring),
+    BigInt(operation),
+    argument.pointer,
+    BigInt(count),
+    0n,
+    0n,
+  );
+  if (result < 0n) throw new KernelError("io_uring_register", errno());
+}
+
+/** io_uring_enter: returns how many entries were submitted, or the negative errno. */
+export function enter(
+  ring: number,
+  submit: number,
+  complete: number,
+  flags: number,
+  argument: bigint,
+  argumentBytes: bigint,
+): number {
+  const result = narrow.syscall(SYS_IO_URING_ENTER, ring, submit, complete, flags, argument, argumentBytes);
+  return result >= 0 ? result : -errno();
+}
+
+/** Ends both directions of a socket at once; what waits on it is completed. */
+export function shutdown(descriptor: number): void {
+  libc.shutdown(descriptor, SHUT_RDWR);
+}
+
+/** The epoll descriptor of this thread's event loop: readable when the loop has something to do. */
+export function eventLoopDescriptor(): number {
+  return libc.uv_backend_fd(getCurrentEventLoop());
+}

@@ -1,0 +1,262 @@
+// One io_uring instance of one thread: submissions in, completions out, memory shared with the kernel.
+//
+// The layout is the kernel's (linux/io_uring.h). The submission ring's tail and the completion ring's head are ours to
+// write, the other two the kernel's; each is read and written with Atomics, which order the entries before them.
+// Nothing is done by the kernel between two calls of `enter` (DEFER_TASKRUN), so a completion is never a surprise.
+
+import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
+
+/** What a submission asks for (enum io_uring_op). */
+const UringOp = { PollAdd: 6, Send: 26, Recv: 27 } as const;
+
+const SQE_BYTES = 64;
+const SQE_WORDS = SQE_BYTES / 4;
+const CQE_BYTES = 16;
+const PARAMS_BYTES = 120;
+/** Where the offsets of the two rings begin in io_uring_params, in int32 words. */
+const SQ_OFFSETS = 10;
+const CQ_OFFSETS = 20;
+const OFFSET_SQES = 0x10000000n;
+
+const SETUP_CQSIZE = 1 << 3;
+const SETUP_CLAMP = 1 << 4;
+const SETUP_SUBMIT_ALL = 1 << 7;
+const SETUP_SINGLE_ISSUER = 1 << 12;
+const SETUP_DEFER_TASKRUN = 1 << 13;
+
+const ENTER_GETEVENTS = 1 << 0;
+const ENTER_EXT_ARG = 1 << 3;
+
+const REGISTER_PBUF_RING = 22;
+const BUFFER_SELECT = 1 << 5;
+const RECV_POLL_FIRST = 1 << 0;
+const CQE_BUFFER = 1 << 0;
+const CQE_BUFFER_SHIFT = 16;
+const MSG_NOSIGNAL = 0x4000;
+/** The kernel goes on by itself after a part has been sent. */
+const MSG_WAITALL = 0x100;
+const POLLIN = 0x1;
+
+const EINTR = 4;
+const EAGAIN = 11;
+const EBUSY = 16;
+const ETIME = 62;
+
+/** Entries of the submission ring; a turn with more submits in between. */
+const ENTRIES = 1024;
+/** Buffers that the kernel receives into: a power of two, each used again as soon as its completion has been handled. */
+const BUFFERS = 512;
+export const BUFFER_BYTES = 16 * 1024;
+const BUFFER_ENTRY_BYTES = 16;
+const BUFFER_GROUP = 0;
+
+/** Takes a completion: the two words given with its submission, its result (bytes or a negative errno), its flags. */
+export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
+
+export class Uring {
+  readonly #descriptor: number;
+  /** Both rings' words. */
+  readonly #words: Int32Array;
+  readonly #sqes: Int32Array;
+  readonly #sqTail: number;
+  readonly #sqHead: number;
+  readonly #sqMask: number;
+  readonly #sqEntries: number;
+  readonly #cqHead: number;
+  readonly #cqTail: number;
+  readonly #cqMask: number;
+  readonly #cqes: number;
+  /** Submissions written; the kernel has seen those before `#submitted`. */
+  #tail = 0;
+  #submitted = 0;
+  #head = 0;
+  readonly #buffers: Mapping;
+  readonly #bufferRing: Mapping;
+  readonly #bufferTails: Uint16Array;
+  readonly #bufferEntries: Int32Array;
+  #bufferTail = 0;
+  /** One view for each receive buffer, and the two halves of its address. */
+  readonly #views: Uint8Array[] = [];
+  readonly #addresses = new Int32Array(2 * BUFFERS);
+  readonly #waitArgument: Mapping;
+
+  /** Throws KernelError where the kernel refuses. */
+  constructor() {
+    const params = map(PARAMS_BYTES);
+    const words = new Int32Array(params.buffer, 0, PARAMS_BYTES / 4);
+    words[1] = ENTRIES * 4;
+    words[2] = SETUP_CQSIZE | SETUP_CLAMP | SETUP_SUBMIT_ALL | SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN;
+    this.#descriptor = setup(ENTRIES, params);
+    const [sqEntries, cqEntries] = [words[0]!, words[1]!];
+    const sqArray = words[SQ_OFFSETS + 6]!;
+    const cqes = words[CQ_OFFSETS + 5]!;
+    const ringBytes = Math.max(sqArray + sqEntries * 4, cqes + cqEntries * CQE_BYTES);
+    // Since Linux 5.4 one mapping holds both rings.
+    this.#words = new Int32Array(map(align(ringBytes), this.#descriptor).buffer);
+    this.#sqes = new Int32Array(map(sqEntries * SQE_BYTES, this.#descriptor, OFFSET_SQES).buffer);
+    this.#sqHead = words[SQ_OFFSETS]! >> 2;
+    this.#sqTail = words[SQ_OFFSETS + 1]! >> 2;
+    this.#sqMask = sqEntries - 1;
+    this.#sqEntries = sqEntries;
+    this.#cqHead = words[CQ_OFFSETS]! >> 2;
+    this.#cqTail = words[CQ_OFFSETS + 1]! >> 2;
+    this.#cqMask = cqEntries - 1;
+    this.#cqes = cqes >> 2;
+    for (let entry = 0; entry < sqEntries; entry++) this.#words[(sqArray >> 2) + entry] = entry;
+    this.#waitArgument = waitArgument();
+
+    this.#buffers = map(BUFFERS * BUFFER_BYTES);
+    this.#bufferRing = map(BUFFERS * BUFFER_ENTRY_BYTES);
+    this.#bufferTails = new Uint16Array(this.#bufferRing.buffer);
+    this.#bufferEntries = new Int32Array(this.#bufferRing.buffer);
+    const registration = map(40);
+    const fields = new BigUint64Array(registration.buffer, 0, 5);
+    fields[0] = this.#bufferRing.pointer;
+    fields[1] = BigInt(BUFFERS) | (BigInt(BUFFER_GROUP) << 32n);
+    register(this.#descriptor, REGISTER_PBUF_RING, registration, 1);
+    for (let buffer = 0; buffer < BUFFERS; buffer++) {
+      this.#views.push(new Uint8Array(this.#buffers.buffer, buffer * BUFFER_BYTES, BUFFER_BYTES));
+      const address = halves(this.#buffers.pointer + BigInt(buffer * BUFFER_BYTES));
+      this.#addresses.set([address.low, address.high], 2 * buffer);
+      this.#offerBuffer(buffer);
+    }
+    this.#publishBuffers();
+  }
+
+  // --- submissions ------------------------------------------------------------------------------------------------
+
+  /** Waits once until a descriptor is readable. */
+  pollIn(descriptor: number, low: number, high: number): void {
+    const at = this.#entry(UringOp.PollAdd, descriptor, low, high);
+    this.#sqes[at + 7] = POLLIN;
+  }
+
+  /** Receives once, into a buffer of the kernel's choice, when bytes have come; `likely` says that there are some. */
+  receive(descriptor: number, likely: boolean, low: number, high: number): void {
+    const pollFirst = likely ? 0 : RECV_POLL_FIRST << 16;
+    const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | pollFirst, descriptor, low, high);
+    this.#sqes[at + 10] = BUFFER_GROUP;
+  }
+
+  /** Sends `length` bytes from an address; they must stay as they are until the completion, which tells of all of them. */
+  send(
+    descriptor: number,
+    addressLow: number,
+    addressHigh: number,
+    length: number,
+    low: number,
+    high: number,
+  ): void {
+    const at = this.#entry(UringOp.Send, descriptor, low, high);
+    const sqes = this.#sqes;
+    sqes[at + 4] = addressLow;
+    sqes[at + 5] = addressHigh;
+    sqes[at + 6] = length;
+    sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
+  }
+
+  /** Index of the first word of a fresh, zeroed entry. */
+  #entry(first: number, descriptor: number, low: number, high: number): number {
+    if (this.#tail - this.#submitted === this.#sqEntries) {
+      this.#enter(0, 0, 0n, 0n);
+      if (this.#tail - this.#submitted === this.#sqEntries) throw new Error("io_uring takes no submissions");
+    }
+    const at = (this.#tail++ & this.#sqMask) * SQE_WORDS;
+    const sqes = this.#sqes;
+    sqes.fill(0, at, at + SQE_WORDS);
+    sqes[at] = first;
+    sqes[at + 1] = descriptor;
+    sqes[at + 8] = low;
+    sqes[at + 9] = high;
+    return at;
+  }
+
+  /** Submits what was written and lets the kernel complete what it can. */
+  submit(): void {
+    this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
+  }
+
+  /** The same, then sleeps until there is a completion, at most `timeoutMs`. */
+  submitAndWait(timeoutMs: number): void {
+    const argument = this.#waitArgument;
+    const time = new BigInt64Array(argument.buffer, 24, 2);
+    time[0] = BigInt(Math.floor(timeoutMs / 1000));
+    time[1] = BigInt(Math.floor((timeoutMs % 1000) * 1e6));
+    this.#enter(1, ENTER_GETEVENTS | ENTER_EXT_ARG, argument.pointer, 24n);
+  }
+
+  #enter(complete: number, flags: number, argument: bigint, argumentBytes: bigint): void {
+    Atomics.store(this.#words, this.#sqTail, this.#tail);
+    const result = enter(
+      this.#descriptor,
+      this.#tail - this.#submitted,
+      complete,
+      flags,
+      argument,
+      argumentBytes,
+    );
+    // How far the kernel has come is told by its head, also when the wait after it was cut short.
+    this.#submitted = unwrap(Atomics.load(this.#words, this.#sqHead), this.#submitted);
+    if (result < 0 && result !== -EINTR && result !== -ETIME && result !== -EAGAIN && result !== -EBUSY)
+      throw new KernelError("io_uring_enter", -result);
+  }
+
+  // --- completions ------------------------------------------------------------------------------------------------
+
+  /** Hands over all completions there are; returns how many. A receive buffer is valid during its call only. */
+  reap(onCompletion: OnCompletion): number {
+    const words = this.#words;
+    const tail = Atomics.load(words, this.#cqTail);
+    let taken = 0;
+    let offered = false;
+    for (; (this.#head | 0) !== tail; taken++) {
+      const at = this.#cqes + (this.#head++ & this.#cqMask) * (CQE_BYTES / 4);
+      const flags = words[at + 3]!;
+      onCompletion(words[at]!, words[at + 1]!, words[at + 2]!, flags);
+      if ((flags & CQE_BUFFER) === 0) continue;
+      this.#offerBuffer(flags >>> CQE_BUFFER_SHIFT);
+      offered = true;
+    }
+    if (taken > 0) Atomics.store(words, this.#cqHead, this.#head);
+    if (offered) this.#publishBuffers();
+    return taken;
+  }
+
+  /** The buffer that a completion's bytes are in, or undefined if it has none. */
+  bufferOf(flags: number): Uint8Array | undefined {
+    return (flags & CQE_BUFFER) === 0 ? undefined : this.#views[flags >>> CQE_BUFFER_SHIFT];
+  }
+
+  #offerBuffer(buffer: number): void {
+    const entry = (this.#bufferTail++ & (BUFFERS - 1)) * (BUFFER_ENTRY_BYTES / 4);
+    const words = this.#bufferEntries;
+    words[entry] = this.#addresses[2 * buffer]!;
+    words[entry + 1] = this.#addresses[2 * buffer + 1]!;
+    words[entry + 2] = BUFFER_BYTES;
+    // The upper half of the first entry's last word is the ring's tail.
+    this.#bufferTails[(entry << 1) + 6] = buffer;
+  }
+
+  #publishBuffers(): void {
+    Atomics.store(this.#bufferTails, 7, this.#bufferTail & 0xffff);
+  }
+}
+
+/** The time to wait, as io_uring_enter takes it: the argument, and behind it the time that it points to. */
+function waitArgument(): Mapping {
+  const argument = map(40);
+  new BigUint64Array(argument.buffer, 0, 3)[2] = argument.pointer + 24n;
+  return argument;
+}
+
+/** The two int32 halves of an address, as the kernel's structures hold them. */
+export function halves(address: bigint): { low: number; high: number } {
+  return { low: Number(BigInt.asIntN(32, address)), high: Number(BigInt.asIntN(32, address >> 32n)) };
+}
+
+const align = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;
+
+/** The number nearest to `near` whose low 32 bits are `low`. */
+function unwrap(low: number, near: number): number {
+  return near + ((low - near) | 0);
+}
