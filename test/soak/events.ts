@@ -1,0 +1,161 @@
+// What happens to the server and its clients during a soak. Each returns what it did, in words.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { WireClient } from "../support/wire-client.ts";
+import type { Soak } from "./soak.ts";
+import { SoakClient } from "./soak-client.ts";
+import { Violation } from "./violation.ts";
+
+/** How much more than -f MS may pass on a busy machine until what was acknowledged is written. */
+const WRITE_SPARE_MS = 500;
+const ROOM_MS = 20_000;
+const FULL_MS = 4000;
+const DAY_MS = 86_400_000;
+
+type Event = (soak: Soak) => Promise<string>;
+
+/** SIGKILL under load; with -f MS, when MS have passed since the last acknowledgement. */
+async function kill(soak: Soak): Promise<string> {
+  const { load, host } = soak;
+  if (host.fsyncMs > 0) {
+    await load.close();
+    await sleep(host.fsyncMs + WRITE_SPARE_MS);
+  }
+  soak.serverGoes();
+  const closed = load.close();
+  await host.kill();
+  await closed;
+  return await soak.restart();
+}
+
+async function terminate(soak: Soak): Promise<string> {
+  soak.serverGoes();
+  await soak.host.terminate();
+  await soak.load.close();
+  return await soak.restart();
+}
+
+/** SIGUSR1: puts are refused, all else goes on; then SIGTERM. */
+async function drain(soak: Soak): Promise<string> {
+  soak.load.allowed.draining = true;
+  soak.host.process.signal("SIGUSR1");
+  await sleep(soak.random.between(200, 1500));
+  const what = await terminate(soak);
+  soak.load.allowed.draining = false;
+  return what;
+}
+
+async function stall(soak: Soak): Promise<string> {
+  const ms = soak.random.between(100, 3000);
+  soak.host.process.signal("SIGSTOP");
+  await sleep(ms);
+  soak.host.process.signal("SIGCONT");
+  return `for ${ms} ms`;
+}
+
+/** Sets the server's wall clock: no delay, TTR or timeout of the running server may notice. */
+async function stepClock(soak: Soak): Promise<string> {
+  const offsetMs = soak.newClockOffset(DAY_MS);
+  soak.clock.step(offsetMs);
+  soak.ledger.clockStepped(offsetMs);
+  await sleep(soak.random.between(0, 500));
+  return `the wall clock is ${Math.round(offsetMs / 1000)} s off`;
+}
+
+/** The disk fills up: puts are refused and nothing else. Room comes back: puts are taken again. */
+async function fillDisk(soak: Soak): Promise<string> {
+  const { disk, load, host, random } = soak;
+  load.allowed.diskFull = true;
+  disk.fill();
+  const filledMs = performance.now();
+  const refused = await untilPut(soak, "refused", FULL_MS);
+  const refusedAfterMs = Math.round(performance.now() - filledMs);
+  await sleep(random.between(500, 2000));
+  disk.release();
+  const releasedMs = performance.now();
+  if (!(await untilPut(soak, "taken", ROOM_MS))) {
+    throw new Violation(
+      `puts are still refused ${ROOM_MS} ms after the disk has room again: ${host.lastWords}`,
+    );
+  }
+  const takenAfterMs = Math.round(performance.now() - releasedMs);
+  await soak.pause();
+  load.allowed.diskFull = false;
+  return refused
+    ? `puts refused after ${refusedAfterMs} ms; taken ${takenAfterMs} ms after there was room`
+    : "no put was refused";
+}
+
+/** Puts small jobs until one is taken, or until one is refused. False after `limitMs`. */
+async function untilPut(
+  { load, host }: Soak,
+  wanted: "taken" | "refused",
+  limitMs: number,
+): Promise<boolean> {
+  const client = new SoakClient("prober", await WireClient.connect(host.address), load);
+  const limit = performance.now() + limitMs;
+  const options = { tube: "default", bytes: 100, pri: 0, delaySeconds: 0, ttrSeconds: 60 };
+  try {
+    while (performance.now() < limit) {
+      if ((await client.put(options)) === (wanted === "taken")) return true;
+      await sleep(20);
+    }
+    return false;
+  } finally {
+    client.close();
+  }
+}
+
+/** Half of the clients lose their connections at once. */
+async function cutClients(soak: Soak): Promise<string> {
+  let cut = 0;
+  for (const client of soak.load.clients.keys()) {
+    if (!soak.random.chance(0.5)) continue;
+    client.wasCut = true;
+    if (soak.random.chance(0.5)) client.reset();
+    else client.close();
+    cut++;
+  }
+  return `${cut} connections`;
+}
+
+/** All clients go, and everything is compared. */
+async function settle(soak: Soak): Promise<string> {
+  return await soak.pause();
+}
+
+export const EVENTS = {
+  "kill -9": kill,
+  SIGTERM: terminate,
+  drain,
+  stall,
+  "clock step": stepClock,
+  "full disk": fillDisk,
+  "clients cut": cutClients,
+  settlement: settle,
+} as const satisfies Record<string, Event>;
+
+export type EventName = keyof typeof EVENTS;
+
+/** One deal of the deck. Between two deals the server stays up with the second deck, so that growth would show. */
+export const MIXED_DECK: readonly EventName[] = [
+  "kill -9",
+  "kill -9",
+  "kill -9",
+  "SIGTERM",
+  "drain",
+  "stall",
+  "clock step",
+  "full disk",
+  "clients cut",
+];
+export const UP_DECK: readonly EventName[] = [
+  "stall",
+  "stall",
+  "clients cut",
+  "clients cut",
+  "clock step",
+  "full disk",
+  "settlement",
+  "settlement",
+];

@@ -1,0 +1,95 @@
+// What the ledger knows of one job: what was put, in which states it may rest, and who may hold it.
+
+import type { BodySpec } from "./job-ledger.ts";
+
+/** A state that a job may be in when nobody holds it. */
+export interface Rest {
+  readonly kind: "ready" | "delayed" | "buried";
+  readonly pri: number;
+  /** When the command that led here was sent, ms; a kick that was answered before that cannot have changed it. */
+  readonly sinceMs: number;
+  /** Delayed jobs: the earliest and the latest moment of the delay's end, ms of our clock. */
+  earliestMs: number;
+  latestMs: number;
+  /** The same on the server's wall clock, which is what its log keeps. */
+  wallEarliestMs: number;
+  wallLatestMs: number;
+}
+
+/**
+ * A client has the job. It was given at some moment up to `seenMs`, and not taken back before `endMs`: the client's own
+ * command, the end of its connection, the TTR or the server's end, whichever can have come first. Both are on the safe
+ * side, so two holds that overlap are a fault of the server's and never of the order in which replies were read.
+ */
+export interface Hold {
+  readonly client: string;
+  seenMs: number;
+  endMs: number;
+}
+
+/** No order of the two fits what was seen. */
+export function overlap(one: Hold, other: Hold): boolean {
+  return one.endMs > other.seenMs && other.endMs > one.seenMs;
+}
+
+/** A span of commands, any of which may have kicked a job. */
+export class Kicks {
+  #open = 0;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  begin(): void {
+    this.#open++;
+  }
+
+  end(nowMs: number): void {
+    this.#open--;
+    this.#lastMs = nowMs;
+  }
+
+  /** No client is left; what was not answered has been carried out or never will be. */
+  settle(nowMs: number): void {
+    if (this.#open === 0) return;
+    this.#open = 0;
+    this.#lastMs = nowMs;
+  }
+
+  mayHaveChanged(rest: Rest): boolean {
+    return this.#open > 0 || this.#lastMs >= rest.sinceMs;
+  }
+}
+
+export class JobEntry {
+  readonly id: number;
+  readonly body: BodySpec;
+  /** When its put was acknowledged, ms; Infinity until then. */
+  acknowledgedMs: number = Number.POSITIVE_INFINITY;
+  rests: Rest[];
+  /** Those that may last. */
+  holds: Hold[] = [];
+  /** Deletes sent that nobody has seen the answer to. */
+  deletesOpen = 0;
+  /** When an answer to a delete was read, ms; Infinity for a job that lives. */
+  deletedMs: number = Number.POSITIVE_INFINITY;
+  /** State changes sent by holders; only the last one's answer says where the job rests. */
+  changes = 0;
+  readonly kicks = new Kicks();
+  readonly history: string[] = [];
+
+  constructor(id: number, body: BodySpec, rest: Rest) {
+    this.id = id;
+    this.body = body;
+    this.rests = [rest];
+  }
+
+  get isDeleted(): boolean {
+    return this.deletedMs < Number.POSITIVE_INFINITY;
+  }
+
+  /** One more state in which it may be found. */
+  mayRest(rest: Rest): void {
+    const known = this.rests.some(
+      (other) => other.kind === rest.kind && other.pri === rest.pri && rest.kind !== "delayed",
+    );
+    if (!known) this.rests.push(rest);
+  }
+}

@@ -1,0 +1,93 @@
+// npm run soak: the real server under mixed load, kills, stalls, full disks and clock steps, with a ledger of everything.
+
+import { Command, InvalidArgumentError } from "commander";
+import { FAULTS, type FaultName, plant } from "./planted-fault.ts";
+import { report } from "./report.ts";
+import { Soak } from "./soak.ts";
+import { Violation } from "./violation.ts";
+
+interface Options {
+  readonly minutes?: number;
+  readonly seconds?: number;
+  readonly seed: number;
+  readonly disk: boolean;
+  readonly verbose?: true;
+  readonly fault?: FaultName;
+}
+
+const SECONDS_DEFAULT = 60;
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0) || value > 1e6) throw new InvalidArgumentError("Give a number above 0.");
+  return value;
+}
+
+function seedOf(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw new InvalidArgumentError("Give a whole number from 0 on.");
+  return value;
+}
+
+function faultOf(text: string): FaultName {
+  if (!(text in FAULTS)) throw new InvalidArgumentError(`Give one of ${Object.keys(FAULTS).join(", ")}.`);
+  return text as FaultName;
+}
+
+const command = new Command("npm run soak --")
+  .description(
+    "Plays clients of many kinds against the server while it is killed, stopped, stalled and drained, its disk\n" +
+      "fills up, its clock is set and its threads change in number. A ledger of every operation is compared with the server\n" +
+      "again and again. Exits with 1, the job's history and the seed at the first promise that was not kept.",
+  )
+  .option("--minutes <n>", "how long", positive)
+  .option("--seconds <n>", `how long (default ${SECONDS_DEFAULT})`, positive)
+  .option(
+    "--seed <n>",
+    "of what is drawn; the timing of a real server is not repeatable",
+    seedOf,
+    Math.floor(Math.random() * 1e9),
+  )
+  .option("--no-disk", "do not mount a small disk for the log to be filled")
+  .option(
+    "--fault <name>",
+    `plant a fault between clients and server: ${Object.keys(FAULTS).join(", ")}`,
+    faultOf,
+  )
+  .option("--verbose", "print what the server says at the end")
+  .allowExcessArguments(false)
+  .parse();
+
+const options = command.opts<Options>();
+if (options.minutes !== undefined && options.seconds !== undefined) {
+  command.error("error: give --minutes or --seconds, not both", { exitCode: 1 });
+}
+const seconds = options.minutes === undefined ? (options.seconds ?? SECONDS_DEFAULT) : options.minutes * 60;
+const { seed } = options;
+console.error(`soak: ${seconds} s, seed ${seed}`);
+const soak = new Soak({
+  seed,
+  seconds,
+  disk: options.disk,
+  say: (line) => console.error(line),
+  ...(options.fault === undefined ? {} : { intermediary: plant(options.fault) }),
+});
+if (!soak.disk.canBeFilled) {
+  const why = options.disk ? "mounting a tmpfs is not allowed here" : "--no-disk";
+  console.error(`\n!!!! SKIPPED: the full disk (${why})\n`);
+}
+try {
+  console.log(report(await soak.run()));
+  console.log(`Every promise kept. Seed ${seed}.`);
+} catch (error) {
+  const other = `${options.disk ? "" : " --no-disk"}${options.fault === undefined ? "" : ` --fault ${options.fault}`}`;
+  const text = error instanceof Violation ? error.report : error instanceof Error ? error.stack : error;
+  console.error(
+    `\nVIOLATION: ${text}\n\nserver: ${soak.host.description}\nagain: npm run soak -- --seconds ${seconds} --seed ${seed}${other}`,
+  );
+  process.exitCode = 1;
+} finally {
+  if (options.verbose) console.error(`the last server said:\n${soak.host.lastWords}`);
+}
+process.exit();

@@ -1,0 +1,189 @@
+// The server under test: one process after the other over the same log, each with other numbers of threads.
+
+import { readdirSync } from "node:fs";
+import type { NetConnectOpts } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { SeededRandom } from "../support/seeded-random.ts";
+import { type ServerProcess, startServer } from "../support/server-process.ts";
+import { WireClient } from "../support/wire-client.ts";
+import type { JobLedger } from "./job-ledger.ts";
+import type { SmallDisk } from "./small-disk.ts";
+import { Violation } from "./violation.ts";
+import type { WallClock } from "./wall-clock.ts";
+
+const SEGMENT_BYTES = 2_000_000;
+const JOB_BYTES_MAX = 1 << 20;
+const FSYNC_MS = 50;
+const START_MS = 60_000;
+/** Descriptors that come and go with the log's files. */
+const DESCRIPTORS_SPARE = 6;
+/** Young processes still compile and fill their pools. */
+const WARM_SECONDS = 6;
+const RSS_FACTOR = 1.25;
+const RSS_SPARE_BYTES = 96 << 20;
+/** The slabs and rings may hold a body more than once. */
+const RSS_PER_LIVE_BYTE = 3;
+/** How long compaction may take to catch up when nothing else goes on. */
+const COMPACTION_MS = 20_000;
+/** END, MARK and DROP records, and the lock. */
+const LOG_SPARE_BYTES = 1 << 16;
+const POLL_MS = 20;
+
+export interface Sample {
+  readonly rssBytes: number;
+  readonly descriptors: number;
+}
+
+/** One server process, from its first settlement when warm to its last. */
+export interface Stay {
+  readonly first: Sample;
+  readonly liveBytesFirst: number;
+  last: Sample;
+  liveBytesLast: number;
+  /** From one to the other, whole seconds. */
+  seconds: number;
+}
+
+/** Rewrites where clients connect to, for runs with a planted fault. */
+export type Intermediary = (address: NetConnectOpts) => Promise<NetConnectOpts>;
+
+export class ServerHost {
+  /** Longest time between a change and its fsync, ms; 0: before the reply. */
+  fsyncMs = 0;
+  /** What this server was started with. */
+  description = "";
+  readonly #disk: SmallDisk;
+  readonly #clock: WallClock;
+  readonly #ledger: JobLedger;
+  readonly #intermediary: Intermediary | undefined;
+  #server: ServerProcess | undefined;
+  #checker: WireClient | undefined;
+  #address: NetConnectOpts = { port: 0 };
+  #startedMs = 0;
+  /** Age of the process at its first settlement when warm. */
+  #warmSeconds = 0;
+  #descriptorsAtStart = 0;
+  #stay: Stay | undefined;
+  /** The longest so far. */
+  #longest: Stay | undefined;
+
+  constructor(disk: SmallDisk, clock: WallClock, ledger: JobLedger, intermediary?: Intermediary) {
+    this.#disk = disk;
+    this.#clock = clock;
+    this.#ledger = ledger;
+    this.#intermediary = intermediary;
+  }
+
+  get process(): ServerProcess {
+    if (this.#server === undefined) throw new Error("unreachable: no server was started");
+    return this.#server;
+  }
+
+  /** A connection that counts as nobody's. */
+  get checker(): WireClient {
+    if (this.#checker === undefined) throw new Error("unreachable: no server was started");
+    return this.#checker;
+  }
+
+  get address(): NetConnectOpts {
+    return this.#address;
+  }
+
+  async start(random: SeededRandom): Promise<void> {
+    this.fsyncMs = random.chance(0.25) ? FSYNC_MS : 0;
+    const shards = random.between(1, 7);
+    const acceptors = random.between(1, 3);
+    const threads = ["--shards", `${shards}`, "--acceptors", `${acceptors}`];
+    const log = ["-b", this.#disk.directory, "-f", `${this.fsyncMs}`, "-s", `${SEGMENT_BYTES}`];
+    this.#ledger.serverStarts(this.#clock.offsetMs);
+    this.#server = await startServer({
+      kind: "ours",
+      flags: [...threads, ...log, "-z", `${JOB_BYTES_MAX}`],
+      env: this.#clock.env,
+      startMs: START_MS,
+    });
+    this.description = `${shards} shards, ${acceptors} acceptors, -f ${this.fsyncMs}`;
+    this.#checker = await WireClient.connect(this.#server.address);
+    this.#address = (await this.#intermediary?.(this.#server.address)) ?? this.#server.address;
+    this.#startedMs = performance.now();
+    this.#descriptorsAtStart = this.sample().descriptors;
+    this.#stay = undefined;
+  }
+
+  /** The process that was watched for longest, if any for a second. */
+  get longest(): Stay | undefined {
+    return this.#longest;
+  }
+
+  sample(): Sample {
+    const { pid } = this.process;
+    return { rssBytes: this.process.residentBytes(), descriptors: readdirSync(`/proc/${pid}/fd`).length };
+  }
+
+  /** Memory, descriptors and log must be what the live jobs need, at a moment when no client is connected. */
+  async checkResources(): Promise<Sample> {
+    const sample = this.sample();
+    if (sample.descriptors > this.#descriptorsAtStart + DESCRIPTORS_SPARE) {
+      throw new Violation(
+        `${sample.descriptors} descriptors are open, and ${this.#descriptorsAtStart} were at the start`,
+      );
+    }
+    this.#checkMemory(sample);
+    await this.#checkLog();
+    return sample;
+  }
+
+  #checkMemory(last: Sample): void {
+    const { liveBytes } = this.#ledger;
+    const seconds = Math.round((performance.now() - this.#startedMs) / 1000);
+    if (this.#stay === undefined) {
+      if (seconds < WARM_SECONDS) return;
+      this.#stay = { first: last, last, liveBytesFirst: liveBytes, liveBytesLast: liveBytes, seconds: 0 };
+      this.#warmSeconds = seconds;
+    }
+    const { first, liveBytesFirst } = this.#stay;
+    Object.assign(this.#stay, { last, liveBytesLast: liveBytes, seconds: seconds - this.#warmSeconds });
+    if (this.#stay.seconds >= (this.#longest?.seconds ?? 1)) this.#longest = this.#stay;
+    const more = Math.max(0, liveBytes - liveBytesFirst) * RSS_PER_LIVE_BYTE;
+    const boundBytes = first.rssBytes * RSS_FACTOR + RSS_SPARE_BYTES + more;
+    if (last.rssBytes > boundBytes) {
+      throw new Violation(
+        `memory grew from ${mib(first.rssBytes)} to ${mib(last.rssBytes)}; bound ${mib(boundBytes)}`,
+      );
+    }
+  }
+
+  async #checkLog(): Promise<void> {
+    const boundBytes = 2 * this.#ledger.liveBytes + 2 * SEGMENT_BYTES + LOG_SPARE_BYTES;
+    const limitMs = performance.now() + COMPACTION_MS;
+    for (let bytes = this.#disk.logBytes(); bytes > boundBytes; bytes = this.#disk.logBytes()) {
+      if (performance.now() > limitMs) {
+        throw new Violation(
+          `the log has ${mib(bytes)} for ${mib(this.#ledger.liveBytes)} of live jobs; bound ${mib(boundBytes)}`,
+        );
+      }
+      await sleep(POLL_MS);
+    }
+  }
+
+  /** Ends the process with SIGKILL. */
+  async kill(): Promise<void> {
+    this.#checker?.close();
+    await this.process.kill();
+  }
+
+  /** Ends the process with SIGTERM, and expects that it takes it well. */
+  async terminate(): Promise<void> {
+    this.#checker?.close();
+    const { code, signal } = await this.process.stop();
+    if (code !== 0)
+      throw new Violation(`after SIGTERM the server ended with ${code ?? signal}: ${this.lastWords}`);
+  }
+
+  /** The end of what the server has said on stderr. */
+  get lastWords(): string {
+    return this.process.stderr.slice(-2000);
+  }
+}
+
+export const mib = (bytes: number): string => `${(bytes / (1 << 20)).toFixed(1)} MiB`;

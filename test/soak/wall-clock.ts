@@ -1,0 +1,29 @@
+// The other end of stepping-clock.ts: sets the wall clock of a server, while it runs or before it starts.
+
+import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export class WallClock {
+  /** How far the server's wall clock is ahead, ms. */
+  offsetMs = 0;
+  readonly #path = join(tmpdir(), `runnerbean-soak-clock-${process.pid}`);
+
+  constructor() {
+    this.step(0);
+    process.once("exit", () => rmSync(this.#path, { force: true }));
+  }
+
+  step(offsetMs: number): void {
+    this.offsetMs = offsetMs;
+    // A reader sees the old number or the new one, never half of one.
+    writeFileSync(`${this.#path}.new`, `${offsetMs}`);
+    renameSync(`${this.#path}.new`, this.#path);
+  }
+
+  /** Environment of a server whose clock this is. */
+  get env(): Record<string, string> {
+    const preload = new URL("stepping-clock.ts", import.meta.url).href;
+    return { NODE_OPTIONS: `--import ${preload}`, SOAK_CLOCK_FILE: this.#path };
+  }
+}
