@@ -137,7 +137,7 @@ export const EVENTS = {
 
 export type EventName = keyof typeof EVENTS;
 
-/** One deal of the deck. Between two deals the server stays up with the second deck, so that growth would show. */
+/** One deal. */
 export const MIXED_DECK: readonly EventName[] = [
   "kill -9",
   "kill -9",
@@ -149,6 +149,8 @@ export const MIXED_DECK: readonly EventName[] = [
   "full disk",
   "clients cut",
 ];
+
+/** One deal for a server that stays up. */
 export const UP_DECK: readonly EventName[] = [
   "stall",
   "stall",

@@ -86,21 +86,25 @@ export class Settlement {
         batch.push(ids[at]!);
         bytes += this.#ledger.jobs.get(ids[at]!)?.body.bytes ?? 0;
       }
-      const sentMs = performance.now();
-      this.#client.send(batch.map((id) => `peek ${id}\r\nstats-job ${id}\r\n`).join(""));
-      for (const id of batch) {
-        const found = await this.#client.readReply(REPLY_MS);
-        this.#settle(id, found, await this.#client.readReply(REPLY_MS), sentMs);
-      }
+      await this.#askForBatch(batch);
     }
+  }
+
+  async #askForBatch(ids: readonly number[]): Promise<void> {
+    const sentMs = performance.now();
+    this.#client.send(ids.map((id) => `peek ${id}\r\n`).join(""));
+    const found = new Map<number, Reply>();
+    for (const id of ids) {
+      const reply = await this.#client.readReply(REPLY_MS);
+      if (reply.line === "NOT_FOUND") this.#ledger.settleAbsent(id, performance.now());
+      else found.set(id, reply);
+    }
+    this.#client.send([...found.keys()].map((id) => `stats-job ${id}\r\n`).join(""));
+    for (const [id, reply] of found) this.#settle(id, reply, await this.#client.readReply(REPLY_MS), sentMs);
   }
 
   #settle(id: number, found: Reply, stats: Reply, sentMs: number): void {
     const nowMs = performance.now();
-    if (found.line === "NOT_FOUND" && stats.line === "NOT_FOUND") {
-      this.#ledger.settleAbsent(id, nowMs);
-      return;
-    }
     const isWhole = found.line.startsWith(`FOUND ${id} `) && stats.line.startsWith("OK ");
     if (!isWhole) throw new Violation(`job ${id}: peek says "${found.line}", stats-job "${stats.line}"`);
     const state = field(stats, "state");
