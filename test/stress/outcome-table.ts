@@ -6,7 +6,7 @@ export const FORBIDDEN = "FORBIDDEN";
 
 const count = (number: number): string => grouped(number).padStart(12);
 
-export function outcomeTable({ played, counts, size, failures, missing }: CaseReport): string {
+export function outcomeTable({ played, counts, size, forbidden, broken, missing }: CaseReport): string {
   const rows = played.outcomes.map(
     ({ result, verdict, why }) =>
       `  ${verdict.padEnd(11)} ${count(counts.get(result) ?? 0)}  ${result}: ${why}`,
@@ -16,7 +16,7 @@ export function outcomeTable({ played, counts, size, failures, missing }: CaseRe
     if (!known.has(result)) rows.push(`  ${FORBIDDEN.padEnd(11)} ${count(times)}  ${result}`);
   const head = `${played.name}: ${played.about}`;
   const faults = [
-    ...failures.map((failure) => `  FAILED ${failure}`),
+    ...[...forbidden, ...broken].map((failure) => `  FAILED ${failure}`),
     ...missing.map((result) => `  FAILED "${result}" never happened: the run shows too little`),
   ];
   return [head, ...rows, `  ${size}`, ...faults].join("\n");

@@ -19,8 +19,10 @@ export interface CaseReport {
   readonly counts: ReadonlyMap<string, number>;
   /** How much was done, in words. */
   readonly size: string;
-  /** What happened and must not. */
-  readonly failures: readonly string[];
+  /** Results that are not allowed, with detail. */
+  readonly forbidden: readonly string[];
+  /** Threads that died or were stuck, and what else helps to explain a failure. */
+  readonly broken: readonly string[];
   /** What should have happened and did not: the run was too short to show anything. */
   readonly missing: readonly string[];
 }
@@ -68,15 +70,16 @@ export async function runCase(played: StressCase, options: CaseOptions): Promise
   );
   clearTimeout(stop);
   const counts = new Map<string, number>();
-  const failures: string[] = [];
+  const forbidden: string[] = [];
+  const broken: string[] = [];
   for (const report of reports) {
-    if (typeof report === "string") failures.push(report);
+    if (typeof report === "string") broken.push(report);
     else {
-      failures.push(...report.details);
+      forbidden.push(...report.details);
       for (const [result, count] of report.counts) counts.set(result, (counts.get(result) ?? 0) + count);
     }
   }
-  if (failures.length > 0) failures.push(...wordsOf(shared));
+  if (forbidden.length + broken.length > 0) broken.push(...wordsOf(shared));
   const whole = reports.filter((report) => typeof report !== "string");
   const iterations = Math.max(0, ...whole.map((report) => report.iterations));
   const pauses = whole.reduce((sum, report) => sum + report.pauses, 0);
@@ -84,10 +87,15 @@ export async function runCase(played: StressCase, options: CaseOptions): Promise
     played,
     counts,
     size: `${grouped(iterations)} iterations, ${grouped(pauses)} pauses`,
-    failures,
+    forbidden,
+    broken,
     missing: missingOf(played, counts),
   };
 }
+
+/** Whether all that came of a run is allowed, and all that is required came. */
+export const hasPassed = ({ forbidden, broken, missing }: CaseReport): boolean =>
+  forbidden.length + broken.length + missing.length === 0;
 
 /** The required results that did not happen. */
 export function missingOf({ outcomes }: Experiment, counts: ReadonlyMap<string, number>): string[] {

@@ -74,15 +74,16 @@ async function underLoad(
   await load.run(seconds);
   const died = server.hasExited;
   const { code } = await server.stop();
-  const failures = [...load.failures, ...notStressed(server.stderr, played)];
-  if (died) failures.push("the server died");
-  else if (code !== 0) failures.push(`the server ended with code ${code}`);
-  if (failures.length > 0) failures.push(...spoken(server.stderr).slice(-LINES_SHOWN));
+  const broken = notStressed(server.stderr, played);
+  if (died) broken.push("the server died");
+  else if (code !== 0) broken.push(`the server ended with code ${code}`);
+  if (load.failures.length + broken.length > 0) broken.push(...spoken(server.stderr).slice(-LINES_SHOWN));
   return {
     played,
     counts: load.counts,
     size: `${load.connections} connections, ${grouped(sum(load.counts.values()))} replies looked up`,
-    failures,
+    forbidden: load.failures,
+    broken,
     missing: missingOf(played, load.counts),
   };
 }
