@@ -16,16 +16,22 @@ type Event = (soak: Soak) => Promise<string>;
 
 /** SIGKILL under load; with -f MS, when MS have passed since the last acknowledgement. */
 async function kill(soak: Soak): Promise<string> {
+  const killed = await endByKill(soak);
+  return `${killed}; ${await soak.restart()}`;
+}
+
+async function endByKill(soak: Soak): Promise<string> {
   const { load, host } = soak;
   if (host.fsyncMs > 0) {
     await load.close();
     await sleep(host.fsyncMs + WRITE_SPARE_MS);
   }
   soak.serverGoes();
+  const busy = load.clients.size;
   const closed = load.close();
   await host.kill();
   await closed;
-  return await soak.restart();
+  return `${busy} clients`;
 }
 
 async function terminate(soak: Soak): Promise<string> {
@@ -86,6 +92,33 @@ async function fillDisk(soak: Soak): Promise<string> {
     : "no put was refused";
 }
 
+/** SIGKILL while the disk is full. The next server starts, or says why not; with room again, it starts and has all. */
+async function killOnFullDisk(soak: Soak): Promise<string> {
+  const { disk, load, host } = soak;
+  load.allowed.diskFull = true;
+  disk.fill();
+  await untilPut(soak, "refused", FULL_MS);
+  const killed = await endByKill(soak);
+  let start = "started on the full disk";
+  try {
+    await soak.start();
+  } catch (error) {
+    if (!/no room|no space|ENOSPC|full/i.test(`${error}`))
+      throw new Violation(`start on a full disk: ${error}`);
+    start = "refused to start on the full disk, started with room";
+    disk.release();
+    await soak.start();
+  }
+  disk.release();
+  if (!(await untilPut(soak, "taken", ROOM_MS))) {
+    throw new Violation(
+      `puts are still refused ${ROOM_MS} ms after the disk has room again: ${host.lastWords}`,
+    );
+  }
+  load.allowed.diskFull = false;
+  return `${killed}; ${start}; ${await soak.resume()}`;
+}
+
 /** Puts small jobs until one is taken, or until one is refused. False after `limitMs`. */
 async function untilPut(
   { load, host }: Soak,
@@ -131,11 +164,14 @@ export const EVENTS = {
   stall,
   "clock step": stepClock,
   "full disk": fillDisk,
+  "kill, full": killOnFullDisk,
   "clients cut": cutClients,
   settlement: settle,
 } as const satisfies Record<string, Event>;
 
 export type EventName = keyof typeof EVENTS;
+
+export const NEED_SMALL_DISK: readonly EventName[] = ["full disk", "kill, full"];
 
 /** One deal. */
 export const MIXED_DECK: readonly EventName[] = [
@@ -147,6 +183,7 @@ export const MIXED_DECK: readonly EventName[] = [
   "stall",
   "clock step",
   "full disk",
+  "kill, full",
   "clients cut",
 ];
 

@@ -3,7 +3,7 @@
 import { SeededRandom } from "../support/seeded-random.ts";
 import { WireClient } from "../support/wire-client.ts";
 import { Counters } from "./counters.ts";
-import { EVENTS, type EventName, MIXED_DECK, UP_DECK } from "./events.ts";
+import { EVENTS, type EventName, MIXED_DECK, NEED_SMALL_DISK, UP_DECK } from "./events.ts";
 import { JobLedger } from "./job-ledger.ts";
 import { Load } from "./load.ts";
 import { type Intermediary, mib, ServerHost, type Stay } from "./server-host.ts";
@@ -103,7 +103,7 @@ export class Soak {
 
   /** A shuffled deck, without what cannot be played here. */
   #deal(names: readonly EventName[]): EventName[] {
-    const left = names.filter((name) => name !== "full disk" || this.disk.canBeFilled);
+    const left = names.filter((name) => this.disk.canBeFilled || !NEED_SMALL_DISK.includes(name));
     return Array.from(
       { length: left.length },
       () => left.splice(this.random.between(0, left.length - 1), 1)[0]!,
@@ -130,13 +130,22 @@ export class Soak {
     this.ledger.serverEnds(performance.now());
   }
 
-  /** A server with other threads over the same log; everything is compared before the first client comes. */
-  async restart(): Promise<string> {
+  /** A server with other threads over the same log. */
+  async start(): Promise<void> {
     if (this.random.chance(CLOCK_STEP_ON_RESTART)) this.clock.step(this.newClockOffset(3_600_000));
     await this.host.start(this.random);
+  }
+
+  /** Everything is compared before the first client of a new server comes. */
+  async resume(): Promise<string> {
     const checked = await this.#compare(false);
     this.#reopen();
     return `${this.host.description}; ${checked}`;
+  }
+
+  async restart(): Promise<string> {
+    await this.start();
+    return await this.resume();
   }
 
   /** All clients go, everything is compared, clients come again. */
