@@ -11,7 +11,14 @@ import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
-const ALONE = ["transcripts-server-timed", "transcripts-beanstalkd", "differential", "hostile", "generators"];
+const ALONE = [
+  "transcripts-server-timed",
+  "transcripts-beanstalkd",
+  "differential",
+  "hostile",
+  "fairness",
+  "generators",
+];
 
 /** They speak with a running server, and are run once more with its other transport where the kernel permits that. */
 const ONCE_MORE_WITH_IO_URING = ["transcripts-server", "hostile", "clients"];
