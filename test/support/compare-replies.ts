@@ -19,6 +19,11 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
 /** Whole seconds that the two servers round down at moments some milliseconds apart: one more or less is the same. */
 const SECONDS: ReadonlySet<string> = new Set(["age", "time-left", "pause-time-left"]);
 
+/** Whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about the commands that went before. */
+export function isOfProcessOrClock(key: string): boolean {
+  return STATS_OF_PROCESS.has(key) || SECONDS.has(key);
+}
+
 /** What is wrong with the second reply, or undefined. */
 export function differenceOf(commandName: string, left: string, right: string): string | undefined {
   if (left === right) return undefined;

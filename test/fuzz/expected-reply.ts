@@ -1,0 +1,165 @@
+// What one command line must be answered with, told from the line alone: the grammar of the protocol as regular expressions.
+//
+// Written from the protocol's text and on purpose nothing like src/protocol/command-parser.ts, which it judges.
+
+import { type BytePattern, patternOf } from "../support/byte-pattern.ts";
+
+/** What follows a line in the stream of bytes. */
+export type After =
+  | { readonly kind: "line" }
+  /** A body of so many bytes and its CR LF, and then the answer. */
+  | { readonly kind: "body"; readonly bytes: number }
+  /** So many bytes that nobody looks at, and then the answer. */
+  | { readonly kind: "dropped"; readonly bytes: number }
+  /** The connection is closed. */
+  | { readonly kind: "end" };
+
+export interface LineMeaning {
+  /** The command's word; "unknown" for none, "overlong" for a line that is too long. */
+  readonly command: string;
+  /** Replies that may come, in the notation of transcripts. */
+  readonly replies: readonly string[];
+  readonly after: After;
+  /** It may wait for a job. */
+  readonly mayWait: boolean;
+  /** It makes a job delayed, if it succeeds. */
+  readonly delays: boolean;
+  /** beanstalkd 1.12 answers otherwise, and shall (protocol.md, 16 and 17). */
+  readonly differsFrom112: boolean;
+}
+
+const U32_MAX = 2n ** 32n - 1n;
+const U64_MAX = 2n ** 64n - 1n;
+const TIMEOUT_MAX = 2n ** 31n - 1n;
+const NAME = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
+const LINE: After = { kind: "line" };
+
+const RESERVED = "RESERVED {int} {int}";
+const FOUND = ["FOUND {int} {int}", "NOT_FOUND"];
+const WAITED = [RESERVED, "TIMED_OUT", "DEADLINE_SOON"];
+
+/** Commands with a job id and up to two u32, and what they answer. */
+const BY_ID: Readonly<Record<string, readonly [pattern: RegExp, replies: readonly string[]]>> = {
+  peek: [/^ *(\d+)$/, FOUND],
+  delete: [/^ *(\d+)$/, ["DELETED", "NOT_FOUND"]],
+  touch: [/^ *(\d+)$/, ["TOUCHED", "NOT_FOUND"]],
+  "kick-job": [/^ *(\d+)$/, ["KICKED", "NOT_FOUND"]],
+  "reserve-job": [/^ *(\d+)$/, [RESERVED, "NOT_FOUND"]],
+  "stats-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
+  bury: [/^ *(\d+) +(\d+)$/, ["BURIED", "NOT_FOUND"]],
+  release: [/^ *(\d+) +(\d+) +(\d+)$/, ["RELEASED", "NOT_FOUND"]],
+};
+
+const BARE: Readonly<Record<string, readonly string[]>> = {
+  "peek-ready": FOUND,
+  "peek-delayed": FOUND,
+  "peek-buried": FOUND,
+  reserve: WAITED,
+  stats: ["OK {int}"],
+  "list-tubes": ["OK {int}"],
+  "list-tube-used": ["USING {any}"],
+  "list-tubes-watched": ["OK {int}"],
+};
+
+const BY_NAME: Readonly<Record<string, readonly string[]>> = {
+  use: ["USING {any}"],
+  watch: ["WATCHING {int}"],
+  ignore: ["WATCHING {int}", "NOT_IGNORED"],
+  "stats-tube": ["OK {int}", "NOT_FOUND"],
+};
+
+/** Words that select a command; of those that a line begins with, the longest counts. */
+const WORDS: readonly string[] = [
+  ...Object.keys(BY_ID).map((word) => `${word} `),
+  ...Object.keys(BY_NAME).map((word) => `${word} `),
+  ...Object.keys(BARE),
+  "put ",
+  "kick ",
+  "reserve-with-timeout ",
+  "pause-tube",
+  "quit",
+].sort((left, right) => right.length - left.length);
+
+export const COMMANDS: readonly string[] = WORDS.map((word) => word.trimEnd());
+
+function meaning(command: string, replies: readonly string[], more: Partial<LineMeaning> = {}): LineMeaning {
+  return { command, replies, after: LINE, mayWait: false, delays: false, differsFrom112: false, ...more };
+}
+
+const fits = (digits: string | undefined, limit: bigint): boolean => BigInt(digits ?? "") <= limit;
+
+/** `line` is without its CR LF. */
+export function meaningOf(line: string, jobBytesMax: number): LineMeaning {
+  if (line.includes("\0")) return meaning("nul", ["BAD_FORMAT"]);
+  const word = WORDS.find((each) => line.startsWith(each));
+  if (word === undefined) return meaning("unknown", ["UNKNOWN_COMMAND"]);
+  return meaningOfCommand(word.trimEnd(), line.slice(word.length), jobBytesMax);
+}
+
+function meaningOfCommand(command: string, rest: string, jobBytesMax: number): LineMeaning {
+  const bad = meaning(command, ["BAD_FORMAT"]);
+  if (command === "put") return meaningOfPut(rest, jobBytesMax);
+  if (command === "kick") return meaningOfKick(rest);
+  if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
+  if (command === "pause-tube") return meaningOfPause(rest);
+  if (command === "quit") return meaning(command, [], { after: { kind: "end" } });
+  const byId = BY_ID[command];
+  if (byId !== undefined) {
+    const [, id, ...numbers] = byId[0].exec(rest) ?? [];
+    if (id === undefined || !fits(id, U64_MAX)) return bad;
+    const delays = Number(numbers[1] ?? 0) > 0;
+    return numbers.every((number) => fits(number, U32_MAX)) ? meaning(command, byId[1], { delays }) : bad;
+  }
+  const named = BY_NAME[command];
+  if (named !== undefined) return NAME.test(rest) ? meaning(command, named) : bad;
+  if (rest !== "") return bad;
+  return meaning(command, BARE[command] ?? [], { mayWait: command === "reserve" });
+}
+
+function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {
+  const bad = meaning("put", ["BAD_FORMAT"]);
+  const match = /^ *(\d+) +(\d+) +(\d+) +(\d+)(.*)$/s.exec(rest);
+  if (match === null || !match.slice(1, 5).every((number) => fits(number, U32_MAX))) return bad;
+  const bytes = Number(match[4]);
+  if (bytes > jobBytesMax)
+    return meaning("put", ["JOB_TOO_BIG"], { after: { kind: "dropped", bytes: bytes + 2 } });
+  if (match[5] !== "") return bad;
+  return meaning("put", ["INSERTED {int}"], { after: { kind: "body", bytes }, delays: Number(match[2]) > 0 });
+}
+
+function meaningOfKick(rest: string): LineMeaning {
+  const match = /^[ \t\n\v\f\r]*([-+]?)(\d+)/.exec(rest);
+  if (match === null || !fits(match[2], U64_MAX)) return meaning("kick", ["BAD_FORMAT"]);
+  return meaning("kick", ["KICKED {int}"], { differsFrom112: match[1] === "-" || !fits(match[2], U32_MAX) });
+}
+
+function meaningOfTimeout(rest: string): LineMeaning {
+  const command = "reserve-with-timeout";
+  if (/^ *-1(?!\d)/.test(rest)) return meaning(command, WAITED, { mayWait: true });
+  const [, digits] = /^ *(\d+)/.exec(rest) ?? [];
+  if (digits === undefined || !fits(digits, TIMEOUT_MAX)) {
+    return meaning(command, ["BAD_FORMAT"], { differsFrom112: true });
+  }
+  return meaning(command, WAITED, { mayWait: BigInt(digits) > 0n });
+}
+
+function meaningOfPause(rest: string): LineMeaning {
+  const match = /^ *([-A-Za-z0-9+/;.$_()]+) +(\d+)$/.exec(rest);
+  const isGood = match !== null && NAME.test(match[1] ?? "") && fits(match[2], U32_MAX);
+  return meaning("pause-tube", isGood ? ["PAUSED", "NOT_FOUND"] : ["BAD_FORMAT"]);
+}
+
+const patterns = new Map<string, BytePattern>();
+
+/** Whether a reply line is one of those expected. */
+export function isExpected(line: string, replies: readonly string[]): boolean {
+  return replies.some((source) => {
+    let pattern = patterns.get(source);
+    if (pattern === undefined) {
+      pattern = patternOf(source, source);
+      // Names are in it that are drawn: it must not grow with the length of a campaign.
+      if (patterns.size < 1000) patterns.set(source, pattern);
+    }
+    return pattern.matches(line);
+  });
+}

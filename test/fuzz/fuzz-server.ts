@@ -1,0 +1,114 @@
+// A running server that is brought back to the same state after each conversation: no job, no pause, one connection.
+
+import type { Address } from "../support/lockstep-side.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
+import { WireClient } from "../support/wire-client.ts";
+
+export interface FuzzServerOptions {
+  readonly kind: ServerKind;
+  readonly flags: readonly string[];
+  /** Stands between the server and the clients of the conversations. */
+  readonly through?: (address: Address) => Promise<Address>;
+}
+
+const REST_MS = 8000;
+/**
+ * Above this the conversations have left something behind for good. V8 lets the heaps of five threads grow by some 100 MB
+ * within the first ten thousands of connections, and keeps them there.
+ */
+const GROWN_BYTES_MAX = 192 * 1024 * 1024;
+const WARM_UP_CONVERSATIONS = 150;
+
+export class FuzzServer {
+  readonly process: ServerProcess;
+  /** Where the conversations' clients connect to. */
+  readonly address: Address;
+  readonly #keeper: WireClient;
+  #lastId = 0;
+  #conversations = 0;
+  #warmBytes = 0;
+
+  private constructor(process: ServerProcess, address: Address, keeper: WireClient) {
+    this.process = process;
+    this.address = address;
+    this.#keeper = keeper;
+  }
+
+  static async start(options: FuzzServerOptions): Promise<FuzzServer> {
+    const process = await startServer({ kind: options.kind, flags: options.flags });
+    const own: Address = { port: process.port, host: "127.0.0.1" };
+    const address = (await options.through?.(own)) ?? own;
+    return new FuzzServer(process, address, await WireClient.connect(own));
+  }
+
+  async stop(): Promise<void> {
+    this.#keeper.close();
+    await this.process.stop();
+  }
+
+  /**
+   * Waits until the keeper's is the only connection, deletes what conversations have left, and returns the id given out last.
+   * Fails when a connection, a job, a tube or a wait stays.
+   */
+  async tidy(): Promise<number> {
+    const keeper = this.#keeper;
+    await this.restsWith(1);
+    const { line } = await keeper.put("");
+    const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
+    if (!(id > this.#lastId))
+      throw new Error(`The server answered a put with ${line} after job ${this.#lastId}`);
+    let commands = "pause-tube default 0\r\n";
+    for (let each = this.#lastId + 1; each <= id; each++) commands += `delete ${each}\r\n`;
+    keeper.send(commands);
+    for (let replies = id - this.#lastId + 1; replies > 0; replies--) await keeper.readReply();
+    this.#lastId = id;
+    this.#expectMemory();
+    return id;
+  }
+
+  /** Values of `stats`. */
+  async stats(): Promise<ReadonlyMap<string, string>> {
+    const { body } = await this.#keeper.ask("stats");
+    const rows = body?.toString("latin1").split("\n") ?? [];
+    return new Map(
+      rows.filter((row) => row.includes(": ")).map((row) => row.split(": ", 2) as [string, string]),
+    );
+  }
+
+  /** Waits until so many connections are there, the keeper's with them. */
+  async restsWith(connections: number): Promise<void> {
+    const deadline = performance.now() + REST_MS;
+    for (;;) {
+      const stats = await this.stats();
+      if (stats.get("current-connections") === `${connections}`) return;
+      if (performance.now() > deadline)
+        throw new Error(
+          `${stats.get("current-connections")} connections are left where all but one were closed`,
+        );
+    }
+  }
+
+  /** Fails unless jobs, tubes and waits are as in a server that has just started. */
+  async expectEmpty(): Promise<void> {
+    await this.tidy();
+    const stats = await this.stats();
+    const wanted = { "current-tubes": "1", "current-waiting": "0" };
+    const states = ["urgent", "ready", "reserved", "delayed", "buried"].map((each) => `current-jobs-${each}`);
+    for (const key of [...Object.keys(wanted), ...states]) {
+      const value = (wanted as Record<string, string>)[key] ?? "0";
+      if (stats.get(key) !== value)
+        throw new Error(`At rest stats has ${key}: ${stats.get(key)}, not ${value}`);
+    }
+  }
+
+  #expectMemory(): void {
+    this.#conversations++;
+    if (this.#conversations === WARM_UP_CONVERSATIONS) this.#warmBytes = this.process.residentBytes();
+    if (this.#conversations <= WARM_UP_CONVERSATIONS || this.#conversations % 100 !== 0) return;
+    const grown = this.process.residentBytes() - this.#warmBytes;
+    if (grown > GROWN_BYTES_MAX)
+      throw new Error(
+        `${Math.round(grown / 1024 / 1024)} MiB more after ${this.#conversations} conversations`,
+      );
+  }
+}

@@ -1,0 +1,109 @@
+// The fuzzers for some seconds from fixed seeds, and proof that they see: planted faults, replies altered on their way.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Address } from "../support/lockstep-side.ts";
+import { canRun, NEEDS } from "../support/need.ts";
+import { startTamperingProxy, type TamperingProxy } from "../support/tampering-proxy.ts";
+import { BytesInProcess, BytesToServer } from "./bytes-fuzzer.ts";
+import { describeFinding, type Finding, runCampaign, writeFinding } from "./campaign.ts";
+import { Coverage } from "./coverage.ts";
+import type { Fuzzer } from "./fuzzer.ts";
+import { GrammarFuzzer } from "./grammar-fuzzer.ts";
+import { PLANTED_FAULTS } from "./planted-faults.ts";
+import { SplittingInProcess, SplittingToServer } from "./splitting-fuzzer.ts";
+
+const SEED = 140_603_817;
+const OURS = { kind: "ours", flags: ["--shards", "3", "--acceptors", "2"] } as const;
+
+async function find(fuzzer: Fuzzer, runs: number, shrinkMs = 200): Promise<Finding | undefined> {
+  try {
+    const limits = { firstSeed: SEED, runs, ms: 60_000, shrinkMs };
+    return (await runCampaign(fuzzer, limits)).finding;
+  } finally {
+    await fuzzer.stop();
+  }
+}
+
+async function findNothing(fuzzer: Fuzzer, runs: number): Promise<void> {
+  const finding = await find(fuzzer, runs);
+  if (finding === undefined) return;
+  const path = writeFinding(fuzzer, fuzzer.draw(finding.seed), finding);
+  assert.fail(describeFinding(fuzzer, finding, path));
+}
+
+describe("fuzz", { concurrency: 3 }, () => {
+  it("bytes, in process", () => findNothing(new BytesInProcess(), 400));
+
+  it("bytes, to the server", async (t) => {
+    if (canRun(t, NEEDS.ours)) await findNothing(new BytesToServer(OURS), 120);
+  });
+
+  it("splitting, in process", () => findNothing(new SplittingInProcess(), 12));
+
+  it("splitting, to the server", async (t) => {
+    if (canRun(t, NEEDS.ours)) await findNothing(new SplittingToServer(OURS), 40);
+  });
+
+  it("grammar, with the server and beanstalkd", async (t) => {
+    if (!canRun(t, NEEDS.ours, NEEDS.beanstalkd)) return;
+    const coverage = new Coverage();
+    await findNothing(new GrammarFuzzer(OURS, coverage), 120);
+    assert.deepEqual(coverage.missing(), []);
+  });
+});
+
+describe("fuzz: planted faults in process are found", () => {
+  const RUNS = { bytes: 1500, splitting: 20 } as const;
+  for (const { name, fuzzer, plant } of PLANTED_FAULTS) {
+    it(name, async () => {
+      const planted =
+        fuzzer === "bytes" ? new BytesInProcess(undefined, plant) : new SplittingInProcess(plant);
+      const finding = await find(planted, RUNS[fuzzer]);
+      assert.ok(finding?.isRepeatable, `not found in ${RUNS[fuzzer]} runs`);
+    });
+  }
+});
+
+describe("fuzz: replies altered on their way are found", { concurrency: 3 }, () => {
+  const altered = [
+    { what: "a wrong error", pattern: /BAD_FORMAT\r\n/, replacement: "UNKNOWN_COMMAND\r\n", skip: 5 },
+    { what: "a lost reply", pattern: /NOT_FOUND\r\n/, replacement: "", skip: 3 },
+    { what: "one reply too many", pattern: /DELETED\r\n/, replacement: "DELETED\r\nDELETED\r\n", skip: 1 },
+    { what: "one byte of a body", pattern: /(RESERVED \d+ 5\r\n)h/, replacement: "$1H", skip: 0 },
+  ];
+  const RUNS = 80;
+  /** A reply that has not come by then is taken for lost. */
+  const LOST_MS = 1000;
+  for (const { what, pattern, replacement, skip } of altered) {
+    it(what, async (t) => {
+      if (!canRun(t, NEEDS.beanstalkd)) return;
+      let proxy: TamperingProxy | undefined;
+      const through = async (address: Address): Promise<Address> => {
+        proxy = await startTamperingProxy(address, pattern, replacement, skip);
+        return proxy.address;
+      };
+      try {
+        // What was altered once is not there again with the same input, so it is not shortened.
+        const finding = await find(
+          new GrammarFuzzer({ kind: "beanstalkd-1.12", flags: [], through }, undefined, LOST_MS),
+          RUNS,
+          0,
+        );
+        assert.ok(finding !== undefined, `not found in ${RUNS} runs`);
+      } finally {
+        proxy?.close();
+      }
+    });
+  }
+
+  it("a limit that is off by one", async (t) => {
+    if (!canRun(t, NEEDS.beanstalkd)) return;
+    const finding = await find(
+      new GrammarFuzzer({ kind: "beanstalkd-1.12", flags: ["-z", "69999"] }, undefined, LOST_MS),
+      300,
+      0,
+    );
+    assert.ok(finding !== undefined, "not found");
+  });
+});

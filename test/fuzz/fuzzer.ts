@@ -1,0 +1,40 @@
+// What a fuzzer is: it draws an input from a seed, and judges what a server makes of it.
+
+import type { Piece } from "./piece.ts";
+import type { Layout } from "./stream-target.ts";
+
+export const FUZZER_NAMES = ["bytes", "grammar", "splitting"] as const;
+export type FuzzerName = (typeof FUZZER_NAMES)[number];
+
+export interface FuzzCase {
+  readonly pieces: readonly Piece[];
+  /** How the server in this process is built. */
+  readonly layout?: Layout;
+  /** The client goes away without reading. */
+  readonly abandon?: "close" | "reset";
+}
+
+/** What is wrong. */
+export interface Difference {
+  readonly what: string;
+  readonly expected: string;
+  readonly got: string;
+  /** The conversation so far, with what should have come. */
+  readonly transcript: readonly string[];
+}
+
+export interface Fuzzer {
+  readonly name: FuzzerName;
+  /** What it talks to. */
+  readonly place: string;
+  draw(seed: number): FuzzCase;
+  /** Undefined when everything is as it should be. */
+  judge(fuzzCase: FuzzCase): Promise<Difference | undefined>;
+  /** Options that a server needs to play the transcript. */
+  flagsOf(fuzzCase: FuzzCase): string;
+  /** Replaces servers that may have been harmed. */
+  restart(): Promise<void>;
+  /** Fails when something has been left behind. */
+  finish(): Promise<void>;
+  stop(): Promise<void>;
+}

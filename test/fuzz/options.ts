@@ -1,0 +1,69 @@
+// The options of `npm run fuzz`.
+
+import { Command, InvalidArgumentError, Option } from "commander";
+import { FUZZER_NAMES, type FuzzerName } from "./fuzzer.ts";
+
+export interface FuzzOptions {
+  /** Of the first run; the next has the next number. */
+  readonly seed: number;
+  /** Runs of each fuzzer at most. */
+  readonly runs: number;
+  /** Time in all. */
+  readonly seconds: number;
+  readonly fuzzers: readonly FuzzerName[];
+  readonly shards: number;
+  readonly acceptors: number;
+}
+
+const SEED_MAX = 0xffffffff;
+const SECONDS_DEFAULT = 60;
+const THREADS_MAX = 64;
+
+/** Reads `args`, without program and script. With `--help` or on an error it says so and ends the process. */
+export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
+  const program = new Command("npm run fuzz --")
+    .description(
+      "Sends bytes that nobody would think of to the parser, the server and beanstalkd 1.12, and says where the replies are not those they should be.",
+    )
+    .option("--seed <n>", "seed of the first run; each run takes the next", wholeNumber(0, SEED_MAX))
+    .option(
+      "--runs <n>",
+      "runs of each fuzzer at most (default: as many as there is time for)",
+      wholeNumber(1, SEED_MAX),
+    )
+    .option(
+      "--seconds <n>",
+      `time in all (default: ${SECONDS_DEFAULT}, without limit if --runs is given)`,
+      wholeNumber(1, 1e6),
+    )
+    .addOption(new Option("--fuzzer <name>", "only this fuzzer").choices(FUZZER_NAMES))
+    .option("--shards <n>", "shards of the running server", wholeNumber(1, THREADS_MAX), 3)
+    .option("--acceptors <n>", "acceptors of the running server", wholeNumber(1, THREADS_MAX), 2)
+    .allowExcessArguments(false)
+    .parse(args, { from: "user" });
+  const { seed, runs, seconds, fuzzer, shards, acceptors } = program.opts<{
+    seed?: number;
+    runs?: number;
+    seconds?: number;
+    fuzzer?: FuzzerName;
+    shards: number;
+    acceptors: number;
+  }>();
+  return {
+    seed: seed ?? Date.now() % 1_000_000_000,
+    runs: runs ?? Number.POSITIVE_INFINITY,
+    seconds: seconds ?? (runs === undefined ? SECONDS_DEFAULT : Number.POSITIVE_INFINITY),
+    fuzzers: fuzzer === undefined ? FUZZER_NAMES : [fuzzer],
+    shards,
+    acceptors,
+  };
+}
+
+function wholeNumber(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < least || value > most)
+      throw new InvalidArgumentError(`A whole number from ${least} to ${most} is expected.`);
+    return value;
+  };
+}
