@@ -2,11 +2,12 @@
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BenchCase } from "./case/bench-case.ts";
+import type { BenchCase, TurnContext } from "./case/bench-case.ts";
 import { selectCases } from "./case/select-cases.ts";
 import { contenders } from "./contenders.ts";
 import type { LoadSource } from "./load/load-source.ts";
 import type { BenchOptions } from "./options.ts";
+import { profile } from "./profile/profile.ts";
 import { reportPage } from "./report/report-page.ts";
 import { machine } from "./result/machine.ts";
 import type { CaseOutcome } from "./result/outcome.ts";
@@ -19,7 +20,6 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const RECORD_FILE = fileURLToPath(new URL("./results/results.jsonl", import.meta.url));
 
 export async function bench(options: BenchOptions, load: LoadSource): Promise<void> {
-  const cases = selectCases(options);
   const directory = workDirectory(options);
   const facts: RunFacts = {
     run: new Date().toISOString(),
@@ -27,8 +27,17 @@ export async function bench(options: BenchOptions, load: LoadSource): Promise<vo
     machine: machine(directory),
     flags: process.argv.slice(2).join(" "),
   };
+  const flags = {
+    binlog: options.binlog !== undefined,
+    ...(options.fsync === undefined ? {} : { fsync: options.fsync }),
+  };
   try {
-    const outcomes = await runCases(cases, options, load, directory);
+    if (options.profile) {
+      console.log(machineText(facts));
+      await profile(options, load, facts, directory, flags);
+      return;
+    }
+    const outcomes = await runCases(selectCases(options), options, load, directory, flags);
     console.log(`\n${machineText(facts)}\n\n${resultTable(outcomes)}\n`);
     const [first, ...others] = outcomes[0]!.servers;
     const ratioText =
@@ -46,15 +55,12 @@ async function runCases(
   options: BenchOptions,
   load: LoadSource,
   directory: string,
+  flags: TurnContext["flags"],
 ): Promise<CaseOutcome[]> {
   const servers = contenders(options);
   if (servers.length === 0) throw new Error("There is no server to measure.");
   const turns = cases.reduce((sum, benchCase) => sum + turnsOf(benchCase, options.turns) * servers.length, 0);
   const bar = progress(turns);
-  const flags = {
-    binlog: options.binlog !== undefined,
-    ...(options.fsync === undefined ? {} : { fsync: options.fsync }),
-  };
   const plan = { contenders: servers, load, turns: options.turns, directory, flags, progress: bar };
   const outcomes: CaseOutcome[] = [];
   try {

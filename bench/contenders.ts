@@ -3,23 +3,31 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BenchOptions } from "./options.ts";
-import { type Contender, commandContender, targetContender } from "./server/contender.ts";
+import { type CommandExtras, type Contender, commandContender, targetContender } from "./server/contender.ts";
 
 const OUR_MAIN = fileURLToPath(new URL("../src/server/main.ts", import.meta.url));
 
 export function contenders(options: BenchOptions): Contender[] {
   const others = options.target === undefined ? theirs(options) : options.target.map(target);
-  return options.ours === false ? others : [ours(options, options.ours), ...others];
+  return options.ours === false ? others : [ourContender(options), ...others];
 }
 
-function ours(options: BenchOptions, command: string): Contender {
+/** Our server with flags of the command line and `more`. Throws if it is left out. */
+export function ourContender(
+  options: BenchOptions,
+  more: readonly string[] = [],
+  extras: CommandExtras = {},
+): Contender {
+  const command = options.ours;
+  if (command === false) throw new Error("This measures our own server: it can't be left out (--no-ours).");
   const words = command === "" ? [process.execPath, OUR_MAIN] : command.split(" ");
   const flags: string[] = [];
   if (options.shards !== undefined) flags.push("--shards", `${options.shards}`);
   if (options.acceptors !== undefined) flags.push("--acceptors", `${options.acceptors}`);
+  flags.push(...more);
   const name = command === "" ? "runnerbean" : `${words[0]!.split("/").at(-1)} (ours)`;
-  const shown = command === "" ? ["node", "src/server/main.ts"] : words;
-  return commandContender(name, [...words, ...flags], [...shown, ...flags]);
+  const shown = [...(command === "" ? ["node", "src/server/main.ts"] : words), ...flags];
+  return commandContender(name, [...words, ...flags], { shown, ...extras });
 }
 
 function theirs(options: BenchOptions): Contender[] {

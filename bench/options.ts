@@ -22,6 +22,7 @@ export interface BenchOptions {
   readonly theirs: string | false;
   readonly target?: string[];
   readonly quick: boolean;
+  readonly profile: boolean;
   readonly json?: string;
   readonly report?: string;
   readonly record: boolean;
@@ -60,6 +61,7 @@ export function parseOptions(program: string, about: string): BenchOptions {
       words,
     )
     .option("--quick", "three cases in 20 s", false)
+    .option("--profile", "our server only: CPU time by thread role, batches, CPU profiles, projection", false)
     .option(
       "--generators <n>",
       "threads that make the load",

@@ -14,7 +14,7 @@ const QUICK_TIMING: Timing = { seconds: 0.4, warmupSeconds: 0.15 };
 export function selectCases(options: BenchOptions): BenchCase[] {
   const timing = timingOf(options);
   if (options.scenario === undefined && !hasParameters(options)) {
-    return options.quick ? quickCases(timing) : defaultCases(timing);
+    return options.quick || options.profile ? quickCases(timing) : defaultCases(timing);
   }
   const names = options.scenario ?? ["put-reserve-delete"];
   return distinct(names.flatMap((name) => casesNamed(name, options, timing)));

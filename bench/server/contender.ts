@@ -9,6 +9,8 @@ import { freePort } from "./free-port.ts";
 const START_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 20_000;
 const POLL_MS = 5;
+/** Characters of a server's stderr that are kept. */
+const COMPLAINTS_MAX = 65_536;
 export const MAX_BODY_BYTES = 2 ** 21;
 
 export interface StartFlags {
@@ -51,13 +53,25 @@ export function targetContender(name: string, address: Address): Contender {
   };
 }
 
-/** `shown` is the command as results give it, where it holds paths of this machine. */
-export function commandContender(name: string, command: readonly string[], shown = command): Contender {
+export interface CommandExtras {
+  /** The command as results give it, where it holds paths of this machine. */
+  readonly shown?: readonly string[];
+  /** On top of our own environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Takes what the server has said on stderr. With it the server is always ended in order, and not killed. */
+  readonly onStopped?: (log: string) => void;
+}
+
+export function commandContender(
+  name: string,
+  command: readonly string[],
+  extras: CommandExtras = {},
+): Contender {
   return {
     name,
-    description: shown.join(" "),
+    description: (extras.shown ?? command).join(" "),
     canStart: true,
-    start: (flags) => startCommand(name, command, flags),
+    start: (flags) => startCommand(name, command, flags, extras),
   };
 }
 
@@ -65,24 +79,32 @@ async function startCommand(
   name: string,
   command: readonly string[],
   flags: StartFlags,
+  { env, onStopped }: CommandExtras,
 ): Promise<RunningServer> {
   const address = { host: "127.0.0.1", port: await freePort() };
   const [program, ...rest] = [...command, ...flagWords(address, flags)];
   const startedAtMs = performance.now();
-  const child = spawn(program!, rest, { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(program!, rest, {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, ...env },
+  });
   const kill = () => child.kill("SIGKILL");
   process.on("exit", kill);
   let complaints = "";
   child.stderr!.setEncoding("utf8").on("data", (text: string) => {
-    complaints = (complaints + text).slice(-4000);
+    complaints = (complaints + text).slice(-COMPLAINTS_MAX);
   });
   const ended = new Promise<string>((resolve) => {
     child.on("error", (error) => resolve(error.message));
     child.on("exit", (code, signal) => resolve(`ended with ${code ?? signal}`));
   });
-  ended.then(() => process.off("exit", kill));
+  let isOver = false;
+  ended.then(() => {
+    isOver = true;
+    process.off("exit", kill);
+  });
 
-  const problem = await Promise.race([ended, untilReady(address)]);
+  const problem = await Promise.race([ended, untilReady(address, () => isOver)]);
   if (problem !== null) {
     child.kill("SIGKILL");
     const lastLine = messageOf(complaints.trim().split("\n").at(-1) ?? "");
@@ -93,8 +115,9 @@ async function startCommand(
     pid: child.pid!,
     startSeconds: (performance.now() - startedAtMs) / 1000,
     stop: async () => {
-      await stopChild(child, ended, flags.binlogDirectory !== undefined);
+      await stopChild(child, ended, flags.binlogDirectory !== undefined || onStopped !== undefined);
       showTimings(name, complaints);
+      onStopped?.(complaints);
     },
   };
 }
@@ -125,9 +148,9 @@ function flagWords(address: Address, flags: StartFlags): string[] {
 }
 
 /** Null once the server answers; what is wrong if it doesn't. */
-async function untilReady(address: Address): Promise<string | null> {
+async function untilReady(address: Address, isOver: () => boolean): Promise<string | null> {
   const deadlineMs = performance.now() + START_LIMIT_MS;
-  while (performance.now() < deadlineMs) {
+  while (performance.now() < deadlineMs && !isOver()) {
     try {
       await ask(address, "list-tube-used", START_LIMIT_MS);
       return null;
@@ -138,9 +161,9 @@ async function untilReady(address: Address): Promise<string | null> {
   return `no reply within ${START_LIMIT_MS / 1000} s`;
 }
 
-/** Only a server with a log has anything to bring to an end. */
-async function stopChild(child: ChildProcess, ended: Promise<string>, hasLog: boolean): Promise<void> {
-  child.kill(hasLog ? "SIGTERM" : "SIGKILL");
+/** Without a log there is nothing to bring to an end. */
+async function stopChild(child: ChildProcess, ended: Promise<string>, inOrder: boolean): Promise<void> {
+  child.kill(inOrder ? "SIGTERM" : "SIGKILL");
   const patience = new AbortController();
   const late = sleep(STOP_LIMIT_MS, "late", { signal: patience.signal }).catch(() => "");
   if ((await Promise.race([ended, late])) === "late") child.kill("SIGKILL");

@@ -10,12 +10,20 @@ export interface ProcessUsage {
 let ticksPerSecond = 0;
 
 export function processUsage(pid: number): ProcessUsage {
-  ticksPerSecond ||= Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The command in parentheses may hold blanks; state is the first field after it, utime and stime the 12th and 13th.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const ticks = Number(fields[11]) + Number(fields[12]);
+  const { userSeconds, kernelSeconds } = cpuTimes(`/proc/${pid}/stat`);
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const residentKib = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
-  return { cpuSeconds: ticks / ticksPerSecond, residentBytes: residentKib * 1024 };
+  return { cpuSeconds: userSeconds + kernelSeconds, residentBytes: residentKib * 1024 };
+}
+
+/** Of a `stat` file of a process or a thread; in steps of the system's clock tick, 10 ms as a rule. */
+export function cpuTimes(statFile: string): { readonly userSeconds: number; readonly kernelSeconds: number } {
+  ticksPerSecond ||= Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+  const stat = readFileSync(statFile, "utf8");
+  // The command in parentheses may hold blanks; state is the first field after it, utime and stime the 12th and 13th.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return {
+    userSeconds: Number(fields[11]) / ticksPerSecond,
+    kernelSeconds: Number(fields[12]) / ticksPerSecond,
+  };
 }
