@@ -125,9 +125,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   {
     name: "a blank at the end of a command is ignored",
     fuzzer: "bytes",
-    plant: tamperingParser((_, line, parse) =>
-      parse(/^[a-z-]+ \d+ $/.test(line) ? line.trimEnd() : line),
-    ),
+    plant: tamperingParser((_, line, parse) => parse(/^[a-z-]+ \d+ $/.test(line) ? line.trimEnd() : line)),
   },
   {
     name: "a NUL in a tube's name passes",
