@@ -27,8 +27,11 @@ export const CATALOGUE: readonly Entry[] = [
   ),
 ];
 
-/** How long a planted bug may take to be found, in iterations of an actor, and in seconds. */
-const CANARY_ITERATIONS = 2_000_000;
+/**
+ * How long a planted bug may take to be found, in iterations of an actor, and in seconds. An actor that finds nothing to do
+ * makes millions while the others are held up.
+ */
+const CANARY_ITERATIONS = 100_000_000;
 const CANARY_SECONDS = 30;
 
 /** Plays a planted bug; resolves with the result that gave it away, or undefined. A thread that dies of it is not enough. */

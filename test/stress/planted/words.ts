@@ -144,8 +144,8 @@ export class TornFiles extends FileTable {
   }
 }
 
-/** Publishes the low byte of a number before the rest. */
-export class HalvedSynced extends SyncedWords {
+/** Publishes the low byte of a number after the rest. */
+export class TornSynced extends SyncedWords {
   readonly #all: Int32Array;
 
   constructor(buffer: SharedArrayBuffer) {
@@ -154,8 +154,7 @@ export class HalvedSynced extends SyncedWords {
   }
 
   override publish(shard: number, number: number): void {
-    const at = shard * SYNCED_WORDS;
-    Atomics.store(this.#all, at, (Atomics.load(this.#all, at) & ~0xff) | (number & 0xff));
+    Atomics.store(this.#all, shard * SYNCED_WORDS, number & ~0xff);
     super.publish(shard, number);
   }
 }
