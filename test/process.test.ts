@@ -102,6 +102,19 @@ describe("process: ours", () => {
     }
   });
 
+  // Acceptors share a port with each other, and the kernel would let those of another server of the same user join them.
+  it("exits with 111 when the port is taken by another server with several acceptors", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const flags = ["--acceptors", "3"];
+    const first = await startServer({ kind: "ours", flags });
+    for (const listen of ["127.0.0.1", "0.0.0.0"]) {
+      const second = await launch({ kind: "ours", flags: [...flags, "-l", listen, "-p", `${first.port}`] });
+      assert.deepEqual(await second.exited, { code: 111, signal: null });
+      assert.match(second.stderr, /Address already in use/);
+    }
+    await first.stop();
+  });
+
   // 1.12 steals the path of a server that lives.
   it("row 21: does not take the unix socket of a server that lives", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
