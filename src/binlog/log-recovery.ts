@@ -111,10 +111,8 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     const segment = books.table.get(scan.number)!;
     if (scan === verdict.tail) {
       endTail(disk, scan, segment, ++lastSequence, verdict, books.index.maxId);
-    } else if (scan.fileBytes > scan.at) {
-      const handle = disk.open(segmentName(scan.number), "write");
-      disk.truncate(handle, scan.at);
-      disk.close(handle);
+    } else {
+      trimEnded(disk, scan, scan === verdict.kept.at(-1));
     }
     segment.fileBytes = segment.usedBytes;
     books.table.setLeft(segment);
@@ -128,6 +126,15 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     return segment;
   });
   return { table: books.table, index: books.index, lastSequence, oldest: verdict.oldest, empty };
+}
+
+/** Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its sync. */
+function trimEnded(disk: Disk, scan: SegmentScan, isLast: boolean): void {
+  if (!isLast && scan.fileBytes <= scan.at) return;
+  const handle = disk.open(segmentName(scan.number), "write");
+  if (isLast) disk.sync(handle);
+  if (scan.fileBytes > scan.at) disk.truncate(handle, scan.at);
+  disk.close(handle);
 }
 
 function endTail(
