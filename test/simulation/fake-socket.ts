@@ -22,6 +22,8 @@ export class FakeSocket implements Transport {
   readonly descriptor = -1;
   /** The client reads at once what comes; otherwise it reads when `read` is called. */
   readsAtOnce = true;
+  /** Told of every reply, or part of one, when it joins the connection's output: it may have to wait there for the log. */
+  onAnswered: ((bytes: Uint8Array) => void) | undefined;
   /** Told of everything that the server hands over, whenever the client may read it. */
   onSent: ((bytes: Uint8Array) => void) | undefined;
   /** Told when the server has sent its last byte and closes. */
@@ -42,6 +44,8 @@ export class FakeSocket implements Transport {
   #endWanted = false;
   #closeDue = false;
   #closed = false;
+  /** Bytes that the server has read. */
+  deliveredBytes = 0;
   readonly #core: AcceptorCore;
   #connection: Connection | undefined;
 
@@ -55,6 +59,23 @@ export class FakeSocket implements Transport {
   open(): void {
     this.#connection = this.#core.connect(this);
     assert.ok(this.#connection !== undefined, "there is a slot for one more connection");
+    this.#watchOutput(this.#connection.output);
+  }
+
+  #watchOutput(output: Connection["output"]): void {
+    const append = output.append.bind(output);
+    const flush = output.flush.bind(output);
+    // What a flush leaves behind is appended anew.
+    let flushing = false;
+    output.flush = (...args) => {
+      flushing = true;
+      flush(...args);
+      flushing = false;
+    };
+    output.append = (source, at, length) => {
+      if (!flushing) this.onAnswered?.(source.subarray(at, at + length));
+      append(source, at, length);
+    };
   }
 
   get slot(): number {
@@ -145,6 +166,7 @@ export class FakeSocket implements Transport {
       if (part === first.length) this.#sent.shift();
       else this.#sent[0] = first.subarray(part);
     }
+    this.deliveredBytes += length;
     connection.onBytes(readBuffer, length);
     readBuffer.fill(SPOILED, 0, length);
   }
@@ -152,6 +174,11 @@ export class FakeSocket implements Transport {
   /** The server has stopped reading, and will not see an end before it reads on. */
   get isPaused(): boolean {
     return this.#paused;
+  }
+
+  /** The server has seen that the client will send no more. */
+  get isEndSeen(): boolean {
+    return this.#finSeen;
   }
 
   get isClosed(): boolean {

@@ -7,17 +7,33 @@
 import assert from "node:assert/strict";
 import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
+import { BinlogCore } from "../../src/binlog/binlog-core.ts";
+import type { Disk } from "../../src/binlog/disk.ts";
+import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
+import type { RecoveredBatch } from "../../src/binlog/recovered-jobs.ts";
+import type { Storage } from "../../src/binlog/storage.ts";
 import type { BodyArena } from "../../src/engine/body-arena.ts";
+import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
 import {
   acceptorThread,
+  binlogThread,
   ControlWord,
+  Counter,
+  countersOf,
   createTopology,
   shardThread,
   type Topology,
+  type TopologyOptions,
 } from "../../src/message/topology.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
+import { FileTable } from "../../src/ring/file-table.ts";
+import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
+import { createRing } from "../../src/ring/ring-layout.ts";
+import type { RingWriter } from "../../src/ring/ring-writer.ts";
+import { RecordLog } from "../../src/shard/record-log.ts";
+import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { FakeSocket } from "./fake-socket.ts";
@@ -38,7 +54,27 @@ export interface InProcessOptions {
   turnJobsMax?: number;
   /** How far the clock moves between two steps, ms at most. */
   tickMs?: number;
+  /** How likely the log's thread is passed over while another can go on. */
+  slowLog?: number;
+  /** When the monotonic clock begins, ms. */
+  startsAtMs?: number;
+  log?: InProcessLog;
 }
+
+/** A log on a disk in memory; `opened` has its jobs still to be restored. */
+export interface InProcessLog {
+  readonly disk: Disk;
+  readonly opened: OpenedBinlog;
+  /** Replies wait for the disk (-f 0). */
+  readonly repliesWait: boolean;
+  /** Capacity of each shard's ring to the log. */
+  readonly recordRingBytes: number;
+  /** Wall clock minus monotonic clock, ms. */
+  readonly wallOffsetMs: number;
+}
+
+/** A shard waits for room in its ring to a log that has ended: nothing will ever wake it. */
+export class LogIsGone extends Error {}
 
 /** What a thread waits for before it can go on; undefined when it can go on at once. */
 type Blocked = (() => boolean) | undefined;
@@ -62,9 +98,17 @@ export class InProcessServer {
   readonly acceptors: readonly AcceptorCore[];
   readonly shards: readonly ShardCore[];
   /** The virtual monotonic clock. */
-  nowMs = 1_000_000;
+  nowMs: number;
+  /** How the log's thread has ended, if it has. */
+  logEnd: "failed" | "closed" | undefined;
+  /** Shards wait in the middle of a command for room in their rings to the log. */
+  inRecordWait = false;
+  readonly records: readonly RecordLog[];
+  readonly log: InProcessLog | undefined;
+  readonly binlog: BinlogCore | undefined;
   /** How far the clock moves between two steps, ms at most. */
   tickMs: number;
+  halted = false;
   /** Steps taken so far. */
   stepsTaken = 0;
   readonly sockets: FakeSocket[][];
@@ -72,6 +116,9 @@ export class InProcessServer {
   readonly #holdUps: number;
   readonly #words: Int32Array;
   readonly #threads: Thread[];
+  readonly #firstJobId: number;
+  readonly #slowLog: number;
+  #logThread: Thread | undefined;
   #nextAcceptor = 0;
   /** Acceptors that have been told to stop and have not begun to. */
   readonly #toStop = new Set<number>();
@@ -81,10 +128,17 @@ export class InProcessServer {
     this.#random = options.random;
     this.#holdUps = options.holdUps ?? 0;
     this.tickMs = options.tickMs ?? 0;
-    this.topology = createTopology({ shards, acceptors, jobBytesMax, ringBytes });
-    new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(options.firstJobId ?? 1);
+    this.nowMs = options.startsAtMs ?? 1_000_000;
+    this.log = options.log;
+    this.topology = topologyFor({ shards, acceptors, jobBytesMax, ringBytes }, this.log);
+    this.#slowLog = options.slowLog ?? 0;
+    this.#firstJobId = options.firstJobId ?? 1;
+    new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
     this.#words = new Int32Array(this.topology.doorbells);
     const facts = processFacts(compat, this.nowMs);
+    const { topology } = this;
+    this.binlog = topology.binlog === undefined ? undefined : new BinlogCore(topology);
+    this.records = this.log === undefined ? [] : this.#createRecords(this.log);
     this.shards = Array.from(
       { length: shards },
       (_, shard) =>
@@ -92,6 +146,7 @@ export class InProcessServer {
           topology: this.topology,
           shard,
           quoteNames: compat === "1.13",
+          ...(this.log === undefined ? {} : { records: this.records[shard]! }),
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
           ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),
         }),
@@ -113,6 +168,164 @@ export class InProcessServer {
         this.#thread(`acceptor ${acceptor}`, this.#acceptorSteps(core, acceptor)),
       ),
     ];
+    if (this.binlog !== undefined) this.#threads.push(this.#binlogThread());
+  }
+
+  // --- the log ----------------------------------------------------------------------------------------------------
+
+  get storage(): Storage | undefined {
+    return this.log?.opened.storage;
+  }
+
+  #binlogThread(): Thread {
+    this.#logThread = this.#thread("binlog", this.#binlogSteps(this.binlog!, this.storage!));
+    return this.#logThread;
+  }
+
+  #createRecords(log: InProcessLog): RecordLog[] {
+    const control = new ControlWords(this.topology.control);
+    const counters = countersOf(this.topology, binlogThread(this.topology));
+    return Array.from(
+      { length: this.topology.shards },
+      (_, shard) =>
+        new RecordLog({
+          binlog: this.topology.binlog!,
+          shard,
+          isFull: () => control.isSet(ControlWord.BinlogFull),
+          wallOffsetMs: log.wallOffsetMs,
+          waitForRoom: (ring) => this.#waitForRecordRoom(ring),
+          currentFile: () => counters[Counter.BinlogCurrent]!,
+        }),
+    );
+  }
+
+  /** As src/shard/thread.ts, but that only the log's thread runs meanwhile: the engine is in the middle of a call. */
+  #waitForRecordRoom(ring: RingWriter): void {
+    if (ring.publish()) this.ring(new Doorbell(this.#words, binlogThread(this.topology)));
+    ring.wantRoom();
+    const thread = this.#logThread!;
+    this.inRecordWait = true;
+    while (!ring.hasRoom(ring.messageBytesMax)) {
+      if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
+      assert.ok(
+        thread.ready === undefined || thread.ready(),
+        "the log makes room while a shard waits for it",
+      );
+      thread.ready = thread.steps.next().value;
+    }
+    this.inRecordWait = false;
+  }
+
+  /** Brings the log's jobs into their shards, before the first step; `onBatch` sees them as they lie in the log. */
+  restore(onBatch: (batch: RecoveredBatch) => void = () => {}): void {
+    const { topology } = this;
+    const { opened, wallOffsetMs } = this.log!;
+    new JobIds(new Int32Array(topology.control), ControlWord.JobIds).reset(this.firstJobId(opened));
+    const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
+    const files = new FileTable(topology.binlog!.files);
+    const restores = this.shards.map(
+      ({ engine }, shard) =>
+        new Restore(engine, wallOffsetMs, this.nowMs, (id) => {
+          directory?.set(id, shard);
+          return files.find(id);
+        }),
+    );
+    for (const batch of this.binlog!.recovered(opened)) {
+      onBatch(batch);
+      for (const [shard, restore] of restores.entries()) restore.load(batch.bytes, batch.jobs[shard]!);
+    }
+    for (const [shard, restore] of restores.entries()) {
+      restore.finish();
+      this.records[shard]!.attach(this.shards[shard]!.engine, restore.burySequence);
+    }
+    this.binlog!.publish(opened.storage);
+  }
+
+  protected firstJobId(opened: OpenedBinlog): number {
+    return Math.max(opened.nextId, this.#firstJobId);
+  }
+
+  /** Has the log made durable and closed, after the acceptors have stopped; `logEnd` tells when it is. */
+  stopLog(): void {
+    new ControlWords(this.topology.control).set(ControlWord.BinlogStop);
+    this.ring(new Doorbell(this.#words, binlogThread(this.topology)));
+  }
+
+  /** The id of the job in a slot of a shard. */
+  jobId(shard: number, slot: number): number {
+    return this.shards[shard]!.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+  }
+
+  /** The power is gone: no thread goes on. */
+  halt(): void {
+    this.halted = true;
+  }
+
+  takeTime(ms: number): void {
+    this.nowMs += ms;
+  }
+
+  /** A disk can't fail or lose power while an engine waits in the middle of a call: the model could not follow it. */
+  get sheltered(): boolean {
+    return this.inRecordWait;
+  }
+
+  /** Whether clients are refused new jobs because the log has no room. */
+  get isFull(): boolean {
+    return new ControlWords(this.topology.control).isSet(ControlWord.BinlogFull);
+  }
+
+  /** As src/binlog/thread.ts. */
+  *#binlogSteps(core: BinlogCore, storage: Storage): ThreadSteps {
+    const thread = binlogThread(this.topology);
+    const owner = new DoorbellOwner(this.#words, thread);
+    const shards = this.shards.map((_, shard) => new Doorbell(this.#words, shardThread(shard)));
+    const acceptors = this.acceptors.map(
+      (_, acceptor) => new Doorbell(this.#words, acceptorThread(this.topology, acceptor)),
+    );
+    for (;;) {
+      const { stopping } = core;
+      const taken = core.takeRecords(storage, (shard) => this.ring(shards[shard]!));
+      if (this.#heldUp()) yield undefined;
+      storage.flush(this.nowMs);
+      if (this.#heldUp()) yield undefined;
+      const more = storage.failure === undefined && storage.work(this.nowMs);
+      if (storage.failure !== undefined) yield* this.#endLog("failed");
+      if (this.#heldUp()) yield undefined;
+      if (core.publish(storage)) {
+        if (this.#heldUp()) yield undefined;
+        this.ringDurable(acceptors);
+      }
+      if (taken > 0 || more) {
+        yield undefined;
+        continue;
+      }
+      if (stopping) {
+        storage.close(this.nowMs);
+        yield* this.#endLog(storage.failure === undefined ? "closed" : "failed");
+      }
+      this.announceSleep(owner);
+      if (this.#heldUp()) yield undefined;
+      const wakeAtMs = storage.nextDeadline();
+      if (core.hasRecords || core.stopping || wakeAtMs <= this.nowMs) {
+        owner.cancel();
+        yield undefined;
+      } else {
+        if (this.#heldUp()) yield undefined;
+        this.fallAsleep(owner);
+        yield () => this.#isRung(thread) || this.nowMs >= wakeAtMs;
+        owner.cancel();
+      }
+    }
+  }
+
+  *#endLog(how: "failed" | "closed"): ThreadSteps {
+    this.logEnd = how;
+    for (;;) yield () => false;
+  }
+
+  protected ringDurable(acceptors: readonly Doorbell[]): void {
+    for (const bell of acceptors) this.ring(bell);
   }
 
   #thread(name: string, steps: ThreadSteps): Thread {
@@ -162,6 +375,8 @@ export class InProcessServer {
 
   /** As src/shard/thread.ts. */
   *#shardSteps(core: ShardCore, shard: number): ThreadSteps {
+    const records = this.records[shard]?.ring;
+    const binlog = new Doorbell(this.#words, binlogThread(this.topology));
     const thread = shardThread(shard);
     const owner = new DoorbellOwner(this.#words, thread);
     const bells = this.acceptors.map(
@@ -169,6 +384,11 @@ export class InProcessServer {
     );
     for (;;) {
       const taken = core.step(this.nowMs);
+      if (this.#heldUp()) yield undefined;
+      if (records?.publish() === true) {
+        if (this.#heldUp()) yield undefined;
+        this.ring(binlog);
+      }
       if (this.#heldUp()) yield undefined;
       for (let acceptor = 0; acceptor < bells.length; acceptor++) {
         core.requests[acceptor]!.release();
@@ -254,7 +474,7 @@ export class InProcessServer {
       this.announceSleep(owner);
       asleep = true;
       if (this.#heldUp()) yield undefined;
-      if (core.hasAnswers) {
+      if (core.hasAnswers || core.hasDurable) {
         wake();
         continue;
       }
@@ -283,9 +503,12 @@ export class InProcessServer {
 
   /** Lets one thread go on, drawn from those that can; false if all sleep. */
   step(): boolean {
+    if (this.halted) return false;
     const ready = this.#threads.filter((thread) => thread.ready === undefined || thread.ready());
-    const thread = this.#random.pick(ready);
+    let thread = this.#random.pick(ready);
     if (thread === undefined) return false;
+    if (thread === this.#logThread && ready.length > 1 && this.#random.chance(this.#slowLog))
+      thread = ready.find((each) => each !== thread)!;
     this.stepsTaken++;
     if (this.tickMs > 0) this.nowMs += this.#random.next() * this.tickMs;
     thread.ready = thread.steps.next().value;
@@ -299,9 +522,13 @@ export class InProcessServer {
     }
   }
 
-  /** When the next timer of any shard is due, or Infinity. */
+  /** When the next timer of any shard or of the log is due, or Infinity. */
   get nextDueAtMs(): number {
-    return Math.min(...this.shards.map((core) => core.engine.nextDueAtMs));
+    const logDueAtMs = this.logEnd === undefined ? this.storage?.nextDeadline() : undefined;
+    return Math.min(
+      ...this.shards.map((core) => core.engine.nextDueAtMs),
+      logDueAtMs ?? Number.POSITIVE_INFINITY,
+    );
   }
 
   /** Lets `ms` pass, stopping at everything that is due on the way. */
@@ -315,6 +542,15 @@ export class InProcessServer {
     this.nowMs = Math.max(this.nowMs, untilMs);
     this.settle();
   }
+}
+
+/** With rings to the log of a size of their own: in a simulation they must fill up. */
+function topologyFor(options: TopologyOptions, log: InProcessLog | undefined): Topology {
+  if (log === undefined) return createTopology(options);
+  const { repliesWait, recordRingBytes } = log;
+  const topology = createTopology({ ...options, binlog: { repliesWait, segmentBytes: 0 } });
+  const rings = Array.from({ length: options.shards }, () => createRing(recordRingBytes));
+  return { ...topology, binlog: { ...topology.binlog!, rings } };
 }
 
 function processFacts(compat: string, startedAtMs: number): ProcessFacts {

@@ -78,6 +78,27 @@ export type Effect =
 
 export type ByIdResult = "done" | "not found";
 
+/** A change that a log must keep: of what a restart brings back of a job, or undefined for its end. */
+export interface ModelChange {
+  readonly id: number;
+  readonly job: KeptJob | undefined;
+}
+
+/** What outlives the process: a reservation does not. */
+export interface KeptJob {
+  readonly id: number;
+  readonly tube: string;
+  readonly body: string;
+  readonly state: Exclude<State, "reserved">;
+  readonly pri: number;
+  readonly delaySeconds: number;
+  readonly ttrSeconds: number;
+  /** Of a delayed job, wall clock; 0 for others. */
+  readonly deadlineAtMs: number;
+  /** Reserves, timeouts, releases, buries, kicks. */
+  readonly counts: readonly [number, number, number, number, number];
+}
+
 export class Model {
   readonly jobs: Map<number, ModelJob> = new Map();
   readonly tubes: Map<string, ModelTube> = new Map();
@@ -88,6 +109,10 @@ export class Model {
   event = 1;
   totalJobs = 0;
   jobTimeouts = 0;
+  /** Changes that a log must keep, since somebody took them. */
+  changes: ModelChange[] = [];
+  /** Wall clock minus the model's clock, ms. */
+  readonly wallOffsetMs: number;
   readonly #shards: number;
   #burials = 0;
   #reservations = 0;
@@ -95,9 +120,48 @@ export class Model {
   #seen: readonly Effect[] = [];
   #expected: Effect[] = [];
 
-  constructor(shards: number) {
+  constructor(shards: number, wallOffsetMs = 0) {
     this.#shards = shards;
+    this.wallOffsetMs = wallOffsetMs;
     this.tube("default");
+  }
+
+  // --- what a log must keep ---------------------------------------------------------------------------------------
+
+  #keep(job: ModelJob): void {
+    this.changes.push({ id: job.id, job: this.#kept(job) });
+  }
+
+  #kept(job: ModelJob): KeptJob {
+    const { id, body, pri, delaySeconds, ttrSeconds, deadlineAtMs } = job;
+    return {
+      id,
+      tube: job.tube.name,
+      body,
+      state: job.state === "reserved" ? "ready" : job.state,
+      pri,
+      delaySeconds,
+      ttrSeconds,
+      deadlineAtMs: job.state === "delayed" ? deadlineAtMs + this.wallOffsetMs : 0,
+      counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
+    };
+  }
+
+  /** Brings a job back after a restart at `nowMs`; buried ones in the order of their burial. */
+  restore(kept: KeptJob, nowMs: number): void {
+    const deadlineAtMs = kept.state === "delayed" ? kept.deadlineAtMs - this.wallOffsetMs : 0;
+    const [reserves, timeouts, releases, buries, kicks] = kept.counts;
+    const { id, pri, delaySeconds, ttrSeconds, body } = kept;
+    this.jobs.set(id, {
+      ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
+      tube: this.tube(kept.tube),
+      state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
+      deadlineAtMs,
+      holder: undefined,
+      buriedAt: kept.state === "buried" ? ++this.#burials : 0,
+      reservedAt: 0,
+      readySince: this.event,
+    });
   }
 
   /** Runs one event on a shard and checks that its effects are those that were seen. */
@@ -345,6 +409,7 @@ export class Model {
       this.jobTimeouts++;
       session.expiredAt = this.event;
       this.#becomeReady(job);
+      this.#keep(job);
       this.#serve(job.tube, nowMs);
     }
     const wait = this.waitOf(session, shard);
@@ -459,7 +524,8 @@ export class Model {
     tube.totalJobs++;
     this.totalJobs++;
     if (job.delaySeconds > 0) this.#becomeDelayed(stored, nowMs);
-    else this.#serve(tube, nowMs);
+    this.#keep(stored);
+    if (job.delaySeconds === 0) this.#serve(tube, nowMs);
   }
 
   /** What a reserve on this shard alone gives: a job, an answer, or a wait. */
@@ -510,7 +576,10 @@ export class Model {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
     if (job === undefined || job.state === "reserved") return "not found";
+    const wasReady = job.state === "ready";
     this.#hold(job, session, nowMs);
+    // It comes back ready, as a job that was reserved does, and not as what it was before.
+    if (!wasReady) this.#keep(job);
     return "done";
   }
 
@@ -519,6 +588,7 @@ export class Model {
     const job = this.#on(shard, id);
     if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
     this.jobs.delete(id);
+    this.changes.push({ id, job: undefined });
     job.tube.deletes++;
     this.#dropIfUnused(job.tube);
     return "done";
@@ -538,12 +608,10 @@ export class Model {
     job.pri = pri;
     job.delaySeconds = delaySeconds;
     job.releases++;
-    if (delaySeconds > 0) {
-      this.#becomeDelayed(job, nowMs);
-    } else {
-      this.#becomeReady(job);
-      this.#serve(job.tube, nowMs);
-    }
+    if (delaySeconds > 0) this.#becomeDelayed(job, nowMs);
+    else this.#becomeReady(job);
+    this.#keep(job);
+    if (delaySeconds === 0) this.#serve(job.tube, nowMs);
     return "done";
   }
 
@@ -556,6 +624,7 @@ export class Model {
     job.state = "buried";
     job.holder = undefined;
     job.buriedAt = ++this.#burials;
+    this.#keep(job);
     return "done";
   }
 
@@ -591,13 +660,19 @@ export class Model {
   #kickOne(job: ModelJob, nowMs: number): void {
     job.kicks++;
     this.#becomeReady(job);
+    this.#keep(job);
     this.#serve(job.tube, nowMs);
   }
 
-  firstBuried(tube: ModelTube): ModelJob | undefined {
+  /** Buried jobs of the tube in the order of their burial. */
+  buried(tube: ModelTube): ModelJob[] {
     return [...this.jobs.values()]
       .filter((job) => job.state === "buried" && job.tube === tube)
-      .sort((a, b) => a.buriedAt - b.buriedAt)[0];
+      .sort((a, b) => a.buriedAt - b.buriedAt);
+  }
+
+  firstBuried(tube: ModelTube): ModelJob | undefined {
+    return this.buried(tube)[0];
   }
 
   firstDelayed(tube: ModelTube): ModelJob | undefined {

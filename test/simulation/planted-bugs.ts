@@ -5,18 +5,7 @@ import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
 import type { Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
 import { InProcessServer } from "./in-process-server.ts";
-import type { SimulationOptions } from "./simulation.ts";
-
-export interface PlantedBug {
-  readonly name: string;
-  readonly options: Pick<SimulationOptions, "createServer" | "plant">;
-}
-
-/** True at every `n`th call. */
-function everyNth(n: number): () => boolean {
-  let calls = 0;
-  return () => ++calls % n === 0;
-}
+import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 class LateAnnouncement extends InProcessServer {
   protected override announceSleep(): void {}
@@ -34,19 +23,12 @@ class LostRing extends InProcessServer {
   }
 }
 
-function planted(name: string, plant: (server: InProcessServer) => void): PlantedBug {
-  return { name, options: { plant } };
-}
-
 export const PLANTED_BUGS: readonly PlantedBug[] = [
-  {
-    name: "a thread announces its sleep after it has looked for work",
-    options: { createServer: (settings) => new LateAnnouncement(settings) },
-  },
-  {
-    name: "a ring of a doorbell gets lost now and then",
-    options: { createServer: (settings) => new LostRing(settings) },
-  },
+  plantedIn(
+    "a thread announces its sleep after it has looked for work",
+    (settings) => new LateAnnouncement(settings),
+  ),
+  plantedIn("a ring of a doorbell gets lost now and then", (settings) => new LostRing(settings)),
   planted("a claim always succeeds", ({ shards }) => {
     for (const core of shards) {
       const claim = core.claim.bind(core);

@@ -7,9 +7,21 @@
 
 import assert from "node:assert/strict";
 import { type Command, comparable, reserved } from "./command.ts";
+import type { DurabilityLedger, OwedChange } from "./durability-ledger.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import { isBetter, type Model, type ModelJob, type ModelSession } from "./model.ts";
 import type { ByIdCommand } from "./witness.ts";
+
+/** What a client's replies depend on besides the model. */
+export interface SimWorld {
+  nowMs(): number;
+  /** New jobs are refused since a moment before now. */
+  isDraining(): boolean;
+  /** The log had no room for new jobs when it was asked last. */
+  isFull(): boolean;
+  /** What has been promised, where replies wait for the disk. */
+  readonly promises: DurabilityLedger | undefined;
+}
 
 interface Pending {
   readonly command: Command;
@@ -23,7 +35,21 @@ interface Pending {
   readonly possible: Set<string>;
   /** Shards that were asked for its job. */
   readonly asked: Set<number>;
+  /** What must be durable before its reply leaves. */
+  promised: readonly OwedChange[];
+  /** Bytes that its client has sent up to its beginning. */
+  readonly beginsAt: number;
 }
+
+/** A reply that may still be held back. */
+interface Owing {
+  /** Position behind it among all bytes of replies. */
+  readonly endsAt: number;
+  readonly promised: readonly OwedChange[];
+}
+
+/** Unused input at which the server stops reading from a client that waits. */
+const WAITING_INPUT_BYTES_MAX = 512 * 1024;
 
 const DONE: Readonly<Record<Exclude<ByIdCommand, "reserve-job">, string>> = {
   delete: "DELETED\r\n",
@@ -49,23 +75,34 @@ export class SimClient {
   /** All its replies have come and the connection is closed. */
   over = false;
   readonly #model: Model;
-  readonly #nowMs: () => number;
+  readonly #world: SimWorld;
   readonly #pending: Pending[] = [];
   /** The first pending command that is not known to have taken effect. */
   #cursor = 0;
   #lastPutId = 0;
   #text = "";
+  #commandBytes = 0;
+  /** Bytes of replies that wait for the log, or for the end of the turn. */
+  #unsent = "";
+  #answeredBytes = 0;
+  #sentBytes = 0;
+  readonly #owing: Owing[] = [];
   /** The command answered last. */
   #answered: Pending | undefined;
 
-  constructor(name: string, socket: FakeSocket, session: number, model: Model, nowMs: () => number) {
+  constructor(name: string, socket: FakeSocket, session: number, model: Model, world: SimWorld) {
     this.name = name;
     this.socket = socket;
     this.session = session;
     this.#model = model;
-    this.#nowMs = nowMs;
-    socket.onSent = (bytes) => this.#onReplyBytes(bytes);
+    this.#world = world;
+    socket.onAnswered = (bytes) => this.#onAnsweredBytes(bytes);
+    socket.onSent = (bytes) => this.#onSentBytes(bytes);
     socket.onEnding = () => this.#onEnding();
+  }
+
+  #nowMs(): number {
+    return this.#world.nowMs();
   }
 
   get pendingCount(): number {
@@ -82,7 +119,9 @@ export class SimClient {
   }
 
   send(command: Command): void {
+    const beginsAt = this.#commandBytes;
     this.socket.write(command.bytes);
+    this.#commandBytes += command.bytes.length;
     if (command.kind === "quit") {
       this.quits = true;
       return;
@@ -95,6 +134,8 @@ export class SimClient {
       reply: command.kind === "fixed" ? command.reply : undefined,
       possible: new Set(),
       asked: new Set(),
+      promised: [],
+      beginsAt,
     };
     this.#pending.push(pending);
     this.noteReads();
@@ -112,6 +153,7 @@ export class SimClient {
   #canBePassed(pending: Pending): boolean {
     const { kind } = pending.command;
     if (pending.reply !== undefined || kind === "read" || kind === "gather") return true;
+    if (kind === "put" && this.#world.isDraining()) return true;
     // A reserve over several shards that ends with the client's half of the connection is not seen before its reply.
     return (
       pending.possible.size > 0 || ((this.gone || this.halfClosed || this.stopped) && kind === "reserve")
@@ -139,8 +181,11 @@ export class SimClient {
     this.#fail(`${what} took effect, but was not sent`);
   }
 
-  #settle(pending: Pending, reply: string): void {
+  /** `id` is the job that the command has changed, -1 for all that its call has. */
+  #settle(pending: Pending, reply: string, id = 0): void {
     pending.reply = reply;
+    const changes = this.#world.promises?.lastCall ?? [];
+    pending.promised = id === -1 ? changes : changes.filter((change) => change.id === id);
     this.#noteEffect();
   }
 
@@ -155,6 +200,11 @@ export class SimClient {
   }
 
   onPut(job: ModelJob): void {
+    assert.ok(
+      !this.#world.isDraining(),
+      `client ${this.name}: job ${job.id} is put although the server drains`,
+    );
+    assert.ok(!this.#world.isFull(), `client ${this.name}: job ${job.id} is put although the log is full`);
     const pending = this.#take(
       `put of job ${job.id}`,
       ({ command, reply }) => reply === undefined && command.kind === "put",
@@ -168,7 +218,17 @@ export class SimClient {
     );
     assert.ok(job.id > this.#lastPutId, `client ${this.name}: ids grow`);
     this.#lastPutId = job.id;
-    this.#settle(pending, `INSERTED ${job.id}\r\n`);
+    this.#settle(pending, `INSERTED ${job.id}\r\n`, job.id);
+  }
+
+  /** The log had no room for it. */
+  onPutRefused(): void {
+    assert.ok(this.#world.isFull(), `client ${this.name}: a put is refused although the log has room`);
+    const pending = this.#take(
+      "a refused put",
+      ({ command, reply }) => reply === undefined && command.kind === "put",
+    );
+    this.#settle(pending, "OUT_OF_MEMORY\r\n");
   }
 
   onReserved(job: ModelJob): void {
@@ -202,8 +262,8 @@ export class SimClient {
     // All shards are asked where the job's is not known: at most one of them has it.
     if (pending.reply !== undefined && !done) return;
     assert.equal(pending.reply, undefined, `client ${this.name}: ${name} ${id} takes effect once`);
-    if (done && name === "reserve-job") this.#settle(pending, reserved(this.#model.jobs.get(id)!));
-    else if (done) this.#settle(pending, DONE[name as keyof typeof DONE]);
+    if (done && name === "reserve-job") this.#settle(pending, reserved(this.#model.jobs.get(id)!), id);
+    else if (done) this.#settle(pending, DONE[name as keyof typeof DONE], id);
     else if (settled) this.#allow(pending, NOT_FOUND);
   }
 
@@ -213,7 +273,7 @@ export class SimClient {
       ({ command, reply }) =>
         reply === undefined && command.kind === "kick" && command.tube === tube && command.bound === bound,
     );
-    this.#settle(pending, `KICKED ${count}\r\n`);
+    this.#settle(pending, `KICKED ${count}\r\n`, count > 0 ? -1 : 0);
   }
 
   #allow(pending: Pending, reply: string): void {
@@ -232,7 +292,9 @@ export class SimClient {
       "a kick-job or pause-tube",
       (each) => each.reply === undefined && matches(each.command),
     );
-    if (reply !== undefined && isFinal) this.#settle(pending, reply);
+    const { command } = pending;
+    if (reply !== undefined && isFinal)
+      this.#settle(pending, reply, command.kind === "kick-job" ? command.id : 0);
     else if (reply !== undefined) this.#allow(pending, reply);
     return true;
   }
@@ -249,10 +311,24 @@ export class SimClient {
 
   // --- replies ----------------------------------------------------------------------------------------------------
 
-  #onReplyBytes(bytes: Uint8Array): void {
+  /** Bytes of replies join the output; they leave with the turn, or when the log has what they promise. */
+  #onAnsweredBytes(bytes: Uint8Array): void {
     if (this.gone) return;
-    this.#text += Buffer.from(bytes).toString("latin1");
+    const text = Buffer.from(bytes).toString("latin1");
+    this.#unsent += text;
+    this.#answeredBytes += text.length;
+    this.#text += text;
     for (let reply = this.#nextReply(); reply !== undefined; reply = this.#nextReply()) this.#onReply(reply);
+  }
+
+  #onSentBytes(bytes: Uint8Array): void {
+    if (this.gone) return;
+    const text = Buffer.from(bytes).toString("latin1");
+    assert.ok(this.#unsent.startsWith(text), `client ${this.name}: what leaves is what was answered`);
+    this.#unsent = this.#unsent.slice(text.length);
+    this.#sentBytes += text.length;
+    while (this.#owing[0] !== undefined && this.#owing[0].endsAt <= this.#sentBytes)
+      this.#world.promises?.acknowledge(this.#owing.shift()!.promised);
   }
 
   /** Cuts the next whole reply off. */
@@ -273,6 +349,11 @@ export class SimClient {
     const shown = JSON.stringify(reply.slice(0, 100));
     if (pending === undefined) this.#fail(`got ${shown} although nothing was asked`);
     this.#answered = pending;
+    if (this.#world.promises !== undefined && pending.promised.length > 0)
+      this.#owing.push({
+        endsAt: this.#answeredBytes - this.#text.length,
+        promised: pending.promised,
+      });
     const isPassed = this.#cursor > 0;
     this.#cursor = Math.max(0, this.#cursor - 1);
     const { command } = pending;
@@ -294,7 +375,9 @@ export class SimClient {
     } else if (command.kind === "reserve") {
       this.#checkRefusal(pending, reply);
       // The next one may have begun a little earlier, but its messages leave after this reply.
-      if (!isPassed) for (const later of this.#pending) later.arrivedEvent = this.#model.event;
+      if (!isPassed) this.#noteEffectOfReply();
+    } else if (command.kind === "put" && reply === "DRAINING\r\n" && this.#world.isDraining()) {
+      if (!isPassed) this.#noteEffectOfReply();
     } else if (!pending.possible.has(comparable(reply))) {
       const legal = [...pending.possible].map((each) => JSON.stringify(each.slice(0, 300)));
       this.#fail(
@@ -302,6 +385,10 @@ export class SimClient {
       );
     }
     if (!isPassed) this.noteReads();
+  }
+
+  #noteEffectOfReply(): void {
+    for (const later of this.#pending) later.arrivedEvent = this.#model.event;
   }
 
   /** Whether a reserve over several shards could be refused like this. */
@@ -356,6 +443,7 @@ export class SimClient {
     }
     assert.ok(this.halfClosed || this.quits, `client ${this.name}: the server closed the connection`);
     assert.equal(this.#pending.length, 0, `client ${this.name}: closed before "${this.oldest}" was answered`);
+    assert.equal(this.#unsent, "", `client ${this.name}: closed before all replies had left`);
     this.over = true;
   }
 
@@ -364,8 +452,10 @@ export class SimClient {
   /** At rest, with all replies read, a client has its answers but for a reserve that waits for good reason. */
   checkRest(shards: number): void {
     if (this.gone || this.over) return;
-    // Its end lies behind more input than the server takes while a reserve waits.
-    const isUnseen = this.halfClosed && this.socket.isPaused;
+    assert.equal(this.#unsent, "", `client ${this.name}: all that was answered has left`);
+    const isUnseen = this.halfClosed && !this.socket.isEndSeen;
+    if (this.socket.isPaused) this.#checkPause();
+    else assert.ok(!isUnseen, `client ${this.name}: its end is seen`);
     const mayBeOpen = (!this.halfClosed || isUnseen) && !this.quits && !this.stopped;
     assert.ok(mayBeOpen, `client ${this.name}: its connection is closed`);
     const pending = this.#pending[0];
@@ -404,6 +494,17 @@ export class SimClient {
         `client ${this.name}: waits on shard ${shard}, where it watches a tube`,
       );
     }
+  }
+
+  /** At rest input is left unread only behind a reserve that waits, and only if it is more than the server keeps for it. */
+  #checkPause(): void {
+    const first = this.#pending[0];
+    if (first?.command.kind !== "reserve") this.#fail("at rest, and yet nothing is read from it");
+    const keptBytes = this.socket.deliveredBytes - first.beginsAt - first.command.bytes.length;
+    assert.ok(
+      keptBytes >= WAITING_INPUT_BYTES_MAX,
+      `client ${this.name}: not read any more after ${keptBytes} bytes behind a reserve`,
+    );
   }
 
   #shardOf(tube: string): number | undefined {

@@ -1,54 +1,74 @@
-// The command `npm run simulate -- --seed N --steps M --runs K`: runs K seeds from N on, M steps each.
+// The command `npm run simulate`: runs the whole server on virtual time over many seeds, and shrinks the first failure.
 
-import { parseArgs } from "node:util";
+import { Command, InvalidArgumentError } from "commander";
+import { formatSteps, parseSteps, shrink } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 
-const { values } = parseArgs({
-  options: { seed: { type: "string" }, steps: { type: "string" }, runs: { type: "string" } },
-});
+const SHRINK_MS_MAX = 60_000;
 
-const steps = Number(values.steps ?? 500);
-const firstSeed = values.seed === undefined ? Date.now() % 1_000_000_000 : Number(values.seed);
-const runs = Number(values.runs ?? (values.seed === undefined ? 1000 : 1));
-
-/** The shortest run of this seed that still fails, by bisection: a run of fewer steps is a prefix of a longer one. */
-function shortestFailure(seed: number): number {
-  let low = 0;
-  let high = steps;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (fails(seed, middle)) high = middle;
-    else low = middle + 1;
-  }
-  return high;
+interface Options {
+  readonly seed?: number;
+  readonly steps: number;
+  readonly runs?: number;
+  readonly only?: ReadonlySet<number>;
+  readonly shrink: boolean;
 }
 
-function fails(seed: number, count: number): boolean {
-  try {
-    simulate({ seed, steps: count });
-    return false;
-  } catch {
-    return true;
-  }
+function whole(text: string): number {
+  if (!/^\d{1,10}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
+  return Number(text);
 }
+
+function stepList(text: string): ReadonlySet<number> {
+  const steps = parseSteps(text);
+  if (steps === undefined) throw new InvalidArgumentError("It must be a list of steps such as 0-3,17.");
+  return steps;
+}
+
+const command = new Command("simulate")
+  .description(
+    "Runs the whole server, its log included, in one process on virtual time: threads, clients, disk and crashes are drawn from a seed.\n" +
+      "Ends with 0 if nothing was found, 1 if something was, with the command that plays it again, and 2 on bad options.",
+  )
+  .option("--seed <n>", "first seed (default: drawn from the clock)", whole)
+  .option("--steps <m>", "steps of each run", whole, 500)
+  .option("--runs <k>", "seeds to run (default: 1 with --seed, else 1000)", whole)
+  .option("--only <steps>", "play only these steps, such as 0-3,17", stepList)
+  .option("--no-shrink", "do not look for a shorter run that fails")
+  .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+
+command.parse();
+const { seed, steps, runs, only, shrink: mayShrink } = command.opts<Options>();
+const firstSeed = seed ?? Date.now() % 1_000_000_000;
+const count = runs ?? (seed === undefined ? 1000 : 1);
 
 let commands = 0;
 let schedulerSteps = 0;
+let restarts = 0;
 const startedAt = performance.now();
-console.log(`seeds ${firstSeed} to ${firstSeed + runs - 1}, ${steps} steps each`);
-for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
+console.log(`seeds ${firstSeed} to ${firstSeed + count - 1}, ${steps} steps each`);
+for (let each = firstSeed; each < firstSeed + count; each++) {
   try {
-    const result = simulate({ seed, steps });
+    const result = await simulate({ seed: each, steps, ...(only === undefined ? {} : { only }) });
     commands += result.commands;
     schedulerSteps += result.schedulerSteps;
+    restarts += result.restarts;
   } catch (error) {
     console.error(error);
-    const shortest = shortestFailure(seed);
-    console.error(`\nagain: npm run simulate -- --seed ${seed} --steps ${shortest}`);
+    console.error(`\nagain: npm run simulate -- --seed ${each} --steps ${steps}`);
+    if (mayShrink && only === undefined) await showShortest(each);
     process.exit(1);
   }
 }
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
 console.log(
-  `${runs} runs, ${commands} commands, ${schedulerSteps} scheduler steps in ${seconds} s: nothing found`,
+  `${count} runs, ${commands} commands, ${restarts} restarts, ${schedulerSteps} scheduler steps in ${seconds} s: nothing found`,
 );
+
+async function showShortest(failing: number): Promise<void> {
+  const shortest = await shrink(failing, steps, SHRINK_MS_MAX);
+  console.error(`\nshortest of its kind, ${shortest.only.length} steps: ${shortest.error}`);
+  console.error(
+    `again: npm run simulate -- --seed ${failing} --steps ${shortest.steps} --only ${formatSteps(shortest.only)}`,
+  );
+}

@@ -6,12 +6,15 @@
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
+import { checkRings } from "../support/ring-invariants.ts";
 import type { Command } from "./command.ts";
 import * as command from "./command.ts";
-import { type InProcessOptions, InProcessServer } from "./in-process-server.ts";
+import type { ProcessEnd } from "./durability-ledger.ts";
+import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
 import { Model } from "./model.ts";
-import { SimClient } from "./sim-client.ts";
+import { SimClient, type SimWorld } from "./sim-client.ts";
+import { SimulatedLog } from "./simulated-log.ts";
+import { StepRandom } from "./step-random.ts";
 import { type ByIdCommand, EngineWitness } from "./witness.ts";
 
 const JOB_BYTES_MAX = 6000;
@@ -35,6 +38,8 @@ export type Plant = (server: InProcessServer) => void;
 export interface SimulationOptions {
   readonly seed: number;
   readonly steps: number;
+  /** Plays only these steps, so that a failure can be told with fewer. */
+  readonly only?: ReadonlySet<number>;
   /** Makes the server; a planted bug may live in a subclass. */
   readonly createServer?: (options: InProcessOptions) => InProcessServer;
   readonly plant?: Plant;
@@ -43,16 +48,20 @@ export interface SimulationOptions {
 export interface SimulationResult {
   readonly commands: number;
   readonly schedulerSteps: number;
+  /** Processes that ended and were followed by another. */
+  readonly restarts: number;
   readonly shape: string;
 }
 
 /** Runs one simulation; throws what was found, with the step in the message. */
-export function simulate(options: SimulationOptions): SimulationResult {
+export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   const simulation = new Simulation(options);
+  const { only } = options;
   let step = 0;
   try {
-    for (; step < options.steps; step++) simulation.step();
-    simulation.finish();
+    await simulation.begin();
+    for (; step < options.steps; step++) if (only?.has(step) ?? true) await simulation.step(step);
+    await simulation.finish();
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     const where = `seed ${options.seed}, step ${step} of ${options.steps}, ${simulation.shape}`;
@@ -62,63 +71,181 @@ export function simulate(options: SimulationOptions): SimulationResult {
 }
 
 class Simulation {
-  readonly shape: string;
   /** What the simulation did last, for the message. */
   readonly lastActs: string[] = [];
-  readonly #random: SeededRandom;
-  readonly #server: InProcessServer;
-  readonly #model: Model;
-  readonly #witnesses: EngineWitness[];
-  readonly #clients: SimClient[] = [];
-  readonly #shards: number;
-  readonly #acceptors: number;
+  readonly #options: SimulationOptions;
+  readonly #random: StepRandom;
+  readonly #log: SimulatedLog | undefined;
   /** How much the clients like to do at once. */
   readonly #hurry: number;
   readonly #puts: number;
   readonly #reserves: number;
   readonly #bigBodies: number;
   readonly #jobBytesMax: number;
+  readonly #holdUps: number;
+  readonly #forgetful: number;
+  readonly #tickMs: number;
+  readonly #ringBytes: number;
+  #firstJobId: number;
+  #server!: InProcessServer;
+  #model!: Model;
+  #witnesses: EngineWitness[] = [];
+  #clients: SimClient[] = [];
+  #world!: SimWorld;
+  #shards = 0;
+  #acceptors = 0;
+  #draining = false;
+  /** Whether the log was full when an engine asked last. */
+  #wasFull = false;
+  #startedAtMs = 0;
   #commands = 0;
+  #schedulerSteps = 0;
+  #restarts = 0;
   #clientsMade = 0;
 
   constructor(options: SimulationOptions) {
-    const random = new SeededRandom(options.seed);
+    this.#options = options;
+    const random = new StepRandom(options.seed);
     this.#random = random;
-    this.#shards = random.pick([1, 1, 2, 3, 4, 7]);
-    this.#acceptors = random.pick([1, 1, 2, 3]);
     this.#hurry = random.pick([0.1, 0.5, 0.9]);
     const [puts, reserves] = random.pick<readonly [number, number]>(APPETITES);
     this.#puts = puts;
     this.#reserves = reserves;
     this.#bigBodies = random.pick([0.02, 0.3]);
-    const holdUps = random.pick([0, 0.1, 0.5]);
+    this.#holdUps = random.pick([0, 0.1, 0.5]);
     const hasHugeBodies = random.chance(0.1);
     this.#jobBytesMax = hasHugeBodies ? HUGE_BODY_BYTES : JOB_BYTES_MAX;
-    const forgetful = random.pick([0, 0, 0.3]);
-    this.shape = `${this.#shards} shards, ${this.#acceptors} acceptors`;
-    const create = options.createServer ?? ((settings) => new InProcessServer(settings));
-    this.#server = create({
+    this.#forgetful = random.pick([0, 0, 0.3]);
+    this.#ringBytes = hasHugeBodies ? 1 << 16 : random.pick([4096, 4096, 8192]);
+    this.#tickMs = random.pick([0, 0.01, 1]);
+    this.#firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
+    this.#log = random.chance(0.5) ? new SimulatedLog(random) : undefined;
+  }
+
+  get shape(): string {
+    const log = this.#log === undefined ? "no log" : `log synced ${this.#log.syncEvery}`;
+    return `${this.#shards} shards, ${this.#acceptors} acceptors, ${log}, process ${this.#restarts + 1}`;
+  }
+
+  // --- processes --------------------------------------------------------------------------------------------------
+
+  async begin(): Promise<void> {
+    await this.#startProcess("kill");
+  }
+
+  /** A new process, after one that ended so: another number of threads, the same log. */
+  async #startProcess(end: ProcessEnd): Promise<void> {
+    const random = this.#random;
+    this.#shards = random.pick([1, 1, 2, 3, 4, 7]);
+    this.#acceptors = random.pick([1, 1, 2, 3]);
+    this.#draining = false;
+    this.#startedAtMs = random.between(1, 1_000_000);
+    const log = await this.#log?.open(this.#shards, this.#startedAtMs);
+    const create = this.#options.createServer ?? ((settings) => new InProcessServer(settings));
+    const server = create({
       shards: this.#shards,
       acceptors: this.#acceptors,
       random,
       jobBytesMax: this.#jobBytesMax,
-      ringBytes: hasHugeBodies ? 1 << 16 : random.pick([4096, 4096, 8192]),
-      holdUps,
-      tickMs: random.pick([0, 0.01, 1]),
-      firstJobId: random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]),
+      ringBytes: this.#ringBytes,
+      holdUps: this.#holdUps,
+      tickMs: this.#tickMs,
+      firstJobId: this.#firstJobId,
+      startsAtMs: this.#startedAtMs,
+      slowLog: random.pick([0, 0.8, 0.95]),
+      ...(log === undefined ? {} : { log }),
     });
-    options.plant?.(this.#server);
-    this.#model = new Model(this.#shards);
-    this.#witnesses = this.#server.shards.map(
-      (core, shard) => new EngineWitness(core.engine, core, shard, this.#model, this.#sink()),
-    );
-    for (const [acceptor, core] of this.#server.acceptors.entries()) this.#watchClaims(core, acceptor);
-    if (forgetful > 0) for (const core of this.#server.acceptors) this.#forget(core, forgetful);
+    this.#server = server;
+    this.#firstJobId = 1;
+    this.#options.plant?.(server);
+    this.#model = new Model(this.#shards, log?.wallOffsetMs);
+    const jobs = this.#log?.restore(server, end) ?? [];
+    for (const tube of this.#tubesInOrder()) this.#model.tube(tube);
+    for (const job of jobs) this.#model.restore(job, server.nowMs);
+    this.#watchServer();
+    this.#clients = [];
+    this.#check();
     for (let i = 0; i < 3; i++) this.#connect();
   }
 
+  /** Restored tubes come in an order of their own. */
+  #tubesInOrder(): string[] {
+    const tubes = this.#server.shards.flatMap((core) => [...core.engine.tubes.values()]);
+    return tubes.sort((a, b) => a.sequence - b.sequence).map((tube) => tube.name);
+  }
+
+  #watchServer(): void {
+    const server = this.#server;
+    this.#world = {
+      nowMs: () => server.nowMs,
+      isDraining: () => this.#draining,
+      isFull: () => this.#wasFull,
+      promises: this.#log?.replyWaits === true ? this.#log.ledger : undefined,
+    };
+    this.#wasFull = false;
+    for (const records of server.records) {
+      const roomForPut = records.roomForPut.bind(records);
+      records.roomForPut = () => {
+        this.#wasFull = server.isFull;
+        return roomForPut();
+      };
+      const put = records.put.bind(records);
+      records.put = (slot) => {
+        const done = put(slot);
+        if (!done) this.#wasFull = server.isFull;
+        return done;
+      };
+    }
+    this.#witnesses = server.shards.map(
+      (core, shard) => new EngineWitness(core.engine, core, shard, this.#model, this.#sink()),
+    );
+    for (const witness of this.#witnesses) witness.touched = true;
+    for (const [acceptor, core] of server.acceptors.entries()) this.#watchClaims(core, acceptor);
+    if (this.#forgetful > 0) for (const core of server.acceptors) this.#forget(core, this.#forgetful);
+  }
+
+  /** Whether the process can't go on: the power is gone, or the log has failed, which its main thread finds out soon. */
+  get #isDoomed(): boolean {
+    return this.#server.halted || this.#server.logEnd === "failed";
+  }
+
+  async #endProcess(how: ProcessEnd): Promise<void> {
+    const log = this.#log!;
+    const server = this.#server;
+    let end = how;
+    if (end === "stop") {
+      this.#stopClients();
+      server.stop();
+      this.#guard(() => server.settle());
+      server.stopLog();
+      this.#guard(() => server.settle());
+      if (server.logEnd !== "closed") {
+        assert.ok(this.#isDoomed, "an orderly stop closes the log");
+        end = "power";
+      }
+    }
+    this.#say(`the process ends: ${end}`);
+    const { failure } = server.storage!;
+    if (failure !== undefined && !log.weather.struck) throw failure;
+    this.#schedulerSteps += server.stepsTaken;
+    log.end(end, server.nowMs - this.#startedAtMs);
+    this.#restarts++;
+    await this.#startProcess(end);
+  }
+
+  /** Runs threads; a shard may be stuck for good if the log is gone. */
+  #guard(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      if (!(error instanceof LogIsGone)) throw error;
+      this.#server.halt();
+    }
+  }
+
   get result(): SimulationResult {
-    return { commands: this.#commands, schedulerSteps: this.#server.stepsTaken, shape: this.shape };
+    const schedulerSteps = this.#schedulerSteps + this.#server.stepsTaken;
+    return { commands: this.#commands, schedulerSteps, restarts: this.#restarts, shape: this.shape };
   }
 
   // --- watching ---------------------------------------------------------------------------------------------------
@@ -126,7 +253,10 @@ class Simulation {
   #sink(): ConstructorParameters<typeof EngineWitness>[4] {
     const jobOf = (id: number) => this.#model.jobs.get(id)!;
     return {
-      put: (session, job) => this.#clientOf(session).onPut(jobOf(job)),
+      put: (session, job) => {
+        this.#log?.ledger.checkNew(job);
+        this.#clientOf(session).onPut(jobOf(job));
+      },
       reserved: (session, job) => this.#clientOf(session).onReserved(jobOf(job)),
       refused: (session, reply) => this.#clientOf(session).onRefused(reply),
       byId: (session, shard, name, id, done, settled) =>
@@ -144,6 +274,11 @@ class Simulation {
           found ? "PAUSED\r\n" : "NOT_FOUND\r\n",
           true,
         ),
+      putRefused: (session) => this.#clientOf(session).onPutRefused(),
+      followed: (shard) => {
+        this.#log?.ledger.follow(shard, this.#model.changes, this.#server.nowMs);
+        this.#model.changes = [];
+      },
       changed: () => {
         for (const client of this.#clients) client.noteReads();
       },
@@ -192,17 +327,46 @@ class Simulation {
 
   // --- steps ------------------------------------------------------------------------------------------------------
 
-  step(): void {
+  async step(step: number): Promise<void> {
     const random = this.#random;
-    const act = random.weighted({ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, read: 2 });
+    random.beginStep(step);
+    if (this.#isDoomed && (this.#server.halted || random.chance(0.3))) {
+      // After a failed sync nobody knows what is on the disk.
+      await this.#endProcess("power");
+      return;
+    }
+    const hasLog = this.#log !== undefined;
+    const act = random.weighted({
+      ...{ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, read: 2 },
+      drain: 0.05,
+      room: hasLog ? 0.2 : 0,
+      end: hasLog ? 0.4 : 0,
+    });
     if (act === "send") this.#send();
     else if (act === "run") this.#run(random.between(1, 25));
     else if (act === "settle") this.#settle();
     else if (act === "time") this.#passTime();
     else if (act === "connect") this.#connect();
     else if (act === "leave") this.#leave();
+    else if (act === "drain") this.#drain();
+    else if (act === "room") this.#say(this.#log!.turnCapacity());
+    else if (act === "end") await this.#endInTheMiddle();
     else this.#read();
     this.#check();
+  }
+
+  /** Ends the process while clients have something under way, and the log too. */
+  async #endInTheMiddle(): Promise<void> {
+    for (let i = this.#random.between(0, 4); i > 0; i--) this.#send();
+    this.#run(this.#random.between(0, 40));
+    if (this.#server.halted) return;
+    await this.#endProcess(this.#random.pick(["power", "power", "power", "kill", "stop"]));
+  }
+
+  #drain(): void {
+    this.#say("SIGUSR1: the server drains");
+    this.#draining = true;
+    this.#server.drain();
   }
 
   #say(what: string): void {
@@ -211,17 +375,24 @@ class Simulation {
   }
 
   #check(): void {
+    // A shard that is stuck in a command has done half of it.
+    if (this.#server.halted) return;
     for (const witness of this.#witnesses) witness.check();
+    checkRings(this.#server.topology);
   }
 
   #run(steps: number): void {
-    for (let i = 0; i < steps && this.#server.step(); i++) this.#check();
+    this.#guard(() => {
+      for (let i = 0; i < steps && this.#server.step(); i++) this.#check();
+    });
   }
 
   #settle(): void {
     this.#say("settle");
-    this.#server.settle();
+    this.#guard(() => this.#server.settle());
+    if (this.#isDoomed) return;
     this.#check();
+    this.#log?.ledger.checkRest(this.#server.nowMs);
     if (this.#clients.every((client) => client.socket.readsAtOnce)) this.#checkRest();
   }
 
@@ -247,7 +418,7 @@ class Simulation {
     const socket = this.#server.connect(acceptor);
     const session = this.#sessionOf(acceptor, socket.slot);
     const name = `${++this.#clientsMade}`;
-    const client = new SimClient(name, socket, session, this.#model, () => this.#server.nowMs);
+    const client = new SimClient(name, socket, session, this.#model, this.#world);
     this.#clients.push(client);
     this.#say(`client ${name} connects as session ${session}`);
     if (this.#random.chance(0.3)) return;
@@ -468,19 +639,25 @@ class Simulation {
   }
 
   /** Everybody reads, time passes, everybody leaves: what is left must be exactly the jobs that the model has. */
-  finish(): void {
+  async finish(): Promise<void> {
+    this.#random.beginStep(-1);
+    if (this.#isDoomed) await this.#endProcess("power");
     this.#say("the end");
+    this.#calmDown();
     this.#server.tickMs = 0;
     for (const client of this.#clients) if (!client.gone) client.socket.readAll();
     this.#server.settle();
     this.#check();
     this.#checkRest();
     this.#checkTotals();
+    if (this.#draining) this.#checkDrained();
     for (let i = 0; i < 3; i++) {
       this.#server.advance(2000);
       this.#check();
+      this.#log?.ledger.checkRest(this.#server.nowMs);
       this.#checkRest();
     }
+    assert.ok(!this.#server.isFull, "puts are taken again when the disk has room");
     if (this.#random.chance(0.7)) this.#halfCloseAll();
     else this.#stopServer();
     this.#server.settle();
@@ -491,6 +668,16 @@ class Simulation {
     for (const job of this.#model.jobs.values())
       assert.notEqual(job.state, "reserved", `nobody holds job ${job.id}`);
     this.#deleteAll();
+    if (this.#log === undefined) return;
+    await this.#endProcess("stop");
+    assert.equal(this.#model.jobs.size, 0, "what was deleted stays deleted");
+  }
+
+  /** The disk has room, and nothing happens to it any more. */
+  #calmDown(): void {
+    if (this.#log === undefined) return;
+    this.#log.weather.end();
+    this.#log.disk.capacityBytes = Number.POSITIVE_INFINITY;
   }
 
   #halfCloseAll(): void {
@@ -505,8 +692,22 @@ class Simulation {
   #stopServer(): void {
     for (let i = 0; i < 5; i++) this.#send();
     for (let i = this.#random.between(0, 20); i > 0; i--) this.#server.step();
-    for (const client of this.#clients) client.stopped = true;
+    this.#stopClients();
     this.#server.stop();
+  }
+
+  #stopClients(): void {
+    for (const client of this.#clients) client.stopped = true;
+  }
+
+  /** A server that drains says so, and takes no job. */
+  #checkDrained(): void {
+    const socket = this.#server.connect(0);
+    socket.write(Buffer.from("put 0 0 1 1\r\nx\r\n"));
+    this.#server.settle();
+    assert.equal(socket.takeReceived().toString("latin1"), "DRAINING\r\n", "a put while the server drains");
+    socket.halfClose();
+    this.#server.settle();
   }
 
   /** The lists and sums of all shards, asked for while nothing happens. */
@@ -531,7 +732,8 @@ class Simulation {
         .map((wait) => wait.session),
     );
     const open = this.#clients.filter((client) => !client.socket.isClosed).length;
-    const expected: Record<string, number> = {
+    const expected: Record<string, number | boolean> = {
+      draining: this.#draining,
       "current-jobs-ready": count("ready"),
       "current-jobs-reserved": count("reserved"),
       "current-jobs-delayed": count("delayed"),
@@ -553,7 +755,7 @@ class Simulation {
   #deleteAll(): void {
     const client = this.#server.connect(0);
     const session = this.#sessionOf(0, client.slot);
-    const last = new SimClient("last", client, session, this.#model, () => this.#server.nowMs);
+    const last = new SimClient("last", client, session, this.#model, this.#world);
     this.#clients.push(last);
     for (const id of [...this.#model.jobs.keys()]) last.send(command.byId("delete", id));
     this.#server.settle();

@@ -7,12 +7,15 @@ import assert from "node:assert/strict";
 import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
 import { JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
+import type { Tube } from "../../src/engine/tube.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
 import type { ByIdResult, Effect, Model, ModelSession, State } from "./model.ts";
 
 /** What the witness tells of commands that took effect. */
 export interface CommandSink {
   put(session: number, job: number): void;
+  /** A put was refused because the log has no room. */
+  putRefused(session: number): void;
   reserved(session: number, job: number): void;
   /** A wait or a reserve ended on its shard without a job. */
   refused(session: number, reply: "TIMED_OUT" | "DEADLINE_SOON"): void;
@@ -21,6 +24,8 @@ export interface CommandSink {
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
+  /** The model has followed a call on a shard; what became of commands is told after this. */
+  followed(shard: number): void;
   /** Anything may have changed. */
   changed(): void;
 }
@@ -80,6 +85,9 @@ export class EngineWitness {
     const original = engine[name]!.bind(engine);
     engine[name] = (...args) => {
       if (this.#effects !== undefined) return original(...args);
+      // Checked before: twice in the lists of waits it would send the engine in a circle.
+      if (name === "reserve" || name === "waitShared")
+        assert.equal((args[0] as Session).waiting, Waiting.No, "a session waits once on a shard");
       const seen: Effect[] = [];
       this.#effects = seen;
       let result: unknown;
@@ -122,6 +130,13 @@ export class EngineWitness {
     };
   }
 
+  /** Has the model do what the engine did. */
+  #follow<Result>(seen: readonly Effect[], run: () => Result): Result {
+    const result = this.#model.follow(seen, run);
+    this.#sink.followed(this.#shard);
+    return result;
+  }
+
   #report(seen: readonly Effect[]): void {
     for (const effect of seen) {
       if (effect.kind === "reserved") this.#sink.reserved(effect.session, effect.job);
@@ -143,29 +158,29 @@ export class EngineWitness {
   #watchSessions(): void {
     const model = this.#model;
     const shard = this.#shard;
-    this.#watch("runDue", ([nowMs], _, seen) => model.follow(seen, () => model.runDue(shard, nowMs)));
+    this.#watch("runDue", ([nowMs], _, seen) => this.#follow(seen, () => model.runDue(shard, nowMs)));
     this.#watch("closeSession", ([session, nowMs], _, seen) =>
-      model.follow(seen, () => model.close(this.#session(session), shard, nowMs)),
+      this.#follow(seen, () => model.close(this.#session(session), shard, nowMs)),
     );
     this.#watch("halfClose", ([session, nowMs], _, seen) =>
-      model.follow(seen, () => model.halfClose(this.#session(session), shard, nowMs)),
+      this.#follow(seen, () => model.halfClose(this.#session(session), shard, nowMs)),
     );
     this.#watch("use", ([session, name], _, seen) =>
-      model.follow(seen, () => model.use(this.#session(session), name)),
+      this.#follow(seen, () => model.use(this.#session(session), name)),
     );
     this.#watch("unuse", ([session], _, seen) =>
-      model.follow(seen, () => model.unuse(this.#session(session), shard)),
+      this.#follow(seen, () => model.unuse(this.#session(session), shard)),
     );
     this.#watch("watch", ([session, name], _, seen) =>
-      model.follow(seen, () => model.watch(this.#session(session), name)),
+      this.#follow(seen, () => model.watch(this.#session(session), name)),
     );
     this.#watch("ignore", ([session, name], _, seen) =>
-      model.follow(seen, () => model.ignore(this.#session(session), name)),
+      this.#follow(seen, () => model.ignore(this.#session(session), name)),
     );
     this.#watch("pause", ([name, seconds, nowMs], found, seen) => {
       assert.equal(
         found,
-        model.follow(seen, () => model.pause(name, shard, seconds, nowMs)),
+        this.#follow(seen, () => model.pause(name, shard, seconds, nowMs)),
         "outcome of pause-tube",
       );
       this.#sink.paused(name, seconds, found);
@@ -176,7 +191,7 @@ export class EngineWitness {
     const model = this.#model;
     const shard = this.#shard;
     this.#watch("reserve", ([session, timeoutMs, nowMs], result, seen) => {
-      const expected = model.follow(seen, () =>
+      const expected = this.#follow(seen, () =>
         model.reserve(this.#session(session), shard, timeoutMs, nowMs),
       );
       if (expected === "waits") assert.equal(result, ReserveOutcome.Waits, "a reserve waits");
@@ -190,7 +205,7 @@ export class EngineWitness {
       else if (expected !== "waits") this.#sink.reserved(session.index, expected.id);
     });
     this.#watch("takeUpTo", ([session, pri, id, nowMs], slot, seen) => {
-      const expected = model.follow(seen, () =>
+      const expected = this.#follow(seen, () =>
         model.takeUpTo(this.#session(session), shard, pri, id, nowMs),
       );
       assert.equal(
@@ -201,10 +216,10 @@ export class EngineWitness {
       if (expected !== undefined) this.#sink.reserved(session.index, expected.id);
     });
     this.#watch("waitShared", ([session, timeoutAtMs, nowMs], _, seen) =>
-      model.follow(seen, () => model.waitShared(this.#session(session), shard, timeoutAtMs, nowMs)),
+      this.#follow(seen, () => model.waitShared(this.#session(session), shard, timeoutAtMs, nowMs)),
     );
     this.#watch("stopSharedWait", ([session], _, seen) =>
-      model.follow(seen, () => model.stopSharedWait(this.#session(session), shard)),
+      this.#follow(seen, () => model.stopSharedWait(this.#session(session), shard)),
     );
   }
 
@@ -214,12 +229,17 @@ export class EngineWitness {
     this.#watch(
       "put",
       ([session, id, pri, delaySeconds, ttrSeconds, , body, bodyBytes, nowMs], outcome, seen) => {
+        if (outcome === Outcome.NoRoom) {
+          this.#follow(seen, () => model.runDue(shard, nowMs));
+          this.#sink.putRefused(session.index);
+          return;
+        }
         assert.equal(outcome, Outcome.Done, "a put is accepted");
         const bytes = new Uint8Array(bodyBytes);
         this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
         const job = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
         const tube = model.usedTube(this.#session(session), shard);
-        model.follow(seen, () => model.put(job, tube, nowMs));
+        this.#follow(seen, () => model.put(job, tube, nowMs));
         this.#sink.put(session.index, id);
       },
     );
@@ -227,7 +247,7 @@ export class EngineWitness {
       const tube = model.usedTube(this.#session(session), shard);
       assert.equal(
         count,
-        model.follow(seen, () => model.kick(tube, bound, nowMs)),
+        this.#follow(seen, () => model.kick(tube, bound, nowMs)),
         "count of a kick",
       );
       this.#sink.kicked(session.index, tube.name, bound, count);
@@ -236,7 +256,7 @@ export class EngineWitness {
       const settled = this.#isSettled(id);
       const done = this.#agree(
         outcome,
-        model.follow(seen, () => model.kickJob(shard, id, nowMs)),
+        this.#follow(seen, () => model.kickJob(shard, id, nowMs)),
         "kick-job",
       );
       this.#sink.kickJob(shard, id, done, settled);
@@ -279,7 +299,7 @@ export class EngineWitness {
     const settled = this.#isSettled(id);
     const done = this.#agree(
       outcome,
-      this.#model.follow(seen, () => run(this.#session(session))),
+      this.#follow(seen, () => run(this.#session(session))),
       name,
     );
     this.#sink.byId(session.index, this.#shard, name, id, done, settled);
@@ -350,7 +370,22 @@ export class EngineWitness {
         [tube.users.size, tube.watchers.size, tube.totalJobs, tube.deletes, tube.pauses, tube.pauseSeconds],
         `users, watchers, jobs, deletes, pauses and pause of ${tube.name}`,
       );
+      assert.deepEqual(
+        this.#buriedIds(real),
+        this.#model.buried(tube).map((job) => job.id),
+        `buried jobs of ${tube.name} in the order of their burial`,
+      );
     }
+  }
+
+  #buriedIds(tube: Tube): number[] {
+    const ids: number[] = [];
+    for (let slot = tube.buriedFirst; slot !== NO_SLOT; ) {
+      const page = this.engine.jobs.pages[slot >>> PAGE_BITS]!;
+      ids.push(page.id[slot & PAGE_MASK]!);
+      slot = page.next[slot & PAGE_MASK]!;
+    }
+    return ids;
   }
 
   #compareWaits(): void {

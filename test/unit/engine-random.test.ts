@@ -16,6 +16,8 @@ const TUBES = ["default", "a", "b", ...Array.from({ length: 10 }, (_, i) => `wid
 
 const ignoreAll: CommandSink = {
   put() {},
+  putRefused() {},
+  followed() {},
   reserved() {},
   refused() {},
   byId() {},

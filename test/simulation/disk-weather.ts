@@ -1,0 +1,64 @@
+// What a disk does to a server while one process lasts: it is slow, it fails for good, or the power goes in the middle of a call.
+
+import type { VirtualDisk } from "../binlog/virtual-disk.ts";
+import type { StepRandom } from "./step-random.ts";
+
+type DiskCall = "write" | "sync" | "open" | "truncate" | "unlink" | "syncFolder";
+const CALLS: readonly [DiskCall, ...DiskCall[]] = [
+  "write",
+  "sync",
+  "open",
+  "truncate",
+  "unlink",
+  "syncFolder",
+];
+
+export interface WeatherHost {
+  /** Lets time pass during a call. */
+  takeTime(ms: number): void;
+  /** The power goes. */
+  halt(): void;
+  /** Whether the server can't be interrupted now. */
+  readonly sheltered: boolean;
+}
+
+export class DiskWeather {
+  /** A call has failed, and every one of its kind does from now on; or the power is gone. */
+  struck = false;
+  readonly #disk: VirtualDisk;
+  readonly #random: StepRandom;
+  readonly #syncMs: number;
+  readonly #failingCall: DiskCall | undefined;
+  readonly #failsAt: number;
+  readonly #cutAt: number;
+
+  constructor(disk: VirtualDisk, random: StepRandom) {
+    this.#disk = disk;
+    this.#random = random;
+    this.#syncMs = random.pick([0, 0, 0.2, 5, 300]);
+    this.#failingCall = random.chance(0.15) ? random.pick(CALLS) : undefined;
+    this.#failsAt = disk.calls + random.between(0, 150);
+    this.#cutAt = random.chance(0.3) ? disk.calls + random.between(0, 250) : Number.POSITIVE_INFINITY;
+  }
+
+  /** Begins with the server's first call. */
+  begin(host: WeatherHost): void {
+    this.#disk.fault = (call) => {
+      if (call === "sync" && this.#syncMs > 0) host.takeTime(this.#random.next() * this.#syncMs);
+      if (host.sheltered) return;
+      if (this.#disk.calls >= this.#cutAt) {
+        this.struck = true;
+        host.halt();
+        throw Object.assign(new Error("the power is gone"), { code: "EIO" });
+      }
+      if (call !== this.#failingCall || this.#disk.calls < this.#failsAt) return;
+      this.struck = true;
+      throw Object.assign(new Error(`EIO: injected in ${call}`), { code: "EIO" });
+    };
+  }
+
+  /** Nothing happens any more. */
+  end(): void {
+    this.#disk.fault = () => {};
+  }
+}

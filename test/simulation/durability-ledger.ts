@@ -1,0 +1,232 @@
+// What the log of a simulated server owes: every change that the model saw, with its record, and who was told of it.
+//
+// The model says which changes have to be kept, the shards' record logs which records were made, and both must agree.
+// After the end of a process the recovered jobs must be those after some prefix of the log's order that holds all that
+// was promised: what was acknowledged under -f 0, what was older than MS under -f MS, what was written if only the
+// process died, and all after an orderly stop.
+
+import assert from "node:assert/strict";
+import { crc32 } from "node:zlib";
+import type { RecoveredBatch } from "../../src/binlog/recovered-jobs.ts";
+import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
+import {
+  bodyBytesOf,
+  decodeFields,
+  emptyRecordFields,
+  RECORD_FIXED_BYTES,
+  RecordState,
+  tubeBytesOf,
+} from "../../src/message/record.ts";
+import { Model as LogModel, type Operation } from "../binlog/model.ts";
+import type { KeptJob, ModelChange } from "./model.ts";
+
+/** How a process ended: power cut, killed, or stopped in order. */
+export type ProcessEnd = "power" | "kill" | "stop";
+
+export interface OwedChange extends Operation {
+  /** A client has its answer, which was to wait for the disk. */
+  acknowledged: boolean;
+  /** When a flush wrote it, or Infinity. */
+  flushedAtMs: number;
+}
+
+interface MadeRecord {
+  readonly id: number;
+  readonly n: number;
+}
+
+/** Longer bodies are compared by length and checksum. */
+const SHOWN_BODY_BYTES = 40;
+
+export class DurabilityLedger {
+  /** Changes of the engine's call that the model followed last. */
+  lastCall: readonly OwedChange[] = [];
+  readonly #log = new LogModel();
+  /** Records made in the present call, by shard. */
+  #made: MadeRecord[][] = [];
+  /** Changes by shard and number of their last record, in the present process. */
+  #owed: Map<number, OwedChange>[] = [];
+  /** Records in the order in which the log took them. */
+  #taken: { shard: number; n: number }[] = [];
+  #flushed = 0;
+  #lastFlushMs = Number.NEGATIVE_INFINITY;
+  readonly #bodies = new Map<number, string>();
+  readonly #digests = new Map<number, string>();
+  /** The order of burials, by id and count of burials. */
+  readonly #burials = new Map<string, number>();
+  /** Ids that the log is known to know. */
+  readonly #knownIds = new Set<number>();
+  #synced: (shard: number) => number = () => 0;
+  #syncEvery: SyncEvery = "never";
+
+  /** A new process; `synced` tells how far its log says to be durable. */
+  begin(shards: number, syncEvery: SyncEvery, synced: (shard: number) => number): void {
+    this.#made = Array.from({ length: shards }, () => []);
+    this.#owed = Array.from({ length: shards }, () => new Map());
+    this.#taken = [];
+    this.#flushed = 0;
+    this.#lastFlushMs = Number.NEGATIVE_INFINITY;
+    this.#syncEvery = syncEvery;
+    this.#synced = synced;
+  }
+
+  // --- what happens -----------------------------------------------------------------------------------------------
+
+  /** A shard's record log has made the records up to `n` for a job. */
+  noteMade(shard: number, id: number, n: number): void {
+    this.#made[shard]!.push({ id, n });
+  }
+
+  /** The model has followed a call on a shard: the records made must be those that it asks for. */
+  follow(shard: number, changes: readonly ModelChange[], nowMs: number): void {
+    const made = this.#made[shard]!.splice(0);
+    this.lastCall = changes.map(({ id, job }) => {
+      // Several jobs may change at the very same moment, in any order.
+      const at = made.findIndex((record) => record.id === id);
+      assert.ok(at >= 0, `a change of job ${id} makes a record`);
+      const [{ n }] = made.splice(at, 1) as [MadeRecord];
+      const change = {
+        shard,
+        n,
+        id,
+        atMs: nowMs,
+        acknowledged: false,
+        flushedAtMs: Number.POSITIVE_INFINITY,
+      };
+      return { ...change, job: job === undefined ? undefined : this.#text(job) };
+    });
+    assert.deepEqual(made, [], "records without a change");
+    for (const change of this.lastCall) this.#owed[shard]!.set(change.n, change);
+  }
+
+  /** A job's id was given out: the log must not have known it before. */
+  checkNew(id: number): void {
+    assert.ok(!this.#knownIds.has(id), `job id ${id} was given before, and the log knew it`);
+  }
+
+  acknowledge(changes: readonly OwedChange[]): void {
+    for (const change of changes) change.acknowledged = true;
+  }
+
+  /** The log has taken a record; it is neither durable nor written. */
+  noteTaken(shard: number, n: number): void {
+    this.#taken.push({ shard, n });
+  }
+
+  /** The log has written what it took, and synced what its policy told it to at `nowMs`. */
+  noteFlushed(nowMs: number): void {
+    for (; this.#flushed < this.#taken.length; this.#flushed++) {
+      const change = this.#change(this.#taken[this.#flushed]!);
+      if (change !== undefined) change.flushedAtMs = nowMs;
+    }
+    this.#lastFlushMs = nowMs;
+  }
+
+  #change({ shard, n }: { shard: number; n: number }): OwedChange | undefined {
+    return this.#owed[shard]!.get(n);
+  }
+
+  /** Everybody sleeps: what is too old to be lost is durable, and the log says so. */
+  checkRest(nowMs: number): void {
+    const every = this.#syncEvery;
+    if (every === "never") return;
+    for (const owed of this.#owed) {
+      for (const { shard, n, id, flushedAtMs } of owed.values()) {
+        const late: boolean = flushedAtMs + every <= nowMs && n > this.#synced(shard);
+        assert.ok(
+          !late,
+          `a change of job ${id} is not synced ${nowMs - flushedAtMs} ms after it was written`,
+        );
+      }
+    }
+  }
+
+  // --- after the end ----------------------------------------------------------------------------------------------
+
+  /** The process has ended and the log was read: throws if what it holds is not what was promised. */
+  settle(recovered: ReadonlyMap<number, string>, nextId: number, end: ProcessEnd): void {
+    const taken = this.#taken.map((record) => this.#change(record)).filter((each) => each !== undefined);
+    const must = new Set<Operation>(taken.filter((change) => this.#isPromised(change, end)));
+    const isTaken = new Set<Operation>(taken);
+    for (const owed of this.#owed) {
+      for (const change of owed.values()) {
+        const early = change.acknowledged && !isTaken.has(change);
+        assert.ok(!early, `a change of job ${change.id} was acknowledged before the log had it`);
+      }
+    }
+    this.#log.operations = taken;
+    const wrong = this.#log.settle(new Map(recovered), (operation) => must.has(operation));
+    assert.equal(
+      wrong,
+      "",
+      `after ${end === "power" ? "a power cut" : end === "kill" ? "a kill" : "a stop"}`,
+    );
+    for (const { id } of must) this.#knownIds.add(id);
+    for (const id of recovered.keys()) this.#knownIds.add(id);
+    for (const id of this.#knownIds) assert.ok(id < nextId, `next id is ${nextId}, but ${id} was given`);
+  }
+
+  #isPromised({ acknowledged, flushedAtMs }: OwedChange, end: ProcessEnd): boolean {
+    if (acknowledged || end === "stop") return true;
+    if (end === "kill" && flushedAtMs < Number.POSITIVE_INFINITY) return true;
+    return this.#syncEvery !== "never" && flushedAtMs + this.#syncEvery <= this.#lastFlushMs;
+  }
+
+  /** The jobs as they were found by the last `settle`, buried ones in the order of their burial. */
+  get jobs(): KeptJob[] {
+    const jobs = [...this.#log.jobs.values()].map((text): KeptJob => {
+      const job = JSON.parse(text) as KeptJob;
+      return { ...job, body: this.#bodies.get(job.id)! };
+    });
+    const burial = (job: KeptJob): number => this.#burials.get(burialKey(job)) ?? 0;
+    return jobs.sort((a, b) => burial(a) - burial(b));
+  }
+
+  #text(job: KeptJob): string {
+    let digest = this.#digests.get(job.id);
+    if (digest === undefined || this.#bodies.get(job.id) !== job.body) {
+      digest = bodyDigest(Buffer.from(job.body, "latin1"));
+      this.#digests.set(job.id, digest);
+      this.#bodies.set(job.id, job.body);
+    }
+    if (job.state === "buried") this.#burials.set(burialKey(job), this.#burials.size + 1);
+    return JSON.stringify({ ...job, body: digest });
+  }
+}
+
+const burialKey = ({ id, counts }: KeptJob): string => `${id} ${counts[3]}`;
+
+function bodyDigest(body: Buffer): string {
+  return body.length <= SHOWN_BODY_BYTES ? body.toString("latin1") : `${body.length} bytes, ${crc32(body)}`;
+}
+
+const KEPT_STATES = {
+  [RecordState.ready]: "ready",
+  [RecordState.delayed]: "delayed",
+  [RecordState.buried]: "buried",
+} as const;
+
+/** The jobs of a recovered batch as texts that compare with the ledger's. */
+export function* recoveredTexts({ bytes, jobs }: RecoveredBatch): Generator<[number, string]> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const fields = emptyRecordFields();
+  for (const at of jobs.flatMap((offsets) => [...offsets])) {
+    decodeFields(view, at, fields);
+    const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
+    const { reserves, timeouts, releases, buries, kicks } = fields;
+    const tubeAt = bytes.byteOffset + at + RECORD_FIXED_BYTES;
+    const bodyAt = tubeAt + tubeBytesOf(view, at);
+    const job: KeptJob = {
+      id,
+      tube: Buffer.from(bytes.buffer, tubeAt, bodyAt - tubeAt).toString("latin1"),
+      body: bodyDigest(Buffer.from(bytes.buffer, bodyAt, bodyBytesOf(view, at))),
+      state: KEPT_STATES[fields.state],
+      pri,
+      delaySeconds,
+      ttrSeconds,
+      deadlineAtMs,
+      counts: [reserves, timeouts, releases, buries, kicks],
+    };
+    yield [id, JSON.stringify(job)];
+  }
+}

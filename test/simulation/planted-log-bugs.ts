@@ -1,0 +1,130 @@
+// Bugs planted around the log, in drain mode and in what a restart brings back, to prove that the simulation finds such.
+
+import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
+import { JobState } from "../../src/engine/job-table.ts";
+import { RecordKind } from "../../src/message/record.ts";
+import { ControlWord } from "../../src/message/topology.ts";
+import { ControlWords } from "../../src/ring/control-words.ts";
+import { InProcessServer } from "./in-process-server.ts";
+import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
+
+class DeafDrain extends InProcessServer {
+  override drain(): void {}
+}
+
+class ForgottenDrain extends InProcessServer {
+  readonly #isForgotten = everyNth(200);
+
+  override step(): boolean {
+    if (this.#isForgotten()) new ControlWords(this.topology.control).clear(ControlWord.Draining);
+    return super.step();
+  }
+}
+
+class ReusedId extends InProcessServer {
+  protected override firstJobId(opened: OpenedBinlog): number {
+    return Math.max(1, super.firstJobId(opened) - 1);
+  }
+}
+
+class SilentSync extends InProcessServer {
+  protected override ringDurable(): void {}
+}
+
+/** Has the log lose every `n`th record of a kind on its way from the ring. */
+function losing(name: string, kind: number, n: number): PlantedBug {
+  return planted(name, ({ storage }) => {
+    if (storage === undefined) return;
+    const append = storage.append.bind(storage);
+    const isLost = everyNth(n);
+    storage.append = (shard, number, bytes, start, length) => {
+      if (bytes[start] !== kind || !isLost()) append(shard, number, bytes, start, length);
+    };
+  });
+}
+
+/** Changes what a restart makes of a job. */
+function restoring(
+  name: string,
+  change: (args: Parameters<InProcessServer["shards"][number]["engine"]["restore"]>) => void,
+): PlantedBug {
+  return planted(name, ({ shards }) => {
+    for (const { engine } of shards) {
+      const restore = engine.restore.bind(engine);
+      engine.restore = (...args) => {
+        change(args);
+        return restore(...args);
+      };
+    }
+  });
+}
+
+export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
+  planted("a reply leaves before its record is synced", ({ acceptors }) => {
+    for (const core of acceptors) core.isDurable = () => true;
+  }),
+  planted("the number synced is published too early", ({ storage }) => {
+    if (storage === undefined) return;
+    const synced = storage.syncedUpTo.bind(storage);
+    storage.syncedUpTo = (shard) => synced(shard) + 3;
+  }),
+  plantedIn("nobody is rung when records are durable", (settings) => new SilentSync(settings)),
+  planted("a sync that failed is taken for one that worked", ({ log }) => {
+    if (log === undefined) return;
+    const { disk } = log;
+    const sync = disk.sync.bind(disk);
+    disk.sync = (handle) => {
+      try {
+        sync(handle);
+      } catch {
+        // nothing is said
+      }
+    };
+  }),
+  planted("a sync under -f MS comes too late", ({ storage }) => {
+    if (storage !== undefined) storage.nextDeadline = () => Number.POSITIVE_INFINITY;
+  }),
+  losing("the record of a release, kick or burial is lost", RecordKind.update, 8),
+  losing("a deleted job comes back", RecordKind.delete, 8),
+  losing("a piece of a long body is lost", RecordKind.piece, 8),
+  planted("two records of a shard are swapped", ({ storage }) => {
+    if (storage === undefined) return;
+    const append = storage.append.bind(storage);
+    const isSwapped = everyNth(7);
+    let held: (() => void) | undefined;
+    storage.append = (shard, number, bytes, start, length) => {
+      if (held === undefined && isSwapped()) {
+        const copy = bytes.slice(start, start + length);
+        held = () => append(shard, number, copy, 0, length);
+        return;
+      }
+      append(shard, number, bytes, start, length);
+      held?.();
+      held = undefined;
+    };
+  }),
+  planted("a timeout makes no record", ({ records }) => {
+    for (const log of records) {
+      const updated = log.updated.bind(log);
+      const isLost = everyNth(10);
+      log.updated = (slot) => {
+        if (!isLost()) updated(slot);
+      };
+    }
+  }),
+  restoring("a restart forgets the priority", (args) => {
+    args[3] = 7;
+  }),
+  restoring("a delay starts anew with the server", (args) => {
+    if (args[2] === JobState.Delayed) args[7] += 500;
+  }),
+  restoring("a buried job comes back ready", (args) => {
+    if (args[2] === JobState.Buried) args[2] = JobState.Ready;
+  }),
+  plantedIn("a restart gives the last id once more", (settings) => new ReusedId(settings)),
+  planted("a put is taken although the log is full", ({ records }) => {
+    for (const log of records) log.roomForPut = () => true;
+  }),
+  plantedIn("a drain is not heard", (settings) => new DeafDrain(settings)),
+  plantedIn("a drain lets a put through", (settings) => new ForgottenDrain(settings)),
+];

@@ -1,0 +1,93 @@
+// Makes a failing run shorter: first its shortest failing prefix, then fewer and fewer of the steps in it.
+
+import { type SimulationOptions, simulate } from "./simulation.ts";
+
+export interface Shrunk {
+  readonly steps: number;
+  readonly only: readonly number[];
+  /** What the shortest run fails with. */
+  readonly error: unknown;
+}
+
+type Breaking = Pick<SimulationOptions, "createServer" | "plant">;
+
+/** Shrinks the run of `seed`, which fails within `steps`, for `msMax` at most. Any failure counts as the same. */
+export async function shrink(
+  seed: number,
+  steps: number,
+  msMax: number,
+  breaking: Breaking = {},
+): Promise<Shrunk> {
+  const untilMs = performance.now() + msMax;
+  const failureOf = async (count: number, only?: readonly number[]): Promise<unknown> => {
+    try {
+      const chosen = only === undefined ? {} : { only: new Set(only) };
+      await simulate({ seed, steps: count, ...chosen, ...breaking });
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  };
+  const prefix = await shortestPrefix(steps, async (count) => (await failureOf(count)) !== undefined);
+  let only = Array.from({ length: prefix }, (_, step) => step);
+  let parts = 2;
+  while (only.length > 1 && performance.now() < untilMs) {
+    const size = Math.ceil(only.length / parts);
+    const fewer = await withoutOnePart(only, size, async (rest) => {
+      return performance.now() < untilMs && (await failureOf(prefix, rest)) !== undefined;
+    });
+    if (fewer !== undefined) {
+      only = fewer;
+      parts = Math.max(2, parts - 1);
+    } else if (size === 1) break;
+    else parts = Math.min(only.length, 2 * parts);
+  }
+  return { steps: prefix, only, error: await failureOf(prefix, only) };
+}
+
+/** By bisection: a run of fewer steps is a prefix of a longer one. */
+async function shortestPrefix(steps: number, fails: (count: number) => Promise<boolean>): Promise<number> {
+  let low = 0;
+  let high = steps;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (await fails(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return high;
+}
+
+/** The list without the first part of `size` that is not needed for a failure. */
+async function withoutOnePart(
+  list: readonly number[],
+  size: number,
+  fails: (rest: readonly number[]) => Promise<boolean>,
+): Promise<number[] | undefined> {
+  for (let at = 0; at < list.length; at += size) {
+    const rest = [...list.slice(0, at), ...list.slice(at + size)];
+    if (await fails(rest)) return rest;
+  }
+  return undefined;
+}
+
+/** Steps as text: `0-3,17`. */
+export function formatSteps(steps: readonly number[]): string {
+  const ranges: [number, number][] = [];
+  for (const step of steps) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] === step - 1) last[1] = step;
+    else ranges.push([step, step]);
+  }
+  return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(",");
+}
+
+/** The opposite of `formatSteps`; undefined if the text is none of its kind. */
+export function parseSteps(text: string): Set<number> | undefined {
+  const steps = new Set<number>();
+  for (const range of text.split(",")) {
+    const match = /^(\d{1,7})(?:-(\d{1,7}))?$/.exec(range);
+    if (match === null) return undefined;
+    for (let step = Number(match[1]); step <= Number(match[2] ?? match[1]); step++) steps.add(step);
+  }
+  return steps;
+}
