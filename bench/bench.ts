@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BenchCase, TurnContext } from "./case/bench-case.ts";
 import { selectCases } from "./case/select-cases.ts";
-import { contenders } from "./contenders.ts";
+import { contenders, variantContenders } from "./contenders.ts";
 import type { LoadSource } from "./load/load-source.ts";
 import type { BenchOptions } from "./options.ts";
 import { profile } from "./profile/profile.ts";
@@ -14,6 +14,7 @@ import type { CaseOutcome } from "./result/outcome.ts";
 import { progress } from "./result/progress.ts";
 import { type ResultLine, type RunFacts, resultLine } from "./result/result-line.ts";
 import { resultTable } from "./result/table.ts";
+import { verdicts } from "./result/verdict.ts";
 import { runTurns, turnsOf } from "./run-turns.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -43,6 +44,10 @@ export async function bench(options: BenchOptions, load: LoadSource): Promise<vo
     const ratioText =
       others.length > 0 ? ` Above 1, the ratio says how many times better ${first!.server} is.` : "";
     console.log(`± is half of the range over the turns.${ratioText}`);
+    for (const verdict of verdicts(outcomes)) {
+      console.log(verdict.text);
+      if (!verdict.isGood) process.exitCode = 1;
+    }
     const lines = outcomes.map((outcome) => resultLine(facts, outcome));
     writeResults(lines, options);
   } finally {
@@ -57,14 +62,23 @@ async function runCases(
   directory: string,
   flags: TurnContext["flags"],
 ): Promise<CaseOutcome[]> {
-  const servers = contenders(options);
-  if (servers.length === 0) throw new Error("There is no server to measure.");
-  const turns = cases.reduce((sum, benchCase) => sum + turnsOf(benchCase, options.turns) * servers.length, 0);
+  const plain = contenders(options);
+  const work = cases.map((benchCase) => ({
+    benchCase,
+    contenders:
+      benchCase.variants === undefined ? plain : variantContenders(options, benchCase.variants.flags),
+  }));
+  if (work.some((each) => each.contenders.length === 0)) throw new Error("There is no server to measure.");
+  const turns = work.reduce(
+    (sum, each) => sum + turnsOf(each.benchCase, options.turns) * each.contenders.length,
+    0,
+  );
   const bar = progress(turns);
-  const plan = { contenders: servers, load, turns: options.turns, directory, flags, progress: bar };
+  const plan = { load, turns: options.turns, directory, flags, progress: bar };
   const outcomes: CaseOutcome[] = [];
   try {
-    for (const benchCase of cases) outcomes.push(await runTurns(benchCase, plan));
+    for (const { benchCase, contenders: servers } of work)
+      outcomes.push(await runTurns(benchCase, { ...plan, contenders: servers }));
   } finally {
     bar.stop();
   }

@@ -12,6 +12,22 @@ export function contenders(options: BenchOptions): Contender[] {
   return options.ours === false ? others : [ourContender(options), ...others];
 }
 
+/** Our server as it starts by itself, then with each of the flags. */
+export function variantContenders(
+  options: BenchOptions,
+  variants: readonly (readonly string[])[],
+): Contender[] {
+  if (options.shards !== undefined || options.acceptors !== undefined)
+    throw new Error(
+      "--shards and --acceptors can't be given: this compares numbers of them with the default.",
+    );
+  const named = (name: string, flags: readonly string[]): Contender => ({
+    ...ourContender(options, flags),
+    name,
+  });
+  return [named("default", []), ...variants.map((flags) => named(flags.join(" "), flags))];
+}
+
 /** Our server with flags of the command line and `more`. Throws if it is left out. */
 export function ourContender(
   options: BenchOptions,

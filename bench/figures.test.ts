@@ -7,6 +7,7 @@ import { type ReplyView, readReply } from "./load/reply-reader.ts";
 import { formatCount, formatMicros } from "./result/figures.ts";
 import { spreadsOf } from "./result/measurement.ts";
 import { ratioTo } from "./result/outcome.ts";
+import { verdicts } from "./result/verdict.ts";
 
 test("Latency: percentiles are within 0.1 % and never above the maximum", () => {
   const latency = new Latency();
@@ -60,6 +61,27 @@ test("ratioTo: above 1 is better, for figures of either direction", () => {
   assert.equal(ratioTo({ benchCase: { ...benchCase, headline: "commandsPerSecond" }, servers }, 1), 4);
   assert.equal(ratioTo({ benchCase: { ...benchCase, headline: "bytesPerJob" }, servers }, 1), 0.25);
   assert.equal(ratioTo({ benchCase: { ...benchCase, headline: "p99" }, servers }, 1), undefined);
+});
+
+test("verdicts: a variant must reach its share of the default", () => {
+  const servers = [1000, 950, 900, 890].map((value, index) => ({
+    server: index === 0 ? "default" : `variant ${index}`,
+    description: "",
+    spreads: spreadsOf([{ figures: { commandsPerSecond: value } }]),
+  }));
+  const plain = { key: "", title: "threads", group: "", measure: () => Promise.reject() };
+  const benchCase = { ...plain, headline: "commandsPerSecond" } as const;
+  const variants = { flags: [[], [], []], shareMin: 0.9 };
+  const missing = { server: "variant 4", description: "", spreads: {} };
+  const found = verdicts([{ benchCase: { ...benchCase, variants }, servers: [...servers, missing] }]);
+  assert.deepEqual(
+    found.map(({ isGood }) => isGood),
+    [true, true, false, false],
+  );
+  assert.equal(found[0]!.text, "threads: variant 1: 0.950 x the default: good");
+  assert.match(found[2]!.text, /0.890 x the default: TOO SLOW/);
+  assert.match(found[3]!.text, /has no figure/);
+  assert.deepEqual(verdicts([{ benchCase, servers }]), []);
 });
 
 test("readReply: the same replies wherever the bytes are cut", () => {

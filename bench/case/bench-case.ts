@@ -26,6 +26,8 @@ export interface BenchCase {
   /** Fewer turns than asked for, where one takes long and varies little. */
   readonly turnsMax?: number;
   readonly fsync?: string;
+  /** Instead of other servers ours with each of these flags, which must reach a share of the default's headline. */
+  readonly variants?: { readonly flags: readonly (readonly string[])[]; readonly shareMin: number };
   measure(context: TurnContext): Promise<Measurement>;
 }
 

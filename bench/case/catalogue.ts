@@ -4,11 +4,16 @@ import { backlogCase } from "./backlog-case.ts";
 import type { BenchCase } from "./bench-case.ts";
 import { loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
+import { standingCase } from "./standing-case.ts";
 import { startCase } from "./start-case.ts";
-import { sweepCase } from "./sweep-case.ts";
+import { p99At80Case, sweepCase } from "./sweep-case.ts";
+import { threadsCase } from "./threads-case.ts";
 
 /** Length of a turn, before a case changes anything else. */
 export type Timing = Pick<Workload, "seconds" | "warmupSeconds">;
+
+/** A p99.9 needs a great many replies, and a pause of the whole process some time to come. */
+const STANDING_SECONDS = 60;
 
 const PUT = { scenario: "put" } as const;
 const PRODUCERS_CONSUMERS = { scenario: "producers-consumers" } as const;
@@ -65,9 +70,19 @@ export function allCases(timing: Timing): BenchCase[] {
   ];
 }
 
-/** What takes minutes, and only runs when it is named. */
-export function longCases(): BenchCase[] {
-  return [backlogCase(5_000_000)];
+/** What takes minutes or answers a question of its own, and only runs when it is named. */
+export function namedCases(
+  timing: Timing,
+  asked: { readonly jobs?: number; readonly seconds?: number },
+): BenchCase[] {
+  const base = { ...WORKLOAD_DEFAULTS, ...timing };
+  return [
+    backlogCase(asked.jobs ?? 5_000_000),
+    standingCase(asked.jobs ?? 1_000_000, { ...base, seconds: asked.seconds ?? STANDING_SECONDS }),
+    p99At80Case({ ...base, pipeline: 4 }),
+    threadsCase(base),
+    threadsCase({ ...base, pipeline: 16 }),
+  ];
 }
 
 function withTiming(timing: Timing): (changes: Partial<Workload>, fsync?: string) => BenchCase {

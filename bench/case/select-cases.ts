@@ -1,9 +1,8 @@
 // Which cases run: a named set, cases of the catalogue, or a scenario with parameters of one's own.
 import { SCENARIO_NAMES, type ScenarioName, WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { BenchOptions } from "../options.ts";
-import { backlogCase } from "./backlog-case.ts";
 import type { BenchCase } from "./bench-case.ts";
-import { allCases, defaultCases, longCases, quickCases, type Timing } from "./catalogue.ts";
+import { allCases, defaultCases, namedCases, quickCases, type Timing } from "./catalogue.ts";
 import { loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
 import { startCase } from "./start-case.ts";
@@ -41,10 +40,9 @@ function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchC
   if (options.jobs !== undefined) {
     if (name === "memory") return [memoryCase(options.jobs)];
     if (name === "start") return [startCase(options.jobs)];
-    if (name === "backlog") return [backlogCase(options.jobs)];
   }
   if (isScenario(name) && hasParameters(options)) return product(name, options, timing);
-  const known = [...allCases(timing), ...longCases()];
+  const known = [...allCases(timing), ...namedCases(timing, options)];
   const ofGroup = known.filter((candidate) => candidate.group === name);
   if (ofGroup.length > 0) return ofGroup;
   const ofKey = [...known, ...defaultCases(timing)].filter((candidate) => candidate.key === name);

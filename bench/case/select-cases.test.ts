@@ -1,0 +1,32 @@
+// Which cases a command line selects, of those that run only when they are named.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { BenchOptions } from "../options.ts";
+import { selectCases } from "./select-cases.ts";
+
+const selected = (options: Partial<BenchOptions>) =>
+  selectCases({ quick: false, profile: false, ...options } as BenchOptions);
+
+test("selectCases: standing takes 1 M jobs and a minute, unless told otherwise", () => {
+  const [usual] = selected({ scenario: ["standing"] });
+  assert.equal(usual!.workload!.jobs, 1_000_000);
+  assert.equal(usual!.workload!.seconds, 60);
+  assert.equal(usual!.headline, "p999");
+  const [small] = selected({ scenario: ["standing"], jobs: 1000, seconds: 2 });
+  assert.equal(small!.workload!.jobs, 1000);
+  assert.equal(small!.workload!.seconds, 2);
+});
+
+test("selectCases: threads and p99-at-80 are found by name, and run in no set", () => {
+  const threads = selected({ scenario: ["threads"] });
+  assert.deepEqual(
+    threads.map(({ workload }) => `${workload!.connections}x${workload!.pipeline}`),
+    ["50x1", "50x16"],
+  );
+  for (const { variants } of threads) assert.equal(variants!.flags.length, 9);
+  assert.equal(selected({ scenario: ["p99-at-80"] })[0]!.headline, "p99");
+  const groups = selected({ scenario: ["default", "quick", "all"] }).map(({ group }) => group);
+  for (const group of ["threads", "standing", "p99-at-80", "backlog"])
+    assert.ok(!groups.includes(group), group);
+  assert.throws(() => selected({ scenario: ["no-such"] }), /Unknown scenario no-such.*threads/);
+});
