@@ -56,8 +56,9 @@ export function injectPauses(seed: number, clock: () => number, onFirst: () => v
     state ^= state << 5;
     return state >>> 0;
   };
-  let left = 0;
-  let mood = MOODS[0]!;
+  // Some threads do little: the first phase has pauses.
+  let left = PLACES_PER_MOOD;
+  let mood = MOODS[1 + (draw() % (MOODS.length - 1))]!;
   const place = (): void => {
     if (left-- === 0) {
       left = PLACES_PER_MOOD;
