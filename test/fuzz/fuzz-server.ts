@@ -53,6 +53,11 @@ export class FuzzServer {
   async tidy(): Promise<number> {
     const keeper = this.#keeper;
     await this.restsWith(1);
+    // A job is released a little after the connection that held it is gone, and would survive its deletion until then.
+    await this.untilStats(
+      (stats) => stats.get("current-jobs-reserved") === "0",
+      "a job stays reserved by nobody",
+    );
     const { line } = await keeper.put("");
     const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
     if (!(id > this.#lastId))
@@ -77,13 +82,22 @@ export class FuzzServer {
 
   /** Waits until so many connections are there, the keeper's with them. */
   async restsWith(connections: number): Promise<void> {
+    const what = `not ${connections} connections`;
+    await this.untilStats((stats) => stats.get("current-connections") === `${connections}`, what);
+  }
+
+  /** Asks for `stats` until they are as wished; fails with `complaint` when they never are. */
+  async untilStats(
+    isWished: (stats: ReadonlyMap<string, string>) => boolean,
+    complaint: string,
+  ): Promise<void> {
     const deadline = performance.now() + REST_MS;
     for (;;) {
       const stats = await this.stats();
-      if (stats.get("current-connections") === `${connections}`) return;
+      if (isWished(stats)) return;
       if (performance.now() > deadline)
         throw new Error(
-          `${stats.get("current-connections")} connections are left where all but one were closed`,
+          `At rest: ${complaint}\n${[...stats].map(([key, value]) => `${key}: ${value}`).join("\n")}`,
         );
     }
   }

@@ -25,6 +25,8 @@ const SETTLE_MS = 8000;
 /** A conversation that takes longer may meet the end of a delay or TTR, at moments that no two servers have in common. */
 const CONVERSATION_MS_MAX = 700;
 
+const GAUGES = ["current-jobs-ready", "current-jobs-reserved"] as const;
+
 interface Talker {
   model: StreamModel;
   /** Replies compared so far. */
@@ -285,6 +287,13 @@ class PairedConversation {
     }
     this.#connections--;
     await this.#restWithConnections();
+    const [reference, tested] = this.#servers;
+    const wished = await reference.stats();
+    // Ours releases a connection's jobs a little after the connection is gone.
+    await tested.untilStats(
+      (stats) => GAUGES.every((gauge) => stats.get(gauge) === wished.get(gauge)),
+      `not the jobs of beanstalkd 1.12: ${GAUGES.map((gauge) => wished.get(gauge)).join(" ready, ")} reserved`,
+    );
     return undefined;
   }
 

@@ -12,6 +12,8 @@ export interface Piece {
 export const CUT = "\u2702";
 const FIRST_ID_MARK = 0xe000;
 const LAST_ID_MARK = 0xe0ff;
+/** Ids are written with leading zeros, so that a text has the same length, and its lines the same ends, whatever the ids are. */
+const ID_DIGITS = 8;
 /** Puts of one conversation that can be named. */
 export const NAMED_PUTS_MAX: number = LAST_ID_MARK - FIRST_ID_MARK;
 
@@ -28,8 +30,12 @@ export function idMark(n: number): string {
 /** The bytes of a text without its cuts, as latin1; `lastId` is the id given out last before the conversation. */
 export function bytesWithIds(text: string, lastId = 0): string {
   return text.replace(/[\u2702\ue000-\ue0ff]/g, (mark) =>
-    mark === CUT ? "" : `${lastId + mark.charCodeAt(0) - FIRST_ID_MARK}`,
+    mark === CUT ? "" : idDigits(lastId + mark.charCodeAt(0) - FIRST_ID_MARK),
   );
+}
+
+function idDigits(id: number): string {
+  return `${id}`.padStart(ID_DIGITS, "0");
 }
 
 /** The writes of a text. */
@@ -65,7 +71,7 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {
 function escaped(character: string): string {
   const code = character.charCodeAt(0);
   if (character === CUT) return "";
-  if (code >= FIRST_ID_MARK) return `${code - FIRST_ID_MARK}`;
+  if (code >= FIRST_ID_MARK) return idDigits(code - FIRST_ID_MARK);
   const isPlain = code >= 0x20 && code < 0x7f && !"\\{}".includes(character);
   return isPlain ? character : (SHORT_ESCAPES[character] ?? `\\x${code.toString(16).padStart(2, "0")}`);
 }
