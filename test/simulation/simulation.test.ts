@@ -3,15 +3,15 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { seed } from "../support/seeded-property.ts";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
 import { simulate } from "./simulation.ts";
 
+/** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
+const FIRST_SEED = Number(process.env["SEED"] ?? 1);
 const RUNS = 60;
 /** Seeds that found something once: what, and where it was mended. */
 const FOUND = [
-  { seed: 17, what: "a put of a long body on a disk that fills up ended the server (record-log.ts)" },
   {
     seed: 49,
     what: "a kill while a tail was repaired, then a power cut: the start was refused (log-recovery.ts)",
@@ -23,8 +23,8 @@ const CANARY_RUNS = 60;
 
 describe("simulation", () => {
   it(`finds nothing in ${RUNS} seeds`, async (t) => {
-    t.diagnostic(`seeds ${seed} to ${seed + RUNS - 1}`);
-    for (let each = seed; each < seed + RUNS; each++) {
+    t.diagnostic(`seeds ${FIRST_SEED} to ${FIRST_SEED + RUNS - 1}`);
+    for (let each = FIRST_SEED; each < FIRST_SEED + RUNS; each++) {
       try {
         const { commands } = await simulate({ seed: each, steps: STEPS });
         assert.ok(commands > 0);

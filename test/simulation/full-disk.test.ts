@@ -1,0 +1,41 @@
+// A put so long that the disk fills up in the middle of its records: refused, taken back, and the server lives on.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { InProcessServer } from "./in-process-server.ts";
+import { SimulatedLog } from "./simulated-log.ts";
+import { StepRandom } from "./step-random.ts";
+
+const BODY_BYTES = 300_000;
+const CALM_SEEDS = 5;
+
+test("a put that fills the disk half way is refused with OUT_OF_MEMORY, and the next delete is durable", async () => {
+  for (let seed = 1; seed <= CALM_SEEDS; seed++) {
+    const random = new StepRandom(seed);
+    const log = new SimulatedLog(random);
+    const opened = await log.open(1, 0);
+    const options = { shards: 1, acceptors: 1, random, jobBytesMax: BODY_BYTES, startsAtMs: 0, log: opened };
+    const server = new InProcessServer(options);
+    server.restore();
+    const client = server.connect();
+    const ask = (text: string): string => {
+      client.write(Buffer.from(text));
+      server.advance(1);
+      return client.takeReceived().toString("latin1");
+    };
+    assert.equal(ask("put 0 0 1 3\r\nabc\r\n"), "INSERTED 1\r\n");
+    log.disk.capacityBytes = log.disk.usedBytes();
+    assert.equal(ask(`put 0 0 1 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`), "OUT_OF_MEMORY\r\n");
+    assert.equal(server.storage!.failure, undefined, "the log goes on");
+    assert.equal(ask("peek 2\r\n"), "NOT_FOUND\r\n");
+    assert.equal(ask("stats-tube default\r\n").match(/total-jobs: (\d+)/)?.[1], "1");
+    assert.equal(ask("delete 1\r\n"), "DELETED\r\n");
+    log.disk.capacityBytes = Number.POSITIVE_INFINITY;
+    server.advance(2000);
+    assert.equal(ask(`put 0 0 1 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`), "INSERTED 3\r\n");
+    server.storage!.close(server.nowMs);
+    const again = await log.open(1, 0);
+    assert.equal(again.opened.jobCount, 1, "only the last put is in the log");
+    again.opened.storage.close(0);
+  }
+});
