@@ -747,7 +747,8 @@ export class Connection implements SharedReserveHost {
   }
 
   #grantCredit(): void {
-    if (this.#creditBytes === 0 || this.#transport.pendingBytes > 0) return;
+    // What waits for the log has not been read either.
+    if (this.#creditBytes === 0 || this.#holds.length > 0 || this.#transport.pendingBytes > 0) return;
     this.post(this.#creditShard, RequestOp.Credit, 0, 0, { a: this.#creditBytes });
     this.#creditBytes = 0;
   }

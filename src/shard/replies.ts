@@ -170,17 +170,25 @@ export class Replies {
   }
 
   #begin(session: ShardSession, flags: number, length: number): ReplyPort {
-    const port = this.#ports[session.acceptor]!;
+    return this.#beginPiece(session, flags | this.#durable, length, this.#records.lastNumber);
+  }
+
+  /** ResponseFlag.Durable if the present command has made a record and replies wait for theirs. */
+  get #durable(): number {
     const { lastNumber, repliesWait } = this.#records;
-    const durable = repliesWait && lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+    return repliesWait && lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+  }
+
+  #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
     port.begin(
       ResponseKind.Reply,
-      flags | durable | this.#holds(session),
+      flags | this.#holds(session),
       session.slot,
       length,
       0,
       0,
-      lastNumber % 2 ** 32,
+      recordNumber % 2 ** 32,
     );
     return port;
   }
@@ -194,7 +202,9 @@ export class Replies {
       body,
       bodyBytes,
       head,
-      flags,
+      // Its pieces are sent when other commands have had their turn.
+      flags: flags | this.#durable,
+      recordNumber: this.#records.lastNumber,
       sentBytes: 0,
       creditBytes: CREDIT_BYTES,
     };
@@ -251,7 +261,7 @@ export class Replies {
     const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
     const last = reply.sentBytes + pieceBytes === totalBytes;
     const flags = reply.flags | ResponseFlag.Metered | (last ? 0 : ResponseFlag.More);
-    this.#begin(reply.session, flags, pieceBytes);
+    this.#beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
     let done = 0;
     while (done < pieceBytes) {
       const position = reply.sentBytes + done;

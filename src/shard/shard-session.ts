@@ -27,6 +27,8 @@ export interface LongReply {
   readonly head: Uint8Array;
   /** ResponseFlags of every piece. */
   readonly flags: number;
+  /** The last record when it began: if it is Durable, the record that it waits for. */
+  readonly recordNumber: number;
   /** Bytes sent of head, body and CR LF together. */
   sentBytes: number;
   /** Bytes that may be sent before the next Credit. */
