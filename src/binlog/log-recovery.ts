@@ -105,7 +105,8 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));
-  if (verdict.stale.length + surplus.length + verdict.discard.length > 0) disk.syncFolder();
+  // Also what a process made that was killed before it could make the name durable: the log relies on it from here on.
+  disk.syncFolder();
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) {
     const segment = books.table.get(scan.number)!;
