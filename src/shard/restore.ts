@@ -12,9 +12,11 @@ import {
   tubeBytesOf,
 } from "../message/record.ts";
 
+/** A buried job that waits for its turn: jobs come in no order, and burials have one. */
 interface Buried {
   burySequence: number;
-  restore: () => void;
+  bytes: Uint8Array;
+  offset: number;
 }
 
 export class Restore {
@@ -26,6 +28,7 @@ export class Restore {
   readonly #fields = emptyRecordFields();
   readonly #buried: Buried[] = [];
   readonly #onJob: (id: number) => number;
+  #lastTube = "";
 
   /** `onJob` is told every id and returns the number of the job's log file. */
   constructor(engine: Engine, wallOffsetMs: number, nowMs: number, onJob: (id: number) => number) {
@@ -38,66 +41,75 @@ export class Restore {
   /** Takes the PUT records at `offsets` of `bytes`, each the final state of a job. */
   load(bytes: Uint8Array, offsets: Uint32Array): void {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    for (const offset of offsets) this.#loadOne(view, bytes, offset);
+    for (const offset of offsets) {
+      decodeFields(view, offset, this.#fields);
+      const { state, burySequence } = this.#fields;
+      if (state === RecordState.buried) {
+        this.burySequence = Math.max(this.burySequence, burySequence);
+        this.#buried.push(keptRecord(view, bytes, offset, burySequence));
+      } else this.#restore(view, bytes, offset);
+    }
   }
 
   /** All jobs have come: buries the buried ones in the order of their burial. */
   finish(): void {
     this.#buried.sort((a, b) => a.burySequence - b.burySequence);
-    for (const job of this.#buried) job.restore();
+    for (const { bytes, offset } of this.#buried) {
+      const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      decodeFields(view, offset, this.#fields);
+      this.#restore(view, bytes, offset);
+    }
+    this.#buried.length = 0;
   }
 
-  #loadOne(view: DataView, bytes: Uint8Array, offset: number): void {
+  /** Restores the job whose record lies at `offset` and is decoded. */
+  #restore(view: DataView, bytes: Uint8Array, offset: number): void {
     const engine = this.#engine;
     const fields = this.#fields;
-    decodeFields(view, offset, fields);
     const tubeBytes = tubeBytesOf(view, offset);
     const bodyBytes = bodyBytesOf(view, offset);
     const tubeAt = offset + RECORD_FIXED_BYTES;
-    const tube = latin1(bytes, tubeAt, tubeAt + tubeBytes);
     const body = engine.bodies.allocate(bodyBytes);
     engine.bodies.write(body, 0, bytes, tubeAt + tubeBytes, bodyBytes);
-    const { id, pri, delaySeconds, ttrSeconds, burySequence } = fields;
-    const { reserves, timeouts, releases, buries, kicks } = fields;
-    const createdAtMs = fields.createdAtMs - this.#wallOffsetMs;
     const deadlineAtMs = fields.deadlineAtMs - this.#wallOffsetMs;
-    const state =
+    const slot = engine.restore(
+      this.#tubeName(bytes, tubeAt, tubeAt + tubeBytes),
+      fields.id,
       fields.state === RecordState.buried
         ? JobState.Buried
         : fields.state === RecordState.delayed && deadlineAtMs > this.#nowMs
           ? JobState.Delayed
-          : JobState.Ready;
-    const restore = (): void => {
-      const slot = engine.restore(
-        tube,
-        id,
-        state,
-        pri,
-        delaySeconds,
-        ttrSeconds,
-        createdAtMs,
-        deadlineAtMs,
-        body,
-        bodyBytes,
-      );
-      const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-      const row = slot & PAGE_MASK;
-      page.reserves[row] = reserves;
-      page.timeouts[row] = timeouts;
-      page.releases[row] = releases;
-      page.buries[row] = buries;
-      page.kicks[row] = kicks;
-      page.file[row] = this.#onJob(id);
-    };
-    if (state !== JobState.Buried) {
-      restore();
-      return;
-    }
-    this.#burySequence(burySequence);
-    this.#buried.push({ burySequence, restore });
+          : JobState.Ready,
+      fields.pri,
+      fields.delaySeconds,
+      fields.ttrSeconds,
+      fields.createdAtMs - this.#wallOffsetMs,
+      deadlineAtMs,
+      body,
+      bodyBytes,
+    );
+    const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
+    const row = slot & PAGE_MASK;
+    page.reserves[row] = fields.reserves;
+    page.timeouts[row] = fields.timeouts;
+    page.releases[row] = fields.releases;
+    page.buries[row] = fields.buries;
+    page.kicks[row] = fields.kicks;
+    page.file[row] = this.#onJob(fields.id);
   }
 
-  #burySequence(sequence: number): void {
-    if (sequence > this.burySequence) this.burySequence = sequence;
+  /** Jobs of one tube often follow each other: the last name needs no new string. */
+  #tubeName(bytes: Uint8Array, start: number, end: number): string {
+    const last = this.#lastTube;
+    let same = last.length === end - start;
+    for (let i = 0; same && i < last.length; i++) same = last.charCodeAt(i) === bytes[start + i];
+    if (!same) this.#lastTube = latin1(bytes, start, end);
+    return this.#lastTube;
   }
+}
+
+/** A copy of one record: the segment that it came in need not be kept for it. */
+function keptRecord(view: DataView, bytes: Uint8Array, offset: number, burySequence: number): Buried {
+  const length = RECORD_FIXED_BYTES + tubeBytesOf(view, offset) + bodyBytesOf(view, offset);
+  return { burySequence, bytes: new Uint8Array(bytes.subarray(offset, offset + length)), offset: 0 };
 }
