@@ -54,6 +54,7 @@ export class DurabilityLedger {
   readonly #digests = new Map<number, string>();
   /** The order of burials, by id and count of burials. */
   readonly #burials = new Map<string, number>();
+  #lastBurial = 0;
   /** Ids that the log is known to know. */
   readonly #knownIds = new Set<number>();
   #synced: (shard: number) => number = () => 0;
@@ -189,7 +190,7 @@ export class DurabilityLedger {
       this.#digests.set(job.id, digest);
       this.#bodies.set(job.id, job.body);
     }
-    if (job.state === "buried") this.#burials.set(burialKey(job), this.#burials.size + 1);
+    if (job.state === "buried") this.#burials.set(burialKey(job), ++this.#lastBurial);
     return JSON.stringify({ ...job, body: digest });
   }
 }
