@@ -37,9 +37,9 @@ function faultOf(text: string): FaultName {
 
 const command = new Command("npm run soak --")
   .description(
-    "Plays clients of many kinds against the server while it is killed, stopped, stalled and drained, its disk\n" +
-      "fills up, its clock is set and its threads change in number. A ledger of every operation is compared with the server\n" +
-      "again and again. Exits with 1, the job's history and the seed at the first promise that was not kept.",
+    "Plays clients of many kinds against the server while it is killed, stalled and drained, its disk fills up, its clock " +
+      "is set and its threads change in number. A ledger of every operation is compared with the server again and again. " +
+      "Exits with 1, the job's history and the seed at the first promise that was not kept.",
   )
   .option("--minutes <n>", "how long", positive)
   .option("--seconds <n>", `how long (default ${SECONDS_DEFAULT})`, positive)

@@ -21,9 +21,12 @@ export class WallClock {
     renameSync(`${this.#path}.new`, this.#path);
   }
 
-  /** Environment of a server whose clock this is. */
+  /** Environment of a server whose clock this is; `nodeOption` has to be among its NODE_OPTIONS. */
   get env(): Record<string, string> {
-    const preload = new URL("stepping-clock.ts", import.meta.url).href;
-    return { NODE_OPTIONS: `--import ${preload}`, SOAK_CLOCK_FILE: this.#path };
+    return { SOAK_CLOCK_FILE: this.#path };
+  }
+
+  get nodeOption(): string {
+    return `--import ${new URL("stepping-clock.ts", import.meta.url).href}`;
   }
 }
