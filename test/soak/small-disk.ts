@@ -55,7 +55,8 @@ export class SmallDisk {
   }
 
   remove(): void {
-    if (this.canBeFilled) spawnSync("umount", [this.#root]);
+    // Lazily: a server that was killed a moment ago may still be there.
+    if (this.canBeFilled) spawnSync("umount", ["--lazy", this.#root]);
     rmSync(this.#root, { recursive: true, force: true });
   }
 }
