@@ -89,7 +89,8 @@ async function runWithIoUring(chosen: readonly string[]): Promise<void> {
     return;
   }
   console.log("\nOnce more with --transport io_uring:");
-  for (const file of chosen) await runFiles([file], 1, { ...process.env, OUR_FLAGS: "--transport io_uring" });
+  const env = { ...process.env, OUR_FLAGS: "--transport io_uring", TOPOLOGY: "7x3" };
+  for (const file of chosen) await runFiles([file], 1, env);
 }
 
 const startedAt = performance.now();
