@@ -88,6 +88,8 @@ export class AcceptorCore {
    * answered any moment. The others wait for a job, and their answer rings the doorbell.
    */
   expecting = 0;
+  /** Connections that have sent a command since the thread last gave up polling. */
+  asking = 0;
   /** Counts up whenever the thread gives up polling. */
   #pollEpoch = 0;
 
@@ -242,6 +244,9 @@ export class AcceptorCore {
     if (connection.expectsSince === this.#pollEpoch) return;
     connection.expectsSince = this.#pollEpoch;
     this.expecting++;
+    if (connection.askedSince === this.#pollEpoch) return;
+    connection.askedSince = this.#pollEpoch;
+    this.asking++;
   }
 
   /** Nothing of the connection is under way any more. */
@@ -254,6 +259,7 @@ export class AcceptorCore {
   stopExpecting(): void {
     this.#pollEpoch++;
     this.expecting = 0;
+    this.asking = 0;
   }
 
   // --- a turn -----------------------------------------------------------------------------------------------------

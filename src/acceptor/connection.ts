@@ -97,6 +97,8 @@ export class Connection implements SharedReserveHost {
   held = false;
   /** The core's poll epoch in which an answer was last expected, or -1. */
   expectsSince = -1;
+  /** The core's epoch of polling in which it last sent a command. */
+  askedSince = -1;
 
   readonly #core: AcceptorCore;
   readonly #transport: Transport;

@@ -8,6 +8,7 @@ import { Doorbell, DoorbellOwner, pause } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
 import type { ConnectionLog } from "./connection-log.ts";
+import { FEW_CLIENTS, Linger } from "./linger.ts";
 import { NetTransport } from "./net-transport.ts";
 import { type ProcessFacts, statsText } from "./stats-text.ts";
 import type { UringSockets } from "./uring-sockets.ts";
@@ -28,6 +29,8 @@ export interface AcceptorThreadData {
   descriptorsMax: number;
   /** What moves the bytes of connections. */
   transport: TransportKind;
+  /** Longest look for work before a sleep when few clients ask, ms. */
+  lingerMs: number;
 }
 
 /** What the main thread tells an acceptor. */
@@ -75,6 +78,7 @@ class AcceptorThread {
   #server: Server | undefined;
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
+  readonly #linger: Linger;
   #scheduled = false;
   #asleep = false;
   #waitPending = false;
@@ -98,6 +102,7 @@ class AcceptorThread {
     const words = new Int32Array(topology.doorbells);
     this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
     this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
+    this.#linger = new Linger(data.lingerMs);
     this.#turns = new TurnCounters(this.#core.counters, this.#core.responses);
     parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
     void this.#open();
@@ -229,6 +234,7 @@ class AcceptorThread {
   /** Something has come from a socket: a turn follows when the event loop has read all sockets that are ready. */
   readonly #wake = (): void => {
     this.#emptyTurns = 0;
+    this.#linger.worked();
     if (this.#asleep) {
       this.#asleep = false;
       this.#doorbell.cancel();
@@ -276,8 +282,12 @@ class AcceptorThread {
     this.#turns.end(taken);
     core.flush();
     core.publish(this.#ringShard);
-    if (taken > 0) this.#emptyTurns = 0;
-    return core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX);
+    if (taken > 0) {
+      this.#emptyTurns = 0;
+      this.#linger.worked();
+    }
+    if (core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX)) return true;
+    return core.asking > 0 && core.asking <= FEW_CLIENTS && this.#linger.again(monotonicMs());
   }
 
   /** Waits in the kernel for the sockets and the event loop; what the event loop has, it does between two such waits. */

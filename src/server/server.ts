@@ -1,7 +1,7 @@
 // The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client traffic.
 
 import { randomBytes } from "node:crypto";
-import { hostname, machine, version as osVersion } from "node:os";
+import { availableParallelism, hostname, machine, version as osVersion } from "node:os";
 import type { Logger } from "pino";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { AcceptorNews, ListenAddress } from "../acceptor/thread.ts";
@@ -30,8 +30,9 @@ import { VERSION } from "./version.ts";
 const RING_BYTES = 1 << 20;
 /** How long an orderly stop may take. */
 const STOP_MS_MAX = 4000;
-/** Longest spin of an idle shard. */
+/** Longest spin of an idle shard, and longest look of an idle acceptor, where there is a core for each. */
 const SPIN_MS = 0.1;
+const LINGER_MS = 0.1;
 
 const program = "runnerbean";
 
@@ -107,11 +108,22 @@ class Server {
     );
   }
 
+  /** A core must be left for the client: two threads that spin on two cores keep it from running. */
+  get #spinMs(): number {
+    const { shards, acceptors } = this.#options;
+    return availableParallelism() > shards + acceptors ? SPIN_MS : 0;
+  }
+
+  get #lingerMs(): number {
+    const { shards, acceptors } = this.#options;
+    return availableParallelism() >= shards + acceptors ? LINGER_MS : 0;
+  }
+
   #startShards(recovery: RecoveryChannels["toShards"]): Promise<unknown>[] {
     const topology = this.#topology;
     const quoteNames = this.#options.compat === "1.13";
     return recovery.map((port, shard) =>
-      startShard({ topology, shard, quoteNames, spinMs: SPIN_MS, recovery: port }, this.#onDeath),
+      startShard({ topology, shard, quoteNames, spinMs: this.#spinMs, recovery: port }, this.#onDeath),
     );
   }
 
@@ -135,7 +147,7 @@ class Server {
       { length: topology.acceptors },
       (_, acceptor) =>
         new AcceptorThreadHandle(
-          { topology, acceptor, facts, verbose, descriptorsMax, transport },
+          { topology, acceptor, facts, verbose, descriptorsMax, transport, lingerMs: this.#lingerMs },
           this.#onDeath,
           onNews,
         ),

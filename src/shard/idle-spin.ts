@@ -1,18 +1,12 @@
 // How long a shard without work spins before it sleeps.
-//
-// A sleeping thread takes 20 to 50 us to wake, a spinning one under 1 us; but a spin burns a core that a busy machine
-// needs. So a spin is short, and it must pay: the next ones are left
-// out when it was in vain or when the thread lost its core meanwhile (two clock readings far apart).
 
 import { pause } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { PREEMPTED_MS, SpinBudget } from "../ring/spin-budget.ts";
 
-/** Two readings of the clock in a row this far apart mean that the thread was off its core. */
-const PREEMPTED_MS = 0.2;
-/** After a spin in vain or a lost core the next ones are left out, this many at first, doubling up to the most. */
-const LEFT_OUT_MIN = 1;
-const LEFT_OUT_MAX = 64;
 const LOOKS_PER_CLOCK_READING = 20;
+/** A turn with more messages is that of a crowd. */
+const CROWD_MESSAGES = 4;
 
 interface Work {
   readonly hasWork: boolean;
@@ -21,8 +15,7 @@ interface Work {
 
 export class IdleSpin {
   readonly #longestMs: number;
-  #leftOut = 0;
-  #penalty = LEFT_OUT_MIN;
+  readonly #budget = new SpinBudget();
 
   constructor(longestMs: number) {
     this.#longestMs = longestMs;
@@ -30,23 +23,19 @@ export class IdleSpin {
 
   /** The thread took `messages` in a turn: a crowd needs no spin, its next batch makes up for the wake. */
   worked(messages: number): void {
-    if (messages > 4) this.#leftOut = Math.max(this.#leftOut, 1);
+    if (messages > CROWD_MESSAGES) this.#budget.leaveOutNext();
   }
 
   /** Spins for a while; true if there is work. */
   wait(work: Work, nowMs: number): boolean {
-    if (this.#longestMs === 0) return false;
-    if (this.#leftOut > 0) {
-      this.#leftOut--;
-      return false;
-    }
+    if (this.#longestMs === 0 || !this.#budget.mayBegin()) return false;
     const untilMs = Math.min(nowMs + this.#longestMs, work.engine.nextDueAtMs);
     let beforeMs = monotonicMs();
     for (;;) {
       for (let i = 0; i < LOOKS_PER_CLOCK_READING; i++) {
         pause();
         if (work.hasWork) {
-          this.#penalty = LEFT_OUT_MIN;
+          this.#budget.paid();
           return true;
         }
       }
@@ -54,8 +43,7 @@ export class IdleSpin {
       if (readMs - beforeMs > PREEMPTED_MS || readMs >= untilMs) break;
       beforeMs = readMs;
     }
-    this.#leftOut = this.#penalty;
-    this.#penalty = Math.min(this.#penalty * 2, LEFT_OUT_MAX);
+    this.#budget.wasInVain();
     return false;
   }
 }
