@@ -337,6 +337,11 @@ export class AcceptorCore {
     }
   }
 
+  /** Whether replies wait for the log. */
+  get hasHeld(): boolean {
+    return this.#held.length > 0;
+  }
+
   /** Whether replies that waited for the log may leave. */
   get hasDurable(): boolean {
     return this.#held.some((connection) => connection.mayFlushHeld);

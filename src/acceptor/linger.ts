@@ -26,13 +26,13 @@ export class Linger {
     this.#budget.paid();
   }
 
-  /** There is none in this turn: true if the thread should look again. */
-  again(nowMs: number): boolean {
+  /** There is none in this turn: true if the thread should look again. Lingers for up to `moreMs` longer than usual. */
+  again(nowMs: number, moreMs = 0): boolean {
     if (this.#longestMs === 0) return false;
     if (this.#untilMs === 0) {
       if (!this.#budget.mayBegin()) return false;
       this.#untilMs = nowMs + this.#longestMs;
-    } else if (nowMs >= this.#untilMs || nowMs - this.#lookedAtMs > PREEMPTED_MS) {
+    } else if (nowMs >= this.#untilMs + moreMs || nowMs - this.#lookedAtMs > PREEMPTED_MS) {
       this.#untilMs = 0;
       this.#budget.wasInVain();
       return false;

@@ -58,6 +58,9 @@ const FEW_CONNECTIONS = 2;
 /** How often it looks: about 10 us in all. */
 const LOOKS_ON_THE_SPOT = 200;
 
+/** While a reply waits for the disk an acceptor with few clients lingers for so much longer: most syncs take less, ms. */
+const DISK_MS = 0.4;
+
 /** With io_uring the event loop has its turn after this many passes. */
 const PASSES_PER_TURN = 8;
 /** With io_uring the longest sleep, for what the event loop does by time and not by descriptor, ms. */
@@ -280,14 +283,16 @@ class AcceptorThread {
     this.#turns.begin();
     const taken = core.takeAnswers(this.#ringShard);
     this.#turns.end(taken);
+    const held = core.hasHeld;
     core.flush();
     core.publish(this.#ringShard);
-    if (taken > 0) {
+    if (taken > 0 || (held && !core.hasHeld)) {
       this.#emptyTurns = 0;
       this.#linger.worked();
     }
     if (core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX)) return true;
-    return core.asking > 0 && core.asking <= FEW_CLIENTS && this.#linger.again(monotonicMs());
+    if (core.asking === 0 || core.asking > FEW_CLIENTS) return false;
+    return this.#linger.again(monotonicMs(), core.hasHeld ? DISK_MS : 0);
   }
 
   /** Waits in the kernel for the sockets and the event loop; what the event loop has, it does between two such waits. */

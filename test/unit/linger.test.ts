@@ -50,6 +50,15 @@ describe("Linger", () => {
     assert.ok(!linger.again(1000.6));
   });
 
+  it("looks longer while there is reason to", () => {
+    const linger = new Linger(0.1);
+    assert.ok(linger.again(1000, 0.4));
+    assert.ok(linger.again(1000.15, 0.4));
+    assert.ok(linger.again(1000.3, 0.4));
+    assert.ok(linger.again(1000.45, 0.4));
+    assert.ok(!linger.again(1000.6, 0.4));
+  });
+
   it("does not begin with a longest time of 0", () => {
     assert.equal(looks(new Linger(0), 1000), 0);
   });
