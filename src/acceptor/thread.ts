@@ -29,7 +29,7 @@ export interface AcceptorThreadData {
   descriptorsMax: number;
   /** What moves the bytes of connections. */
   transport: TransportKind;
-  /** Longest look for work before a sleep when few clients ask, ms. */
+  /** Longest look for work before a sleep when few clients ask, ms; 0 where threads outnumber the cores. */
   lingerMs: number;
 }
 
@@ -51,8 +51,9 @@ export type AcceptorNews =
 
 const BACKLOG = 1024;
 const READ_BUFFER_BYTES = 256 * 1024;
-/** Turns without an answer before the thread waits for the doorbell in its event loop. */
+/** Turns without an answer before the thread waits for the doorbell in its event loop; with fewer cores than threads. */
 const EMPTY_TURNS_MAX = 30;
+const EMPTY_TURNS_MAX_CROWDED = 3;
 /** With this few connections waiting for an answer the thread looks for it on the spot, instead of at the sockets. */
 const FEW_CONNECTIONS = 2;
 /** How often it looks: about 10 us in all. */
@@ -82,6 +83,7 @@ class AcceptorThread {
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   readonly #linger: Linger;
+  readonly #emptyTurnsMax: number;
   #scheduled = false;
   #asleep = false;
   #waitPending = false;
@@ -106,6 +108,7 @@ class AcceptorThread {
     this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
     this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
     this.#linger = new Linger(data.lingerMs);
+    this.#emptyTurnsMax = data.lingerMs > 0 ? EMPTY_TURNS_MAX : EMPTY_TURNS_MAX_CROWDED;
     this.#turns = new TurnCounters(this.#core.counters, this.#core.responses);
     parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
     void this.#open();
@@ -290,7 +293,7 @@ class AcceptorThread {
       this.#emptyTurns = 0;
       this.#linger.worked();
     }
-    if (core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < EMPTY_TURNS_MAX)) return true;
+    if (core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < this.#emptyTurnsMax)) return true;
     if (core.asking === 0 || core.asking > FEW_CLIENTS) return false;
     return this.#linger.again(monotonicMs(), core.hasHeld ? DISK_MS : 0);
   }
