@@ -9,7 +9,18 @@ const OUR_MAIN = fileURLToPath(new URL("../src/server/main.ts", import.meta.url)
 
 export function contenders(options: BenchOptions): Contender[] {
   const others = options.target === undefined ? theirs(options) : options.target.map(target);
-  return options.ours === false ? others : [ourContender(options), ...others];
+  return options.ours === false ? others : [...ourContenders(options), ...others];
+}
+
+/** Our server, once for each --transport. */
+function ourContenders(options: BenchOptions): Contender[] {
+  const [first, ...more] = options.transport ?? [];
+  if (first === undefined) return [ourContender(options)];
+  const withTransport = (kind: string): Contender => ourContender(options, ["--transport", kind]);
+  return [
+    withTransport(first),
+    ...more.map((kind) => ({ ...withTransport(kind), name: `runnerbean ${kind}` })),
+  ];
 }
 
 /** Our server as it starts by itself, then with each of the flags. */

@@ -16,6 +16,7 @@ export interface BenchOptions {
   readonly turns: number;
   readonly shards?: number;
   readonly acceptors?: number;
+  readonly transport?: string[];
   readonly binlog?: string;
   readonly fsync?: string;
   readonly ours: string | false;
@@ -49,6 +50,7 @@ export function parseOptions(program: string, about: string): BenchOptions {
     .option("--turns <n>", "turns of each server, one after the other in alternation", positiveNumber, 3)
     .option("--shards <n>", "given to our server", positiveNumber)
     .option("--acceptors <n>", "given to our server", positiveNumber)
+    .option("--transport <kinds>", "given to our server; with libuv,io_uring both are measured", words)
     .option("--binlog <dir>", "both servers keep a log, in a new directory under this one")
     .option("--fsync <ms>", "with --binlog: milliseconds between syncs, 0: before each reply, or `never`")
     .option("--ours <command>", "starts our server; -l -p -z -b -f are added")

@@ -2,7 +2,7 @@
 // node bench/readme-table.ts [RESULTS.jsonl] [README.md]
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type FigureName, formatFigure } from "./result/figures.ts";
+import { FIGURES, type FigureName, formatFigure } from "./result/figures.ts";
 import { lastRun } from "./result/last-run.ts";
 import type { ResultLine } from "./result/result-line.ts";
 import { runEntry } from "./run-entry.ts";
@@ -31,10 +31,10 @@ function readmeTable(lines: readonly ResultLine[]): string {
         ? figureText(line.headline, server.figures[line.headline]?.median)
         : "skipped",
     );
-    const ratios = line.ratios.map((ratio) => (ratio > 0 ? `${ratio.toFixed(2)} x` : ""));
+    const ratios = line.servers.slice(0, -1).map((_, ours) => ratioText(line, ours));
     return `| ${[line.title, ...figures, ...ratios].join(" | ")} |`;
   });
-  const head = ["", ...names, ...names.slice(1).map((name) => `to ${name}`)];
+  const head = ["", ...names, ...names.slice(0, -1).map((name) => `${name} : ${names.at(-1)}`)];
   return [
     `| ${head.join(" | ")} |`,
     `|---|${head
@@ -46,6 +46,14 @@ function readmeTable(lines: readonly ResultLine[]): string {
     `Medians, ${m.cpu}, ${m.cores} cores shared with the ${generator === "native" ? "generator in C" : "Node load workers"}, ` +
       `${m.kernel}, Node ${m.node}, ${run.slice(0, 10)}, commit ${m.commit}.`,
   ].join("\n");
+}
+
+/** How many times better one server is than the last. */
+function ratioText({ servers, headline }: ResultLine, one: number): string {
+  const figure = servers[one]!.figures[headline]?.median;
+  const last = servers.at(-1)!.figures[headline]?.median;
+  if (!figure || !last) return "";
+  return `${(FIGURES[headline].better === "more" ? figure / last : last / figure).toFixed(2)} x`;
 }
 
 function figureText(name: FigureName, value: number | undefined): string {
