@@ -44,6 +44,26 @@ export function quickCases(timing: Timing): BenchCase[] {
   ];
 }
 
+/** The rows of the README's table. */
+export function readmeCases(timing: Timing): BenchCase[] {
+  const of = withTiming(timing);
+  return [
+    of({}),
+    of({ connections: 500 }),
+    of({ connections: 500, tubes: 200 }),
+    of({ connections: 1 }),
+    of(PUT),
+    of({ ...PUT, pipeline: 16 }),
+    of({ ...PUT, pipeline: 64 }),
+    of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }),
+    of(MANY_WATCHERS),
+    of({}, "0"),
+    of(PUT, "0"),
+    of({ ...PUT, pipeline: 64 }, "0"),
+    of({ ...PUT, connections: 1 }, "0"),
+  ];
+}
+
 export function allCases(timing: Timing): BenchCase[] {
   const of = withTiming(timing);
   const connections = [1, 50, 500, 2000];

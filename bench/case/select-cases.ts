@@ -2,7 +2,7 @@
 import { SCENARIO_NAMES, type ScenarioName, WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { BenchOptions } from "../options.ts";
 import type { BenchCase } from "./bench-case.ts";
-import { allCases, defaultCases, namedCases, quickCases, type Timing } from "./catalogue.ts";
+import { allCases, defaultCases, namedCases, quickCases, readmeCases, type Timing } from "./catalogue.ts";
 import { loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
 import { startCase } from "./start-case.ts";
@@ -36,6 +36,7 @@ function hasParameters(o: BenchOptions): boolean {
 function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchCase[] {
   if (name === "default") return defaultCases(timing);
   if (name === "quick") return quickCases(timing);
+  if (name === "readme") return readmeCases(timing);
   if (name === "all") return allCases(timing);
   if (options.jobs !== undefined) {
     if (name === "memory") return [memoryCase(options.jobs)];
@@ -48,7 +49,7 @@ function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchC
   const ofKey = [...known, ...defaultCases(timing)].filter((candidate) => candidate.key === name);
   if (ofKey.length > 0) return ofKey;
   const groups = [...new Set(known.map((candidate) => candidate.group))];
-  throw new Error(`Unknown scenario ${name}. There are: default, quick, all, ${groups.join(", ")}`);
+  throw new Error(`Unknown scenario ${name}. There are: default, quick, readme, all, ${groups.join(", ")}`);
 }
 
 function isScenario(name: string): name is ScenarioName {
