@@ -30,8 +30,8 @@ export interface RecordLogOptions {
   shard: number;
   /** Whether the log has no room for new jobs. */
   isFull: () => boolean;
-  /** Wall clock minus monotonic clock, ms: records outlive the monotonic clock. */
-  wallOffsetMs: number;
+  /** Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be set. */
+  wallOffsetMs: () => number;
   /** Called while the ring is full; returns when the binlog may have made room. */
   waitForRoom: (ring: RingWriter) => void;
   /** The file that new records go to, for stats-job. */
@@ -147,7 +147,7 @@ export class RecordLog implements RecordSink {
     const row = slot & PAGE_MASK;
     const fields = this.#fields;
     const state = page.state[row];
-    const { wallOffsetMs } = this.#options;
+    const wallOffsetMs = this.#options.wallOffsetMs();
     fields.id = page.id[row]!;
     fields.state =
       state === JobState.Delayed

@@ -40,6 +40,8 @@ const SLEEP_MS_MAX = 3_600_000;
 /** How long a shard sleeps for room in the ring to the binlog before it looks again. */
 const ROOM_SLEEP_MS = 100;
 
+const wallOffsetMs = (): number => Date.now() - monotonicMs();
+
 class ShardThread {
   readonly #core: ShardCore;
   readonly #doorbell: DoorbellOwner;
@@ -49,8 +51,6 @@ class ShardThread {
   readonly #spin: IdleSpin;
   readonly #turns: TurnCounters;
   readonly #data: ShardThreadData;
-  /** Wall clock minus monotonic clock at the start. */
-  readonly #wallOffsetMs = Date.now() - monotonicMs();
 
   constructor(data: ShardThreadData) {
     this.#data = data;
@@ -81,7 +81,7 @@ class ShardThread {
       binlog: topology.binlog,
       shard,
       isFull: () => control.isSet(ControlWord.BinlogFull),
-      wallOffsetMs: this.#wallOffsetMs,
+      wallOffsetMs,
       waitForRoom: (ring) => this.#waitForRecordRoom(ring),
       currentFile: () => counters[Counter.BinlogCurrent]!,
     });
@@ -121,7 +121,7 @@ class ShardThread {
     const { topology, shard } = this.#data;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const files = new FileTable(topology.binlog!.files);
-    return new Restore(this.#core.engine, this.#wallOffsetMs, monotonicMs(), (id) => {
+    return new Restore(this.#core.engine, wallOffsetMs(), monotonicMs(), (id) => {
       directory?.set(id, shard);
       return files.find(id);
     });

@@ -192,7 +192,7 @@ export class InProcessServer {
           binlog: this.topology.binlog!,
           shard,
           isFull: () => control.isSet(ControlWord.BinlogFull),
-          wallOffsetMs: log.wallOffsetMs,
+          wallOffsetMs: () => log.wallOffsetMs,
           waitForRoom: (ring) => this.#waitForRecordRoom(ring),
           currentFile: () => counters[Counter.BinlogCurrent]!,
         }),

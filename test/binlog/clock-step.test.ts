@@ -1,0 +1,47 @@
+// The log's times follow the wall clock, also after it was set while the server ran.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { canRun, NEEDS } from "../support/need.ts";
+import { startServer } from "../support/server-process.ts";
+import { WireClient } from "../support/wire-client.ts";
+
+const STEP_SECONDS = 3600;
+const DELAY_SECONDS = 10_000;
+const SLACK_SECONDS = 60;
+
+/** Environment of a server whose wall clock is set forward by an hour after `delayMs`; 0: from the start. */
+function clockSetAfter(delayMs: number): Record<string, string> {
+  const program = `const now = Date.now; const at = performance.timeOrigin + performance.now() + ${delayMs};
+    Date.now = () => now() + (performance.timeOrigin + performance.now() >= at ? ${STEP_SECONDS * 1000} : 0);`;
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` };
+}
+
+test("a delay that was given after the wall clock was set ends when it should after a restart", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  const directory = mkdtempSync(join(tmpdir(), "runnerbean-clock-"));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const flags = ["-b", directory, "-f", "0"];
+  const first = await startServer({ kind: "ours", flags, env: clockSetAfter(1500) });
+  try {
+    const client = await WireClient.connect(first.address);
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    assert.equal((await client.put("x", { delay: DELAY_SECONDS })).line, "INSERTED 1");
+    client.close();
+  } finally {
+    await first.stop();
+  }
+  const second = await startServer({ kind: "ours", flags, env: clockSetAfter(0) });
+  try {
+    const client = await WireClient.connect(second.address);
+    const stats = (await client.ask("stats-job 1")).body!.toString();
+    const left = Number(/time-left: (\d+)/.exec(stats)?.[1]);
+    assert.ok(left > DELAY_SECONDS - SLACK_SECONDS && left <= DELAY_SECONDS, `time-left: ${left}`);
+    client.close();
+  } finally {
+    await second.stop();
+  }
+});
