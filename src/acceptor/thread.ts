@@ -29,8 +29,10 @@ export interface AcceptorThreadData {
   descriptorsMax: number;
   /** What moves the bytes of connections. */
   transport: TransportKind;
-  /** Longest look for work before a sleep when few clients ask, ms; 0 where threads outnumber the cores. */
+  /** Longest look for work before a sleep when few clients ask, ms; 0 for none. */
   lingerMs: number;
+  /** Whether threads outnumber the cores. */
+  crowded: boolean;
 }
 
 /** What the main thread tells an acceptor. */
@@ -51,7 +53,7 @@ export type AcceptorNews =
 
 const BACKLOG = 1024;
 const READ_BUFFER_BYTES = 256 * 1024;
-/** Turns without an answer before the thread waits for the doorbell in its event loop; with fewer cores than threads. */
+/** Turns without an answer before the thread waits for the doorbell in its event loop; where threads outnumber cores. */
 const EMPTY_TURNS_MAX = 30;
 const EMPTY_TURNS_MAX_CROWDED = 3;
 /** With this few connections waiting for an answer the thread looks for it on the spot, instead of at the sockets. */
@@ -83,7 +85,6 @@ class AcceptorThread {
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   readonly #linger: Linger;
-  readonly #emptyTurnsMax: number;
   #scheduled = false;
   #asleep = false;
   #waitPending = false;
@@ -108,7 +109,6 @@ class AcceptorThread {
     this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
     this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
     this.#linger = new Linger(data.lingerMs);
-    this.#emptyTurnsMax = data.lingerMs > 0 ? EMPTY_TURNS_MAX : EMPTY_TURNS_MAX_CROWDED;
     this.#turns = new TurnCounters(this.#core.counters, this.#core.responses);
     parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
     void this.#open();
@@ -294,8 +294,19 @@ class AcceptorThread {
       this.#linger.worked();
     }
     if (core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < this.#emptyTurnsMax)) return true;
-    if (core.asking === 0 || core.asking > FEW_CLIENTS) return false;
+    if (!this.#mayLinger) return false;
     return this.#linger.again(monotonicMs(), core.hasHeld ? DISK_MS : 0);
+  }
+
+  /** Whether so few clients ask that the thread should stay awake for them. */
+  get #mayLinger(): boolean {
+    const { asking } = this.#core;
+    return this.#data.lingerMs > 0 && asking > 0 && asking <= FEW_CLIENTS;
+  }
+
+  /** A thread that turns in vain takes the core from those that it waits for, if there are too few cores. */
+  get #emptyTurnsMax(): number {
+    return this.#data.crowded && !this.#mayLinger ? EMPTY_TURNS_MAX_CROWDED : EMPTY_TURNS_MAX;
   }
 
   /** Waits in the kernel for the sockets and the event loop; what the event loop has, it does between two such waits. */

@@ -114,6 +114,13 @@ class Server {
     return availableParallelism() > shards + acceptors ? SPIN_MS : 0;
   }
 
+  /** Whether threads outnumber the cores; the binlog counts where every reply waits for it. */
+  get #crowded(): boolean {
+    const { shards, acceptors } = this.#options;
+    const waitedFor = this.#topology.binlog?.repliesWait === true ? 1 : 0;
+    return availableParallelism() < shards + acceptors + waitedFor;
+  }
+
   get #lingerMs(): number {
     const { shards, acceptors } = this.#options;
     return availableParallelism() >= shards + acceptors ? LINGER_MS : 0;
@@ -147,7 +154,16 @@ class Server {
       { length: topology.acceptors },
       (_, acceptor) =>
         new AcceptorThreadHandle(
-          { topology, acceptor, facts, verbose, descriptorsMax, transport, lingerMs: this.#lingerMs },
+          {
+            topology,
+            acceptor,
+            facts,
+            verbose,
+            descriptorsMax,
+            transport,
+            lingerMs: this.#lingerMs,
+            crowded: this.#crowded,
+          },
           this.#onDeath,
           onNews,
         ),
