@@ -4,11 +4,12 @@
 
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, release } from "node:os";
 import { finished } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
+import { defaultTransport } from "../src/server/options.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = [
@@ -20,8 +21,8 @@ const ALONE = [
   "generators",
 ];
 
-/** They speak with a running server, and are run once more with its other transport where the kernel permits that. */
-const ONCE_MORE_WITH_IO_URING = ["transcripts-server", "hostile", "clients"];
+/** They speak with a running server, and are run once more with the transport that is not the default here. */
+const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
 /** Longer than any file takes; one that hangs is ended. */
 const FILE_MS = 280_000;
@@ -81,15 +82,16 @@ function ioUringRefusal(): string | undefined {
   return /KernelError: (.*)/.exec(probe.stderr)?.[1] ?? probe.stderr;
 }
 
-async function runWithIoUring(chosen: readonly string[]): Promise<void> {
+async function runOnceMore(chosen: readonly string[]): Promise<void> {
   if (chosen.length === 0) return;
   const why = ioUringRefusal();
   if (why !== undefined) {
     skipped.push({ name: `${chosen.length} files with --transport io_uring`, why });
     return;
   }
-  console.log("\nOnce more with --transport io_uring:");
-  const env = { ...process.env, OUR_FLAGS: "--transport io_uring", TOPOLOGY: "7x3" };
+  const flags = `--transport ${defaultTransport(release()) === "auto" ? "libuv" : "io_uring"}`;
+  console.log(`\nOnce more with ${flags}:`);
+  const env = { ...process.env, OUR_FLAGS: flags, TOPOLOGY: "7x3" };
   for (const file of chosen) await runFiles([file], 1, env);
 }
 
@@ -99,7 +101,7 @@ await runFiles(
   Math.max(2, availableParallelism()),
 );
 for (const file of files.filter(isAlone)) await runFiles([file], 1);
-await runWithIoUring(files.filter((file) => isOneOf(ONCE_MORE_WITH_IO_URING, file)));
+await runOnceMore(files.filter((file) => isOneOf(ONCE_MORE, file)));
 
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 console.log(

@@ -27,8 +27,8 @@ export interface AcceptorThreadData {
   verbose: number;
   /** File descriptors that the process may have. */
   descriptorsMax: number;
-  /** What moves the bytes of connections. */
-  transport: TransportKind;
+  /** What moves the bytes of connections; "auto": io_uring where it is permitted, else libuv. */
+  transport: TransportKind | "auto";
   /** Longest look for work before a sleep when few clients ask, ms; 0 for none. */
   lingerMs: number;
   /** Whether threads outnumber the cores. */
@@ -44,7 +44,8 @@ export type AcceptorOrder =
 
 /** What an acceptor tells the main thread. */
 export type AcceptorNews =
-  | { news: "ready" }
+  /** The transport, and why it is not io_uring although that was tried. */
+  | { news: "ready"; transport: TransportKind; refusal?: string }
   | { news: "listening"; port: number; fd: number }
   | { news: "failed"; code: string; message: string }
   | { news: "stopped" }
@@ -115,16 +116,20 @@ class AcceptorThread {
   }
 
   async #open(): Promise<void> {
-    if (this.#data.transport === "io_uring") {
-      try {
-        const { UringSockets } = await import("./uring-sockets.ts");
-        this.#uring = new UringSockets(this.#core, this.#wake, this.#log);
-      } catch (error) {
-        tell({ news: "failed", code: "IO_URING", message: (error as Error).message });
-        return;
-      }
+    const { transport } = this.#data;
+    if (transport === "libuv") {
+      tell({ news: "ready", transport });
+      return;
     }
-    tell({ news: "ready" });
+    try {
+      const { UringSockets } = await import("./uring-sockets.ts");
+      this.#uring = new UringSockets(this.#core, this.#wake, this.#log);
+      tell({ news: "ready", transport: "io_uring" });
+    } catch (error) {
+      const { message } = error as Error;
+      if (transport === "io_uring") tell({ news: "failed", code: "IO_URING", message });
+      else tell({ news: "ready", transport: "libuv", refusal: message });
+    }
   }
 
   #obey(order: AcceptorOrder): void {

@@ -1,6 +1,6 @@
 // The command line: beanstalkd's flags with their meaning and exit codes, long names for all, and our own.
 
-import { availableParallelism } from "node:os";
+import { availableParallelism, release } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import type { TransportKind } from "../acceptor/thread.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
@@ -18,7 +18,7 @@ export interface Options {
   verbose: number;
   shards: number;
   acceptors: number;
-  transport: TransportKind;
+  transport: TransportKind | "auto";
   compat: Compat;
   /** Log directory, or undefined for none. */
   binlog: string | undefined;
@@ -51,6 +51,16 @@ const FSYNC_MS_DEFAULT = 50;
 export function defaultThreads(cores: number): { acceptors: number; shards: number } {
   const shards = Math.max(1, Math.min(SHARDS_MAX, Math.floor(cores / 4)));
   return { shards, acceptors: Math.max(1, Math.min(ACCEPTORS_MAX, cores - shards - (cores > 3 ? 1 : 0))) };
+}
+
+/** The first Linux on which io_uring is tried unasked: the one that it was tested on. */
+const IO_URING_SINCE = [6, 18] as const;
+
+/** io_uring where it is permitted and the kernel, of this release ("6.18.44"), is no older than those that it was tested on. */
+export function defaultTransport(kernelRelease: string): TransportKind | "auto" {
+  const [major = 0, minor = 0] = kernelRelease.split(".").map(Number.parseFloat);
+  const [sinceMajor, sinceMinor] = IO_URING_SINCE;
+  return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor) ? "auto" : "libuv";
 }
 
 class EarlyExit extends Error {
@@ -88,7 +98,7 @@ export function parseOptions(args: readonly string[], program: string): Options 
     verbose: 0,
     shards: threads.shards,
     acceptors: threads.acceptors,
-    transport: "libuv",
+    transport: defaultTransport(release()),
     compat: "default",
     binlog: undefined,
     fsyncMs: FSYNC_MS_DEFAULT,
@@ -182,7 +192,7 @@ function describe(options: Options, program: string): Command {
   );
   add(
     "--transport <kind>",
-    "libuv, or io_uring for a quarter less CPU: Linux 6.1 or later, experimental (default libuv)",
+    "io_uring (Linux 6.1 or later) or libuv (default: io_uring from Linux 6.18 on where it is permitted)",
     (kind) => {
       if (kind !== "libuv" && kind !== "io_uring")
         throw usageError(`invalid transport: ${kind} (libuv or io_uring)`);

@@ -1,7 +1,7 @@
 // The few functions of the C library and of libuv that io_uring needs, through node:ffi.
 //
-// node:ffi is experimental in Node 26. This is the only file that imports it, and it is loaded only when the operator asks
-// for the io_uring transport. Pointers are BigInts; memory that the kernel writes is mapped here and never moves.
+// node:ffi is experimental in Node 26. This is the only file that imports it, and it is not loaded with
+// --transport libuv. Pointers are BigInts; memory that the kernel writes is mapped here and never moves.
 
 import { dlopen, getCurrentEventLoop, getInt32, getRawPointer, toArrayBuffer } from "node:ffi";
 
