@@ -8,6 +8,8 @@ import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 
 const SLAB_BYTES = 1 << 20;
+/** So much memory of empty slabs is kept beside the last slab of each class: getting a page anew costs more than filling it. */
+const SPARE_BYTES_MAX = 8 << 20;
 const CELLS_PER_SLAB_MAX = 1 << 16;
 const BLOCK_BYTES = 1 << 20;
 const BIG_FLAG = 0x80000000;
@@ -50,6 +52,8 @@ class Slab {
   live = 0;
   /** Position in its size class's list of slabs with room, or -1. */
   roomyAt = -1;
+  /** Empty, and counted among the spare ones. */
+  spare = false;
 
   constructor(sizeClass: number) {
     this.sizeClass = sizeClass;
@@ -96,6 +100,8 @@ export class BodyArena {
   readonly #bytesMax: number;
   /** Memory taken from the system, in bytes. */
   reservedBytes = 0;
+  /** Of that, memory of empty slabs that could be given back. */
+  #spareBytes = 0;
 
   /** `bytesMax` bounds the memory taken, as a stand-in for the system's own limit. */
   constructor(bytesMax: number = Number.POSITIVE_INFINITY) {
@@ -111,6 +117,10 @@ export class BodyArena {
     const number = roomy.length > 0 ? roomy[roomy.length - 1]! : this.#addSlab(sizeClass);
     const slab = this.#slabs[number]!;
     const cell = slab.take();
+    if (slab.spare) {
+      slab.spare = false;
+      this.#spareBytes -= slab.bytes.length;
+    }
     if (slab.full) {
       roomy.pop();
       slab.roomyAt = -1;
@@ -187,6 +197,11 @@ export class BodyArena {
     }
     // The last slab of a class stays, so that a queue that comes and goes does not allocate.
     if (slab.live > 0 || roomy.length === 1) return;
+    if (this.#spareBytes + slab.bytes.length <= SPARE_BYTES_MAX) {
+      slab.spare = true;
+      this.#spareBytes += slab.bytes.length;
+      return;
+    }
     const last = roomy.pop()!;
     if (last !== number) {
       roomy[slab.roomyAt] = last;

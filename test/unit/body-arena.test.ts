@@ -147,13 +147,19 @@ describe("BodyArena", () => {
     assert.throws(() => arena.write(handle, 5, new Uint8Array(1), 0, 1), /a big body is written in order/);
   });
 
-  it("gives all slabs back but the last of each size when the bodies are gone", () => {
+  it("gives all slabs back but 8 MiB and the last of each size when the bodies are gone, again and again", () => {
     const arena = new BodyArena();
-    const handles = Array.from({ length: 100_000 }, () => arena.allocate(64));
-    const fullBytes = arena.reservedBytes;
-    assert.ok(fullBytes >= 100_000 * 64 && fullBytes < 100_000 * 64 + MIB, `${fullBytes}`);
-    for (const handle of handles) arena.free(handle);
-    assert.ok(arena.reservedBytes <= MIB, `${arena.reservedBytes} of ${fullBytes} are kept`);
+    for (const bodyBytes of [64, 64, 1000, 64]) {
+      const before = arena.reservedBytes;
+      const handles = Array.from({ length: 20 * Math.floor(MIB / bodyBytes) }, () =>
+        arena.allocate(bodyBytes),
+      );
+      const fullBytes = arena.reservedBytes;
+      assert.ok(fullBytes >= 20 * (MIB - bodyBytes) && fullBytes <= before + 21 * MIB, `${fullBytes}`);
+      for (const handle of handles) arena.free(handle);
+      assert.ok(arena.reservedBytes <= 10 * MIB, `${arena.reservedBytes} of ${fullBytes} are kept`);
+      assert.ok(arena.reservedBytes > 8 * MIB, `${arena.reservedBytes} of ${fullBytes} are kept`);
+    }
   });
 
   it("uses freed cells again before it takes more memory", () => {
