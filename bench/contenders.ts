@@ -51,6 +51,8 @@ export function ourContender(
   const flags: string[] = [];
   if (options.shards !== undefined) flags.push("--shards", `${options.shards}`);
   if (options.acceptors !== undefined) flags.push("--acceptors", `${options.acceptors}`);
+  const transport = options.transport?.[0];
+  if (transport !== undefined && !more.includes("--transport")) flags.push("--transport", transport);
   flags.push(...more);
   const name = command === "" ? "runnerbean" : `${words[0]!.split("/").at(-1)} (ours)`;
   const shown = [...(command === "" ? ["node", "src/server/main.ts"] : words), ...flags];

@@ -90,6 +90,12 @@ class Server {
   async run(): Promise<void> {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
+    const busyThreads = options.acceptors + 1;
+    if (options.acceptors > 1 && busyThreads > availableParallelism()) {
+      this.#log.info(
+        `${plural(options.acceptors, "acceptor")} on ${plural(availableParallelism(), "core")}: more acceptors than free cores make the server slower; try without --acceptors`,
+      );
+    }
     if (options.verbose > 0) process.stdout.write(`pid ${process.pid}\n`);
     this.#handleSignals();
     const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
