@@ -99,7 +99,9 @@ export function namedCases(
   return [
     backlogCase(asked.jobs ?? 5_000_000),
     standingCase(asked.jobs ?? 1_000_000, { ...base, seconds: asked.seconds ?? STANDING_SECONDS }),
+    p99At80Case(base),
     p99At80Case({ ...base, pipeline: 4 }),
+    p99At80Case({ ...base, connections: 500 }),
     threadsCase(base),
     threadsCase({ ...base, pipeline: 16 }),
   ];

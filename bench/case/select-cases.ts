@@ -7,7 +7,7 @@ import { loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
 import { startCase } from "./start-case.ts";
 
-const DEFAULT_TIMING: Timing = { seconds: 1.2, warmupSeconds: 0.4 };
+const DEFAULT_TIMING: Timing = { seconds: 1.2, warmupSeconds: 1 };
 const QUICK_TIMING: Timing = { seconds: 0.4, warmupSeconds: 0.15 };
 
 export function selectCases(options: BenchOptions): BenchCase[] {

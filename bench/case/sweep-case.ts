@@ -8,6 +8,8 @@ import { measuredLoad } from "./measured-load.ts";
 
 const SHARES = [0.2, 0.4, 0.6, 0.8, 0.9, 1, 1.1];
 const SHOWN_SHARE = 0.8;
+/** Under load before the limit is measured: a tail is that of a server that runs, not of one whose code is being compiled. */
+const WARMUP_SECONDS = 4;
 
 export function sweepCase(workload: Workload): BenchCase {
   return {
@@ -58,7 +60,8 @@ async function sweepOf(
   workload: Workload,
   shares: readonly number[],
 ): Promise<SweepPoint[]> {
-  const { figures: limit } = await measuredLoad(load, server, { ...workload, rate: 0 });
+  const warmupSeconds = Math.max(workload.warmupSeconds, WARMUP_SECONDS);
+  const { figures: limit } = await measuredLoad(load, server, { ...workload, warmupSeconds, rate: 0 });
   const sweep: SweepPoint[] = [];
   for (const share of shares) {
     const rate = Math.round(limit.commandsPerSecond! * share);
