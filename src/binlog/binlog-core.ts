@@ -1,6 +1,6 @@
 // The binlog between rings and storage as plain code: takes records, tells how far they are durable. No thread, no clock.
 //
-// One turn is `takeRecords`, then `storage.flush` and `storage.work`, then `publish`. The thread around it (thread.ts)
+// One turn is `takeRecords`, `storage.flush`, `publishSynced`, `storage.work`, `publishState`. The thread around it (thread.ts)
 // decides when to sleep; a simulation takes the same turns on a disk and a time of its own.
 
 import { shardOfTube } from "../base/tube-hash.ts";
@@ -69,6 +69,13 @@ export class BinlogCore {
     return this.rings.some((ring) => ring.hasMessage);
   }
 
+  /** Share of the fullest ring that waits to be taken. */
+  get fill(): number {
+    let fill = 0;
+    for (let shard = 0; shard < this.rings.length; shard++) fill = Math.max(fill, this.rings[shard]!.fill);
+    return fill;
+  }
+
   /** Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns how many. */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;
@@ -86,12 +93,8 @@ export class BinlogCore {
     return taken;
   }
 
-  /** Tells everybody how far the log is durable, and whether there is room. True if replies may have waited for it. */
-  publish(storage: Storage): boolean {
-    if (storage.full !== this.#control.isSet(ControlWord.BinlogFull)) {
-      if (storage.full) this.#control.set(ControlWord.BinlogFull);
-      else this.#control.clear(ControlWord.BinlogFull);
-    }
+  /** Tells everybody how far the log is durable. True if replies may have waited for it. */
+  publishSynced(storage: Storage): boolean {
     let news = false;
     for (let shard = 0; shard < this.#published.length; shard++) {
       const number = storage.syncedUpTo(shard);
@@ -100,11 +103,19 @@ export class BinlogCore {
       this.#synced.publish(shard, number);
       news = true;
     }
-    const stats = storage.stats();
-    this.counters[Counter.BinlogOldest] = stats.oldestSegment;
-    this.counters[Counter.BinlogCurrent] = stats.currentSegment;
-    this.counters[Counter.BinlogWritten] = stats.recordsWritten;
-    this.counters[Counter.BinlogMigrated] = stats.recordsMigrated;
     return news && this.#topology.binlog!.repliesWait;
+  }
+
+  /** Tells everybody whether there is room, and what `stats` says of the log. */
+  publishState(storage: Storage): void {
+    if (storage.full !== this.#control.isSet(ControlWord.BinlogFull)) {
+      if (storage.full) this.#control.set(ControlWord.BinlogFull);
+      else this.#control.clear(ControlWord.BinlogFull);
+    }
+    const { counters } = this;
+    counters[Counter.BinlogOldest] = storage.oldestSegment;
+    counters[Counter.BinlogCurrent] = storage.currentSegment;
+    counters[Counter.BinlogWritten] = storage.recordsWritten;
+    counters[Counter.BinlogMigrated] = storage.recordsMigrated;
   }
 }

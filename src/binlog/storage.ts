@@ -322,6 +322,7 @@ export class Storage implements CompactionHost {
 
   /** END, all durable, then on to the next segment: only the newest segment can ever have a torn tail. */
   #leave(): void {
+    this.#writer.completeNext();
     this.#appendOwnKind(OwnKind.end);
     this.#write();
     this.#sync();
@@ -508,10 +509,28 @@ export class Storage implements CompactionHost {
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
   }
 
+  /** Number of the oldest segment, 0 for none. */
+  get oldestSegment(): number {
+    return this.table.oldest?.number ?? 0;
+  }
+
+  get currentSegment(): number {
+    return this.#writer.current.number;
+  }
+
+  /** Since the start, with those that compaction wrote again. */
+  get recordsWritten(): number {
+    return this.#recordsWritten;
+  }
+
+  get recordsMigrated(): number {
+    return this.#recordsMigrated;
+  }
+
   stats(): StorageStats {
     return {
-      oldestSegment: this.table.oldest?.number ?? 0,
-      currentSegment: this.#writer.current.number,
+      oldestSegment: this.oldestSegment,
+      currentSegment: this.currentSegment,
       recordsWritten: this.#recordsWritten,
       recordsMigrated: this.#recordsMigrated,
       diskBytes: this.table.fileBytes(),

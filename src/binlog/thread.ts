@@ -46,6 +46,15 @@ export type BinlogNews =
   | { news: "closed"; timings: string };
 
 const SLEEP_MS_MAX = 3_600_000;
+/**
+ * Where no reply waits for the log, the thread rests so long after a batch: one write for all that comes meanwhile, and no
+ * wake for each turn of a shard. A killed process loses what had not been written.
+ */
+const REST_MS_MAX = 1;
+/** Rest takes at most this share of the time after which a change must be durable. */
+const REST_SHARE = 0.1;
+/** With more of a ring filled there is no rest: a shard must not wait for room. */
+const REST_FILL_MAX = 0.1;
 /** Batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
 
@@ -56,6 +65,7 @@ class BinlogThread {
   readonly #shards: readonly Doorbell[];
   readonly #acceptors: readonly Doorbell[];
   readonly #doorbell: DoorbellOwner;
+  readonly #restMs: number;
 
   constructor(data: BinlogThreadData) {
     this.#data = data;
@@ -72,6 +82,8 @@ class BinlogThread {
       (_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor)),
     );
     this.#doorbell = new DoorbellOwner(words, binlogThread(topology));
+    const { syncEvery } = data;
+    this.#restMs = syncEvery === "never" ? REST_MS_MAX : Math.min(REST_MS_MAX, syncEvery * REST_SHARE);
   }
 
   async start(): Promise<void> {
@@ -82,7 +94,8 @@ class BinlogThread {
       disk: new RealDisk(directory),
       shards: topology.shards,
       segmentBytes,
-      syncEvery,
+      // What was published at the beginning of a rest has waited for as long when it is taken.
+      syncEvery: syncEvery === "never" ? syncEvery : syncEvery - this.#restMs,
       salvage,
       parallel: true,
       randomSalt: () => randomInt(2 ** 32 - 1),
@@ -94,7 +107,8 @@ class BinlogThread {
     });
     new JobIds(new ControlWords(topology.control).words, ControlWord.JobIds).reset(opened.nextId);
     await this.#feedShards(this.#core.recovered(opened));
-    this.#publish(opened.storage);
+    this.#publishSynced(opened.storage);
+    this.#core.publishState(opened.storage);
     tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
     this.#run(opened.storage);
     opened.storage.close(monotonicMs());
@@ -120,13 +134,19 @@ class BinlogThread {
     const turns = this.#turns;
     for (;;) {
       const { stopping } = core;
+      const mayRest = this.#restMs > 0 && !stopping && core.fill < REST_FILL_MAX;
       turns.begin();
       const taken = core.takeRecords(storage, (shard) => turns.rang(this.#shards[shard]!.ring()));
       turns.end(taken);
       storage.flush(monotonicMs());
-      const more = storage.failure === undefined && storage.work(monotonicMs());
       if (storage.failure !== undefined) return;
-      this.#publish(storage);
+      this.#publishSynced(storage);
+      const more = storage.work(monotonicMs());
+      if (storage.failure !== undefined) return;
+      // Work may have synced as well.
+      this.#publishSynced(storage);
+      core.publishState(storage);
+      if (taken > 0 && mayRest && !more) this.#doorbell.rest(this.#restMs);
       if (taken > 0 || more) continue;
       if (stopping) return;
       this.#doorbell.prepare();
@@ -139,8 +159,8 @@ class BinlogThread {
     }
   }
 
-  #publish(storage: Storage): void {
-    if (this.#core.publish(storage))
+  #publishSynced(storage: Storage): void {
+    if (this.#core.publishSynced(storage))
       for (const acceptor of this.#acceptors) this.#turns.rang(acceptor.ring());
   }
 }

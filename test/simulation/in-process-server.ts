@@ -238,7 +238,8 @@ export class InProcessServer {
       restore.finish();
       this.records[shard]!.attach(this.shards[shard]!.engine, restore.burySequence);
     }
-    this.binlog!.publish(opened.storage);
+    this.binlog!.publishSynced(opened.storage);
+    this.binlog!.publishState(opened.storage);
   }
 
   protected firstJobId(opened: OpenedBinlog): number {
@@ -289,13 +290,20 @@ export class InProcessServer {
       if (this.#heldUp()) yield undefined;
       storage.flush(this.nowMs);
       if (this.#heldUp()) yield undefined;
-      const more = storage.failure === undefined && storage.work(this.nowMs);
       if (storage.failure !== undefined) yield* this.#endLog("failed");
-      if (this.#heldUp()) yield undefined;
-      if (core.publish(storage)) {
+      if (core.publishSynced(storage)) {
         if (this.#heldUp()) yield undefined;
         this.ringDurable(acceptors);
       }
+      if (this.#heldUp()) yield undefined;
+      const more = storage.work(this.nowMs);
+      if (storage.failure !== undefined) yield* this.#endLog("failed");
+      if (this.#heldUp()) yield undefined;
+      if (core.publishSynced(storage)) {
+        if (this.#heldUp()) yield undefined;
+        this.ringDurable(acceptors);
+      }
+      core.publishState(storage);
       if (taken > 0 || more) {
         yield undefined;
         continue;
