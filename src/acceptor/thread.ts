@@ -123,7 +123,10 @@ class AcceptorThread {
     }
     try {
       const { UringSockets } = await import("./uring-sockets.ts");
-      this.#uring = new UringSockets(this.#core, this.#wake, this.#log);
+      const uring = new UringSockets(this.#core, this.#wake, this.#log);
+      // A kernel may grant a ring and refuse its use.
+      uring.turn();
+      this.#uring = uring;
       tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
       const { message } = error as Error;

@@ -3,8 +3,9 @@
 //        left segments         current                        next
 //   [####][######][###]   [H|######|<- room ->|000]    [H|<- room ->| not yet filled
 //
-// Room is kept at one segment and a quarter, less at most one extent, spread over both files; what it is made of moves along
-// as records are written. It is made in whole extents: each costs a sync of its own, which a batch of records waits behind. A full disk shows when room is made, never when a record is written.
+// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves along as
+// records are written. It is made in whole extents: each costs a sync of its own, which a batch of records waits behind.
+// A full disk shows when room is made, never when a record is written.
 
 import { BinlogError, reasonOf, systemCode } from "./binlog-error.ts";
 import type { Disk, Handle } from "./disk.ts";
@@ -64,6 +65,11 @@ export class SegmentWriter {
     return this.current.handle!;
   }
 
+  /** Bytes that one step of `fill` makes at most. */
+  get extentBytes(): number {
+    return this.#zeros.length;
+  }
+
   /** Bytes that can be written without asking the file system for anything. */
   get roomBytes(): number {
     const current = this.#current;
@@ -113,43 +119,23 @@ export class SegmentWriter {
     const target =
       next !== undefined && current !== undefined && current.fileBytes < this.segmentBytes ? current : next;
     if (target !== undefined && target.fileBytes >= this.segmentBytes) return "enough";
-    if (next !== undefined && this.roomBytes > this.#wantedRoomBytes - this.#zeros.length) return "enough";
+    if (next !== undefined && this.roomBytes >= this.#wantedRoomBytes) return "enough";
     try {
       if (target === undefined) this.#create(createdAtMs, maxId, oldest);
       else this.#extend(target);
       this.shortage = "";
       return "more";
     } catch (error) {
-      this.#short(error);
+      const code = systemCode(error);
+      // A disk or a quota that is full, or no descriptor left, may pass; anything else means the disk is broken.
+      if (!["ENOSPC", "EDQUOT", "EMFILE", "ENFILE"].includes(code)) throw error;
+      this.shortage = code;
       return "full";
     }
   }
 
-  /** A disk or a quota that is full, or no descriptor left, may pass; anything else means the disk is broken: throws it. */
-  #short(error: unknown): void {
-    const code = systemCode(error);
-    if (!["ENOSPC", "EDQUOT", "EMFILE", "ENFILE"].includes(code)) throw error;
-    this.shortage = code;
-  }
-
-  /** Before a change of segments: the extent that the next one may lack must not depend on a further file being made. */
-  completeNext(): void {
-    const next = this.#next;
-    if (next === undefined) return;
-    try {
-      while (next.fileBytes < this.segmentBytes && this.roomBytes < this.#wantedRoomBytes) this.#extend(next);
-    } catch (error) {
-      this.#short(error);
-    }
-  }
-
   #extend(segment: Segment): void {
-    const wanted = Math.ceil((this.#wantedRoomBytes - this.roomBytes) / PAGE_BYTES) * PAGE_BYTES;
-    const length = Math.min(
-      this.#zeros.length,
-      this.segmentBytes - segment.fileBytes,
-      Math.max(PAGE_BYTES, wanted),
-    );
+    const length = Math.min(this.#zeros.length, this.segmentBytes - segment.fileBytes);
     this.#disk.write(segment.handle!, this.#zeros, 0, length, segment.fileBytes);
     this.#disk.sync(segment.handle!);
     segment.fileBytes += length;

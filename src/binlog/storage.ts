@@ -31,6 +31,8 @@ const SLICE_BYTES_MAX = 4 * 1024 * 1024;
 const SLICE_MS = 5;
 /** Compaction goes through so many bytes for each byte that is appended: faster than the log can grow. */
 const PACE = 4;
+/** Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more. */
+const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
 
 /** What recovery hands over, or what an empty directory starts with. */
@@ -111,6 +113,8 @@ export class Storage implements CompactionHost {
   #dropping = 0;
   #dropSequence = 0;
   #workBytes = 0;
+  /** Bytes appended since room was last made. */
+  #placedBytes = 0;
   #retryRoomAtMs = Number.POSITIVE_INFINITY;
   /** Compaction waits until then; 0: it does not. */
   #compactAtMs = 0;
@@ -228,6 +232,7 @@ export class Storage implements CompactionHost {
     const framedBytes = FRAME_BYTES + length;
     if (framedBytes > this.#largestBytes) this.#largestBytes = framedBytes;
     if (!this.#writer.fits(framedBytes)) this.#makeFit(framedBytes);
+    this.#placedBytes += framedBytes;
     if (!this.#batch.fits(length)) this.#write();
     if (this.#batch.usedBytes === 0) this.#batchSinceMs = this.#options.clockMs();
     const segment = this.#writer.current;
@@ -322,7 +327,6 @@ export class Storage implements CompactionHost {
 
   /** END, all durable, then on to the next segment: only the newest segment can ever have a torn tail. */
   #leave(): void {
-    this.#writer.completeNext();
     this.#appendOwnKind(OwnKind.end);
     this.#write();
     this.#sync();
@@ -425,7 +429,7 @@ export class Storage implements CompactionHost {
 
   #work(nowMs: number): boolean {
     const waits = this.#full && nowMs < this.#retryRoomAtMs;
-    const filling = waits ? "full" : this.#fill();
+    const filling = waits ? "full" : this.#keepRoom();
     if (filling === "full" && !waits) this.#noteShortage(nowMs);
     else if (filling === "enough") this.#noteRoom();
     if (this.#dropping !== 0) {
@@ -441,6 +445,24 @@ export class Storage implements CompactionHost {
     } else this.#workBytes = 0;
     const compacts = this.#compaction.wanted && nowMs >= this.#compactAtMs;
     return filling === "more" || this.#dropping !== 0 || compacts;
+  }
+
+  /**
+   * One step of making room, or as many as what was appended since the last slice has used up: room that falls behind
+   * under load would have to be made up for in the midst of an append, and a full disk would show too late.
+   */
+  #keepRoom(): "enough" | "more" | "full" {
+    const { extentBytes } = this.#writer;
+    let filling = this.#fill();
+    for (
+      let owedBytes = this.#placedBytes * ROOM_PER_BYTE - extentBytes;
+      filling === "more" && owedBytes > 0;
+      owedBytes -= extentBytes
+    ) {
+      filling = this.#fill();
+    }
+    this.#placedBytes = 0;
+    return filling;
   }
 
   #beginDrop(): void {

@@ -146,7 +146,7 @@ class BinlogThread {
       // Work may have synced as well.
       this.#publishSynced(storage);
       core.publishState(storage);
-      if (taken > 0 && mayRest && !more) this.#doorbell.rest(this.#restMs);
+      if (taken > 0 && mayRest && !more) this.#rest(storage);
       if (taken > 0 || more) continue;
       if (stopping) return;
       this.#doorbell.prepare();
@@ -157,6 +157,12 @@ class BinlogThread {
         this.#doorbell.sleep(sleepMs);
       }
     }
+  }
+
+  /** Not beyond the time at which something has to be durable. */
+  #rest(storage: Storage): void {
+    const restMs = Math.min(this.#restMs, storage.nextDeadline() - monotonicMs());
+    if (restMs > 0) this.#doorbell.rest(restMs);
   }
 
   #publishSynced(storage: Storage): void {

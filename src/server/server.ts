@@ -175,7 +175,7 @@ class Server {
           onNews,
         ),
     );
-    let refusal: string | undefined;
+    const refusals: string[] = [];
     for (const news of await Promise.all(this.#acceptors.map((acceptor) => acceptor.ready()))) {
       if (news.news === "failed") {
         throw new OperatorError(
@@ -183,14 +183,17 @@ class Server {
           ExitCode.Transport,
         );
       }
-      if (news.news === "ready") refusal ??= news.refusal;
+      if (news.news === "ready" && news.refusal !== undefined) refusals.push(news.refusal);
     }
-    if (refusal !== undefined) {
+    const refused = refusals.length;
+    if (refused > 0) {
+      const where =
+        refused < topology.acceptors ? `by ${refused} of ${topology.acceptors} acceptors` : "here";
       this.#log.info(
-        `io_uring can't be had here (${refusal}): libuv serves instead and takes a third more CPU; to choose it without this line: --transport libuv`,
+        `io_uring can't be had ${where} (${refusals[0]}): libuv serves instead and takes a third more CPU; to choose it without this line: --transport libuv`,
       );
     }
-    return transport === "libuv" || refusal !== undefined ? "libuv" : "io_uring";
+    return transport === "libuv" || refused === topology.acceptors ? "libuv" : "io_uring";
   }
 
   /** Resolves when every job of the log is in its shard. */

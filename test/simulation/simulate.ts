@@ -9,7 +9,7 @@ const SHRINK_MS_MAX = 60_000;
 interface Options {
   readonly seed?: number;
   readonly steps: number;
-  readonly runs?: number;
+  readonly seeds?: number;
   readonly only?: ReadonlySet<number>;
   readonly shrink: boolean;
 }
@@ -32,15 +32,15 @@ const command = new Command("simulate")
   )
   .option("--seed <n>", "first seed (default: drawn from the clock)", whole)
   .option("--steps <m>", "steps of each run", whole, 500)
-  .option("--runs <k>", "seeds to run (default: 1 with --seed, else 1000)", whole)
+  .option("--seeds <k>", "seeds to run (default: 1 with --seed, else 1000)", whole)
   .option("--only <steps>", "play only these steps, such as 0-3,17", stepList)
   .option("--no-shrink", "do not look for a shorter run that fails")
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
 
 command.parse();
-const { seed, steps, runs, only, shrink: mayShrink } = command.opts<Options>();
+const { seed, steps, seeds, only, shrink: mayShrink } = command.opts<Options>();
 const firstSeed = seed ?? Date.now() % 1_000_000_000;
-const count = runs ?? (seed === undefined ? 1000 : 1);
+const count = seeds ?? (seed === undefined ? 1000 : 1);
 
 let commands = 0;
 let schedulerSteps = 0;
