@@ -42,6 +42,8 @@ interface Skip {
 }
 
 const skipped: Skip[] = [];
+/** Files whose results are not all there: as bad as failures, which may be among what is missing. */
+const incomplete: string[] = [];
 let failed = 0;
 let passed = 0;
 
@@ -56,20 +58,35 @@ async function runFiles(
     concurrency,
     cwd: root,
     env,
+    // Not --test-force-exit: it ends a file's process before all of its results are told.
     timeout: FILE_MS,
-    // What a failing test leaves open must not hold up the rest.
-    execArgv: ["--test-force-exit"],
   });
+  /** Results heard of, by file: compared with what the file itself says at its end. */
+  const heard = new Map<string, number>();
+  const unfinished = new Set(chosen.map((file) => `${root}${file}`));
+  const hear = (file: string | undefined): void => {
+    if (file !== undefined) heard.set(file, (heard.get(file) ?? 0) + 1);
+  };
   stream.on("test:pass", (test) => {
+    if (test.details.type !== "suite") hear(test.file);
     if (test.skip !== undefined) skipped.push({ name: test.name, why: `${test.skip}` });
     else if (test.details.type !== "suite") passed++;
   });
-  stream.on("test:fail", () => {
+  stream.on("test:fail", (test) => {
+    if (test.details.type !== "suite") hear(test.file);
     failed++;
+  });
+  stream.on("test:summary", ({ file, counts }) => {
+    if (file === undefined) return;
+    unfinished.delete(file);
+    const count = heard.get(file) ?? 0;
+    if (count === counts.tests && count > 0) return;
+    incomplete.push(`${file}: ${counts.tests} tests were run, ${count} results were heard`);
   });
   const reporter = new spec();
   stream.compose(reporter).pipe(process.stdout, { end: false });
   await finished(stream, { writable: false });
+  for (const file of unfinished) incomplete.push(`${file}: it did not come to its end`);
 }
 
 /** Why io_uring can't be had here, or undefined if it can. */
@@ -108,5 +125,6 @@ console.log(
   `\n${files.length} files in ${seconds} s: ${passed} passed, ${failed} failed, ${skipped.length} skipped`,
 );
 for (const { name, why } of skipped) console.log(`SKIPPED ${name}: ${why}`);
+for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 if (files.length === 0) console.error("No test file found");
-process.exitCode = failed === 0 && files.length > 0 ? 0 : 1;
+process.exitCode = failed === 0 && incomplete.length === 0 && files.length > 0 ? 0 : 1;
