@@ -384,12 +384,13 @@ export class JobLedger {
   /** A server starts over the same log, its wall clock ahead of ours by `wallOffsetMs`: delays end by the wall clock. */
   serverStarts(wallOffsetMs: number): void {
     this.#serverEnds = false;
-    for (const job of this.jobs.values()) {
-      for (const rest of job.rests) {
-        rest.earliestMs = rest.wallEarliestMs - wallOffsetMs;
-        rest.latestMs = rest.wallLatestMs - wallOffsetMs;
-      }
-    }
+    const delaysFrom = (rest: Rest): void => {
+      rest.earliestMs = rest.wallEarliestMs - wallOffsetMs;
+      rest.latestMs = rest.wallLatestMs - wallOffsetMs;
+    };
+    for (const job of this.jobs.values()) job.rests.forEach(delaysFrom);
+    // A put that was not answered before the server ended may have made a job all the same.
+    for (const put of this.#openPuts.values()) if (put.job === undefined) delaysFrom(put.rest);
     this.#wallOffsetMinMs = wallOffsetMs;
     this.#wallOffsetMaxMs = wallOffsetMs;
   }

@@ -175,13 +175,15 @@ describe("soak ledger: complains", () => {
       script.pass(7000);
       script.settleFound(put, 1, { state: "delayed" });
     });
-    complains(/found ready/, (script) => {
-      const put = script.put(1, 5, 3);
-      script.ledger.serverEnds(script.now());
-      script.ledger.serverStarts(-60_000);
-      script.pass(4000);
-      script.settleFound(put, 1);
-    });
+    for (const answered of [true, false]) {
+      complains(/found ready/, (script) => {
+        const put = answered ? script.put(1, 5, 3) : script.sendPut(5, 3);
+        script.ledger.serverEnds(script.now());
+        script.ledger.serverStarts(-60_000);
+        script.pass(4000);
+        script.settleFound(put, 1);
+      });
+    }
   });
 
   it("of a buried job that reserve gives out", () => {
@@ -275,6 +277,10 @@ describe("soak ledger: lets pass", () => {
     script.ledger.serverEnds(script.now());
     script.ledger.serverStarts(200_000);
     script.settleFound(put, 1);
+    const unanswered = script.sendPut(5, 100);
+    script.ledger.serverEnds(script.now());
+    script.ledger.serverStarts(400_000);
+    script.settleFound(unanswered, 3);
     const other = script.put(2, 5, 100);
     script.ledger.kickSent("tube");
     script.settleFound(other, 2);
