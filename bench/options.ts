@@ -35,7 +35,7 @@ export function parseOptions(program: string, about: string): BenchOptions {
     .description(about)
     .option(
       "--scenario <names>",
-      "default, quick, all, or names with commas between (see bench/README.md)",
+      "default, quick, readme, all, or names with commas between (see bench/README.md)",
       words,
     )
     .option("--connections <n,..>", "client connections", numbers)

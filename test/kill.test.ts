@@ -17,6 +17,8 @@ const ROUNDS = Number(rounds);
 /** The same load in every `npm test`, another in each longer run. */
 const SEED = Number(seed ?? (ROUNDS === 20 ? 1 : Math.floor(Math.random() * 1e9)));
 const CLIENTS = 8;
+/** A busy machine may keep the log's thread waiting for longer than the two milliseconds that a kill may cost. */
+const WRITTEN_MS = 50;
 const LOAD_MS = 250;
 
 test(`what was acknowledged under -f 0 survives ${ROUNDS} kills`, { timeout: ROUNDS * 15_000 }, async (t) => {
@@ -59,5 +61,30 @@ test(`what was acknowledged under -f 0 survives ${ROUNDS} kills`, { timeout: ROU
     t.diagnostic(`${ledger.jobs.size} acknowledged puts, ${ledger.alive} jobs alive at the end`);
   } finally {
     rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+test("what was acknowledged under -f 50 or -F survives a kill a moment later, though nothing more came", async () => {
+  for (const fsync of [["-f", "1000"], ["-f", "50"], ["-F"]]) {
+    const directory = mkdtempSync(join(tmpdir(), "runnerbean-kill-"));
+    try {
+      for (let round = 0; round < 3; round++) {
+        const flags = ["-b", directory, ...fsync, "--shards", "2"];
+        const server = await startServer({ kind: "ours", flags });
+        const client = await WireClient.connect(server.address);
+        for (let id = 100 * round + 1; id <= 100 * (round + 1); id++)
+          assert.equal((await client.put(`body ${id}`)).line, `INSERTED ${id}`);
+        await sleep(WRITTEN_MS);
+        await server.kill();
+      }
+      const server = await startServer({ kind: "ours", flags: ["-b", directory, ...fsync] });
+      const client = await WireClient.connect(server.address);
+      for (let id = 1; id <= 300; id++)
+        assert.equal((await client.ask(`peek ${id}`)).body?.toString(), `body ${id}`, `${fsync}, job ${id}`);
+      client.close();
+      await server.stop();
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
   }
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -73,6 +73,16 @@ describe("process: ours", () => {
       assert.deepEqual(await server.exited, { code: 0, signal: null });
       assert.ok(performance.now() - startedAt < 5000);
       for (const client of clients) client.close();
+    }
+  });
+
+  it("says once at the start that more acceptors than free cores cost speed, and only then", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    for (const acceptors of [1, 16]) {
+      const server = await startServer({ kind: "ours", flags: ["--acceptors", `${acceptors}`] });
+      await server.stop();
+      const said = server.stderr.match(/16 acceptors on \d+ cores?: more acceptors than free cores/g) ?? [];
+      assert.equal(said.length, acceptors > 1 && acceptors + 1 > availableParallelism() ? 1 : 0);
     }
   });
 

@@ -69,13 +69,6 @@ export class BinlogCore {
     return this.rings.some((ring) => ring.hasMessage);
   }
 
-  /** Share of the fullest ring that waits to be taken. */
-  get fill(): number {
-    let fill = 0;
-    for (let shard = 0; shard < this.rings.length; shard++) fill = Math.max(fill, this.rings[shard]!.fill);
-    return fill;
-  }
-
   /** Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns how many. */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;

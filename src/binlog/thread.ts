@@ -134,8 +134,8 @@ class BinlogThread {
     const turns = this.#turns;
     for (;;) {
       const { stopping } = core;
-      const mayRest = this.#restMs > 0 && !stopping && core.fill < REST_FILL_MAX;
       turns.begin();
+      const mayRest = this.#restMs > 0 && !stopping && turns.fill < REST_FILL_MAX;
       const taken = core.takeRecords(storage, (shard) => turns.rang(this.#shards[shard]!.ring()));
       turns.end(taken);
       storage.flush(monotonicMs());

@@ -8,7 +8,11 @@ import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 
 const SLAB_BYTES = 1 << 20;
-/** So much memory of empty slabs is kept beside the last slab of each class: getting a page anew costs more than filling it. */
+/**
+ * Slabs with this few cells empty with every ebb of a queue, and fresh pages cost more than the bodies. So much memory of
+ * such empty slabs is kept beside the last slab of each class.
+ */
+const SPARE_CELLS_MAX = 64;
 const SPARE_BYTES_MAX = 8 << 20;
 const CELLS_PER_SLAB_MAX = 1 << 16;
 const BLOCK_BYTES = 1 << 20;
@@ -197,7 +201,7 @@ export class BodyArena {
     }
     // The last slab of a class stays, so that a queue that comes and goes does not allocate.
     if (slab.live > 0 || roomy.length === 1) return;
-    if (this.#spareBytes + slab.bytes.length <= SPARE_BYTES_MAX) {
+    if (slab.cells <= SPARE_CELLS_MAX && this.#spareBytes + slab.bytes.length <= SPARE_BYTES_MAX) {
       slab.spare = true;
       this.#spareBytes += slab.bytes.length;
       return;

@@ -7,7 +7,8 @@ import { acceptorThread, binlogThread, Counter, countersOf, shardThread, type To
 export class TurnCounters {
   readonly #counters: Float64Array;
   readonly #rings: readonly RingReader[];
-  #fill = 0;
+  /** How full the fullest ring was at the beginning of the turn, 0 to 1. */
+  fill = 0;
 
   /** `rings` are those that the thread takes messages from. */
   constructor(counters: Float64Array, rings: readonly RingReader[]) {
@@ -19,7 +20,7 @@ export class TurnCounters {
   begin(): void {
     let fill = 0;
     for (let i = 0; i < this.#rings.length; i++) fill = Math.max(fill, this.#rings[i]!.fill);
-    this.#fill = fill;
+    this.fill = fill;
   }
 
   /** The turn took so many messages. In this order a reader in the middle of it sees a mean too low, never one above the most. */
@@ -28,8 +29,8 @@ export class TurnCounters {
     if (messages === 0) return;
     this.#add(Counter.Messages, messages);
     this.#add(Counter.BusyTurns, 1);
-    if (this.#fill > this.#counters[Counter.RingFillMax]!) this.#counters[Counter.RingFillMax] = this.#fill;
-    this.#add(Counter.RingFillSum, this.#fill);
+    if (this.fill > this.#counters[Counter.RingFillMax]!) this.#counters[Counter.RingFillMax] = this.fill;
+    this.#add(Counter.RingFillSum, this.fill);
   }
 
   /** The thread goes to sleep. */

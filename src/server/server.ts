@@ -90,12 +90,7 @@ class Server {
   async run(): Promise<void> {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
-    const busyThreads = options.acceptors + 1;
-    if (options.acceptors > 1 && busyThreads > availableParallelism()) {
-      this.#log.info(
-        `${plural(options.acceptors, "acceptor")} on ${plural(availableParallelism(), "core")}: more acceptors than free cores make the server slower; try without --acceptors`,
-      );
-    }
+    this.#noteAcceptors();
     if (options.verbose > 0) process.stdout.write(`pid ${process.pid}\n`);
     this.#handleSignals();
     const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
@@ -111,6 +106,16 @@ class Server {
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     this.#log.info(
       `runnerbean ${VERSION} serves on ${where} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
+    );
+  }
+
+  /** Measured: `--scenario threads` of the bench. */
+  #noteAcceptors(): void {
+    const { acceptors } = this.#options;
+    const cores = availableParallelism();
+    if (acceptors === 1 || acceptors + 1 <= cores) return;
+    this.#log.info(
+      `${plural(acceptors, "acceptor")} on ${plural(cores, "core")}: more acceptors than free cores make the server slower; try without --acceptors`,
     );
   }
 

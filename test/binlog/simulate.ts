@@ -1,12 +1,10 @@
 // The command `npm run simulate:binlog`: the log on a disk in memory that loses, tears, garbles and fails, over many seeds.
 
-import { Command, InvalidArgumentError } from "commander";
+import { Command } from "commander";
+import { wholeNumber } from "../support/whole-number.ts";
 import { simulate } from "./simulation.ts";
 
-function whole(text: string): number {
-  if (!/^\d{1,10}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
-  return Number(text);
-}
+const whole = wholeNumber(0, 9_999_999_999);
 
 const command = new Command("simulate:binlog")
   .description(

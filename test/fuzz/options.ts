@@ -1,6 +1,7 @@
 // The options of `npm run fuzz`.
 
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
+import { wholeNumber } from "../support/whole-number.ts";
 import { FUZZER_NAMES, type FuzzerName } from "./fuzzer.ts";
 
 export interface FuzzOptions {
@@ -56,14 +57,5 @@ export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
     fuzzers: fuzzer === undefined ? FUZZER_NAMES : [fuzzer],
     shards,
     acceptors,
-  };
-}
-
-function wholeNumber(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text);
-    if (!/^\d+$/.test(text) || value < least || value > most)
-      throw new InvalidArgumentError(`A whole number from ${least} to ${most} is expected.`);
-    return value;
   };
 }

@@ -1,6 +1,7 @@
 // The command `npm run simulate`: runs the whole server on virtual time over many seeds, and shrinks the first failure.
 
 import { Command, InvalidArgumentError } from "commander";
+import { wholeNumber } from "../support/whole-number.ts";
 import { formatSteps, parseSteps, shrink } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 
@@ -14,10 +15,7 @@ interface Options {
   readonly shrink: boolean;
 }
 
-function whole(text: string): number {
-  if (!/^\d{1,10}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
-  return Number(text);
-}
+const whole = wholeNumber(0, 9_999_999_999);
 
 function stepList(text: string): ReadonlySet<number> {
   const steps = parseSteps(text);
