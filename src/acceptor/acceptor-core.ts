@@ -18,9 +18,9 @@ import { CommandParser } from "../protocol/command-parser.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
+import { LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { FULL, RingWriter } from "../ring/ring-writer.ts";
-import { SyncedWords } from "../ring/synced-words.ts";
 import { Connection } from "./connection.ts";
 import type { Transport } from "./transport.ts";
 import { TubeRef } from "./tube-ref.ts";
@@ -80,7 +80,8 @@ export class AcceptorCore {
   #toProceed: Connection[] = [];
   #ending: Connection[] = [];
   #held: Connection[] = [];
-  readonly #synced: SyncedWords | undefined;
+  /** How far the log has come with what replies wait for. */
+  readonly #logged: LogWords | undefined;
   /** Open connections. */
   open = 0;
   /**
@@ -110,7 +111,8 @@ export class AcceptorCore {
     this.#ids = new JobIds(new Int32Array(topology.control), ControlWord.JobIds);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     this.#posted = this.requests.map(() => []);
-    this.#synced = topology.binlog === undefined ? undefined : new SyncedWords(topology.binlog.synced);
+    const { binlog } = topology;
+    this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
   }
 
   // --- connections ------------------------------------------------------------------------------------------------
@@ -315,9 +317,9 @@ export class AcceptorCore {
     for (const connection of toProceed) connection.proceed();
   }
 
-  /** Whether record `number` of a shard is on the disk. */
+  /** Whether record `number` of a shard is as far in the log as replies wait for. */
   isDurable(shard: number, number: number): boolean {
-    return this.#synced === undefined || this.#synced.reached(shard, number);
+    return this.#logged === undefined || this.#logged.reached(shard, number);
   }
 
   /** The connection has replies that wait for the log. */

@@ -1,6 +1,6 @@
-// The binlog between rings and storage as plain code: takes records, tells how far they are durable. No thread, no clock.
+// The binlog between rings and storage as plain code: takes records, tells how far they are written and durable. No thread, no clock.
 //
-// One turn is `takeRecords`, `storage.flush`, `publishSynced`, `storage.work`, `publishState`. The thread around it (thread.ts)
+// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`. The thread around it (thread.ts)
 // decides when to sleep; a simulation takes the same turns on a disk and a time of its own.
 
 import { shardOfTube } from "../base/tube-hash.ts";
@@ -9,8 +9,8 @@ import { RECORD_ID_AT } from "../message/record.ts";
 import { binlogThread, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { FileTable } from "../ring/file-table.ts";
+import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
-import { SyncedWords } from "../ring/synced-words.ts";
 import type { OpenedBinlog } from "./open-binlog.ts";
 import type { RecoveredBatch } from "./recovered-jobs.ts";
 import type { Storage } from "./storage.ts";
@@ -22,8 +22,10 @@ export class BinlogCore {
   readonly #topology: Topology;
   /** One from each shard. */
   readonly rings: readonly RingReader[];
-  readonly #synced: SyncedWords;
-  readonly #published: Float64Array;
+  readonly #written: LogWords;
+  readonly #synced: LogWords;
+  readonly #publishedWritten: Float64Array;
+  readonly #publishedSynced: Float64Array;
   readonly #control: ControlWords;
   readonly counters: Float64Array;
   readonly #files: FileTable;
@@ -33,8 +35,10 @@ export class BinlogCore {
     const binlog = topology.binlog!;
     this.#topology = topology;
     this.rings = binlog.rings.map((ring) => new RingReader(ring));
-    this.#synced = new SyncedWords(binlog.synced);
-    this.#published = new Float64Array(topology.shards);
+    this.#written = new LogWords(binlog.progress, LogWord.Written);
+    this.#synced = new LogWords(binlog.progress, LogWord.Synced);
+    this.#publishedWritten = new Float64Array(topology.shards);
+    this.#publishedSynced = new Float64Array(topology.shards);
     this.#control = new ControlWords(topology.control);
     this.counters = countersOf(topology, binlogThread(topology));
     this.#files = new FileTable(binlog.files);
@@ -86,17 +90,24 @@ export class BinlogCore {
     return taken;
   }
 
-  /** Tells everybody how far the log is durable. True if replies may have waited for it. */
-  publishSynced(storage: Storage): boolean {
-    let news = false;
-    for (let shard = 0; shard < this.#published.length; shard++) {
-      const number = storage.syncedUpTo(shard);
-      if (number === this.#published[shard]) continue;
-      this.#published[shard] = number;
-      this.#synced.publish(shard, number);
-      news = true;
+  /** Tells everybody how far the log is written and synced. True if replies may have waited for it. */
+  publishProgress(storage: Storage): boolean {
+    let written = false;
+    let synced = false;
+    for (let shard = 0; shard < this.#publishedWritten.length; shard++) {
+      const writtenUpTo = storage.writtenUpTo(shard);
+      if (writtenUpTo !== this.#publishedWritten[shard]) {
+        this.#publishedWritten[shard] = writtenUpTo;
+        this.#written.publish(shard, writtenUpTo);
+        written = true;
+      }
+      const syncedUpTo = storage.syncedUpTo(shard);
+      if (syncedUpTo === this.#publishedSynced[shard]) continue;
+      this.#publishedSynced[shard] = syncedUpTo;
+      this.#synced.publish(shard, syncedUpTo);
+      synced = true;
     }
-    return news && this.#topology.binlog!.repliesWait;
+    return this.#topology.binlog!.repliesWaitFor === LogWord.Synced ? synced : written;
   }
 
   /** Tells everybody whether there is room, and what `stats` says of the log. */

@@ -101,8 +101,9 @@ export class Storage implements CompactionHost {
   readonly index: JobIndex;
   readonly reader: SegmentReader;
   readonly timings = new StorageTimings();
-  /** The newest record number of each shard that was appended, and that is durable. */
+  /** The newest record number of each shard that was appended, that is written, and that is durable. */
   readonly #appended: Float64Array;
+  readonly #written: Float64Array;
   readonly #synced: Float64Array;
   #sequence: number;
   #flushedSequence: number;
@@ -137,6 +138,7 @@ export class Storage implements CompactionHost {
     this.reader = new SegmentReader(disk);
     this.#policy = new SyncPolicy(options.syncEvery);
     this.#appended = new Float64Array(shards);
+    this.#written = new Float64Array(shards);
     this.#synced = new Float64Array(shards);
     this.#sequence = this.#flushedSequence = this.#syncedSequence = log.lastSequence;
     this.#oldest = log.oldest;
@@ -177,9 +179,9 @@ export class Storage implements CompactionHost {
     return this.#synced[shard]!;
   }
 
-  /** All records of the shard up to this number were taken. */
-  appendedUpTo(shard: number): number {
-    return this.#appended[shard]!;
+  /** All records of the shard up to this number are written: they outlive the process. */
+  writtenUpTo(shard: number): number {
+    return this.#written[shard]!;
   }
 
   /** The segment that holds the job's latest full record (`file` in stats-job); 0: no such job. */
@@ -350,6 +352,8 @@ export class Storage implements CompactionHost {
     if (usedBytes === 0) return;
     this.#disk.write(this.#writer.handle, bytes, 0, usedBytes, this.#writer.current.usedBytes - usedBytes);
     this.#batch.clear();
+    // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier one.
+    this.#written.set(this.#appended);
     this.#writtenBytes += usedBytes;
     this.timings.recordWrite(usedBytes, records);
   }

@@ -46,15 +46,6 @@ export type BinlogNews =
   | { news: "closed"; timings: string };
 
 const SLEEP_MS_MAX = 3_600_000;
-/**
- * Where no reply waits for the log, the thread rests so long after a batch: one write for all that comes meanwhile, and no
- * wake for each turn of a shard. A killed process loses what had not been written.
- */
-const REST_MS_MAX = 1;
-/** Rest takes at most this share of the time after which a change must be durable. */
-const REST_SHARE = 0.1;
-/** With more of a ring filled there is no rest: a shard must not wait for room. */
-const REST_FILL_MAX = 0.1;
 /** Batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
 
@@ -65,7 +56,6 @@ class BinlogThread {
   readonly #shards: readonly Doorbell[];
   readonly #acceptors: readonly Doorbell[];
   readonly #doorbell: DoorbellOwner;
-  readonly #restMs: number;
 
   constructor(data: BinlogThreadData) {
     this.#data = data;
@@ -82,8 +72,6 @@ class BinlogThread {
       (_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor)),
     );
     this.#doorbell = new DoorbellOwner(words, binlogThread(topology));
-    const { syncEvery } = data;
-    this.#restMs = syncEvery === "never" ? REST_MS_MAX : Math.min(REST_MS_MAX, syncEvery * REST_SHARE);
   }
 
   async start(): Promise<void> {
@@ -94,8 +82,7 @@ class BinlogThread {
       disk: new RealDisk(directory),
       shards: topology.shards,
       segmentBytes,
-      // What was published at the beginning of a rest has waited for as long when it is taken.
-      syncEvery: syncEvery === "never" ? syncEvery : syncEvery - this.#restMs,
+      syncEvery,
       salvage,
       parallel: true,
       randomSalt: () => randomInt(2 ** 32 - 1),
@@ -107,7 +94,7 @@ class BinlogThread {
     });
     new JobIds(new ControlWords(topology.control).words, ControlWord.JobIds).reset(opened.nextId);
     await this.#feedShards(this.#core.recovered(opened));
-    this.#publishSynced(opened.storage);
+    this.#publishProgress(opened.storage);
     this.#core.publishState(opened.storage);
     tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
     this.#run(opened.storage);
@@ -135,18 +122,16 @@ class BinlogThread {
     for (;;) {
       const { stopping } = core;
       turns.begin();
-      const mayRest = this.#restMs > 0 && !stopping && turns.fill < REST_FILL_MAX;
       const taken = core.takeRecords(storage, (shard) => turns.rang(this.#shards[shard]!.ring()));
       turns.end(taken);
       storage.flush(monotonicMs());
       if (storage.failure !== undefined) return;
-      this.#publishSynced(storage);
+      this.#publishProgress(storage);
       const more = storage.work(monotonicMs());
       if (storage.failure !== undefined) return;
-      // Work may have synced as well.
-      this.#publishSynced(storage);
+      // Work may have written and synced as well.
+      this.#publishProgress(storage);
       core.publishState(storage);
-      if (taken > 0 && mayRest && !more) this.#rest(storage);
       if (taken > 0 || more) continue;
       if (stopping) return;
       this.#doorbell.prepare();
@@ -159,14 +144,8 @@ class BinlogThread {
     }
   }
 
-  /** Not beyond the time at which something has to be durable. */
-  #rest(storage: Storage): void {
-    const restMs = Math.min(this.#restMs, storage.nextDeadline() - monotonicMs());
-    if (restMs > 0) this.#doorbell.rest(restMs);
-  }
-
-  #publishSynced(storage: Storage): void {
-    if (this.#core.publishSynced(storage))
+  #publishProgress(storage: Storage): void {
+    if (this.#core.publishProgress(storage))
       for (const acceptor of this.#acceptors) this.#turns.rang(acceptor.ring());
   }
 }

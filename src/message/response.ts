@@ -38,7 +38,7 @@ export const ResponseFlag = {
   Metered: 4,
   /** The reply gives the connection a job by reserve-job: it counts as a worker. */
   Worker: 8,
-  /** The reply must not leave before the record with its number is durable. */
+  /** The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or synced. */
   Durable: 16,
 } as const;
 

@@ -3,8 +3,8 @@
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
+import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
-import { SYNCED_WORDS } from "../ring/synced-words.ts";
 
 /** Words of `control`, each on a cache line of its own (16 int32 words). */
 export const ControlWord = {
@@ -79,12 +79,12 @@ export interface Topology {
 export interface BinlogTopology {
   /** A ring from each shard, for records (see message/append.ts). */
   readonly rings: readonly SharedArrayBuffer[];
-  /** See ring/synced-words.ts. */
-  readonly synced: SharedArrayBuffer;
+  /** See ring/log-words.ts. */
+  readonly progress: SharedArrayBuffer;
   /** See ring/file-table.ts. */
   readonly files: SharedArrayBuffer;
-  /** Replies wait until their records are durable (-f 0). */
-  readonly repliesWait: boolean;
+  /** What a reply to a change waits for: that its record is written, or with -f 0 that it is synced. */
+  readonly repliesWaitFor: LogWord;
 }
 
 export interface TopologyOptions {
@@ -92,7 +92,7 @@ export interface TopologyOptions {
   acceptors: number;
   jobBytesMax: number;
   ringBytes: number;
-  binlog?: { repliesWait: boolean; segmentBytes: number };
+  binlog?: { repliesWaitFor: LogWord; segmentBytes: number };
 }
 
 const RECORD_RING_BYTES_MIN = 32 * 1024;
@@ -128,9 +128,9 @@ export function createTopology(options: TopologyOptions): Topology {
             rings: Array.from({ length: shards }, () =>
               createRing(recordRingBytes(shards, options.binlog!.segmentBytes)),
             ),
-            synced: new SharedArrayBuffer(shards * SYNCED_WORDS * 4),
+            progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
             files: new SharedArrayBuffer(FileTable.BYTES),
-            repliesWait: options.binlog.repliesWait,
+            repliesWaitFor: options.binlog.repliesWaitFor,
           },
   };
 }

@@ -10,6 +10,7 @@ import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
+import { LogWord } from "../ring/log-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
@@ -80,7 +81,14 @@ class Server {
       acceptors,
       jobBytesMax,
       ringBytes: RING_BYTES,
-      ...(binlog === undefined ? {} : { binlog: { repliesWait: fsyncMs === 0, segmentBytes: binlogBytes } }),
+      ...(binlog === undefined
+        ? {}
+        : {
+            binlog: {
+              repliesWaitFor: fsyncMs === 0 ? LogWord.Synced : LogWord.Written,
+              segmentBytes: binlogBytes,
+            },
+          }),
     });
     this.#control = new ControlWords(this.#topology.control);
     new JobIds(this.#control.words, ControlWord.JobIds).reset(1);
@@ -125,10 +133,10 @@ class Server {
     return availableParallelism() > shards + acceptors ? SPIN_MS : 0;
   }
 
-  /** Whether threads outnumber the cores; the binlog counts where every reply waits for it. */
+  /** Whether threads outnumber the cores; the binlog counts, because replies wait for it. */
   get #crowded(): boolean {
     const { shards, acceptors } = this.#options;
-    const waitedFor = this.#topology.binlog?.repliesWait === true ? 1 : 0;
+    const waitedFor = this.#topology.binlog === undefined ? 0 : 1;
     return availableParallelism() < shards + acceptors + waitedFor;
   }
 

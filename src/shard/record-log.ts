@@ -41,7 +41,6 @@ export interface RecordLogOptions {
 export class RecordLog implements RecordSink {
   /** Number of the last record; the binlog says up to which one all are durable. */
   lastNumber = 0;
-  readonly repliesWait: boolean;
   readonly ring: RingWriter;
   readonly #options: RecordLogOptions;
   readonly #view: DataView;
@@ -55,7 +54,6 @@ export class RecordLog implements RecordSink {
 
   constructor(options: RecordLogOptions) {
     this.#options = options;
-    this.repliesWait = options.binlog.repliesWait;
     this.ring = new RingWriter(options.binlog.rings[options.shard]!);
     this.#view = new DataView(this.ring.bytes.buffer, this.ring.bytes.byteOffset);
     this.#files = new FileTable(options.binlog.files);

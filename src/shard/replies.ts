@@ -30,12 +30,10 @@ const float64Bytes = new Uint8Array(float64.buffer);
 export interface RecordNumbers {
   /** Number of the record appended last; 0 for none. */
   readonly lastNumber: number;
-  /** Whether replies wait for their records. */
-  readonly repliesWait: boolean;
 }
 
 export class Replies {
-  /** The last record before the present command: what comes after it has to be durable before the reply leaves. */
+  /** The last record before the present command: what comes after it has to be in the log before the reply leaves. */
   recordsBefore = 0;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
@@ -173,10 +171,9 @@ export class Replies {
     return this.#beginPiece(session, flags | this.#durable, length, this.#records.lastNumber);
   }
 
-  /** ResponseFlag.Durable if the present command has made a record and replies wait for theirs. */
+  /** ResponseFlag.Durable if the present command has made a record. */
   get #durable(): number {
-    const { lastNumber, repliesWait } = this.#records;
-    return repliesWait && lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+    return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
   }
 
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {

@@ -459,7 +459,7 @@ export class ShardCore implements ClientEffects {
   }
 }
 
-const NO_NUMBERS: RecordNumbers = { lastNumber: 0, repliesWait: false };
+const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
 
 /** Messages that concern a command in progress, or end the session, are never deferred behind it. */
 function overtakes(op: number): boolean {

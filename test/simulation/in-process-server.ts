@@ -30,6 +30,7 @@ import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../src/ring/doorbell
 import { FileTable } from "../../src/ring/file-table.ts";
 import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
+import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
 import type { RingWriter } from "../../src/ring/ring-writer.ts";
 import { RecordLog } from "../../src/shard/record-log.ts";
@@ -65,8 +66,8 @@ export interface InProcessOptions {
 export interface InProcessLog {
   readonly disk: Disk;
   readonly opened: OpenedBinlog;
-  /** Replies wait for the disk (-f 0). */
-  readonly repliesWait: boolean;
+  /** What replies wait for: under -f 0 that their records are synced. */
+  readonly repliesWaitFor: LogWord;
   /** Capacity of each shard's ring to the log. */
   readonly recordRingBytes: number;
   /** Wall clock minus monotonic clock, ms. */
@@ -238,7 +239,7 @@ export class InProcessServer {
       restore.finish();
       this.records[shard]!.attach(this.shards[shard]!.engine, restore.burySequence);
     }
-    this.binlog!.publishSynced(opened.storage);
+    this.binlog!.publishProgress(opened.storage);
     this.binlog!.publishState(opened.storage);
   }
 
@@ -291,7 +292,7 @@ export class InProcessServer {
       storage.flush(this.nowMs);
       if (this.#heldUp()) yield undefined;
       if (storage.failure !== undefined) yield* this.#endLog("failed");
-      if (core.publishSynced(storage)) {
+      if (core.publishProgress(storage)) {
         if (this.#heldUp()) yield undefined;
         this.ringDurable(acceptors);
       }
@@ -299,7 +300,7 @@ export class InProcessServer {
       const more = storage.work(this.nowMs);
       if (storage.failure !== undefined) yield* this.#endLog("failed");
       if (this.#heldUp()) yield undefined;
-      if (core.publishSynced(storage)) {
+      if (core.publishProgress(storage)) {
         if (this.#heldUp()) yield undefined;
         this.ringDurable(acceptors);
       }
@@ -555,8 +556,8 @@ export class InProcessServer {
 /** With rings to the log of a size of their own: in a simulation they must fill up. */
 function topologyFor(options: TopologyOptions, log: InProcessLog | undefined): Topology {
   if (log === undefined) return createTopology(options);
-  const { repliesWait, recordRingBytes } = log;
-  const topology = createTopology({ ...options, binlog: { repliesWait, segmentBytes: 0 } });
+  const { repliesWaitFor, recordRingBytes } = log;
+  const topology = createTopology({ ...options, binlog: { repliesWaitFor, segmentBytes: 0 } });
   const rings = Array.from({ length: options.shards }, () => createRing(recordRingBytes));
   return { ...topology, binlog: { ...topology.binlog!, rings } };
 }

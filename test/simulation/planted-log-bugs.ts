@@ -5,6 +5,7 @@ import { JobState } from "../../src/engine/job-table.ts";
 import { RecordKind } from "../../src/message/record.ts";
 import { ControlWord } from "../../src/message/topology.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
+import { LogWord } from "../../src/ring/log-words.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
@@ -60,8 +61,14 @@ function restoring(
 }
 
 export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
-  planted("a reply leaves before its record is synced", ({ acceptors }) => {
+  planted("a reply leaves before its record is written", ({ acceptors, log }) => {
+    if (log?.repliesWaitFor === LogWord.Synced) return;
     for (const core of acceptors) core.isDurable = () => true;
+  }),
+  planted("the number written is published before the write", ({ storage }) => {
+    if (storage === undefined) return;
+    const written = storage.writtenUpTo.bind(storage);
+    storage.writtenUpTo = (shard) => written(shard) + 3;
   }),
   planted("the number synced is published too early", ({ storage }) => {
     if (storage === undefined) return;

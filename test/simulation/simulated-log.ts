@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { BinlogError } from "../../src/binlog/binlog-error.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
+import { LogWord } from "../../src/ring/log-words.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { DiskWeather } from "./disk-weather.ts";
 import { DurabilityLedger, type ProcessEnd, recoveredTexts } from "./durability-ledger.ts";
@@ -35,8 +36,8 @@ export class SimulatedLog {
     this.weather = new DiskWeather(this.disk, random);
   }
 
-  get replyWaits(): boolean {
-    return this.syncEvery === 0;
+  get repliesWaitFor(): LogWord {
+    return this.syncEvery === 0 ? LogWord.Synced : LogWord.Written;
   }
 
   /** Opens what the last process has left, for a process that begins at `startsAtMs`; its start may be interrupted too. */
@@ -51,7 +52,7 @@ export class SimulatedLog {
     return {
       disk: this.disk,
       opened,
-      repliesWait: this.replyWaits,
+      repliesWaitFor: this.repliesWaitFor,
       recordRingBytes: RECORD_RING_BYTES,
       wallOffsetMs: this.#wallMs - startsAtMs,
     };

@@ -180,7 +180,7 @@ class Simulation {
       nowMs: () => server.nowMs,
       isDraining: () => this.#draining,
       isFull: () => this.#wasFull,
-      promises: this.#log?.replyWaits === true ? this.#log.ledger : undefined,
+      promises: this.#log?.ledger,
     };
     this.#wasFull = false;
     for (const records of server.records) {

@@ -1,8 +1,8 @@
 // How an acceptor waits: in waitAsync beside its sockets, which may end the wait first and leave it behind for the next.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import { monotonicMs } from "../../../src/ring/monotonic-clock.ts";
-import { SYNCED_WORDS, SyncedWords } from "../../../src/ring/synced-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { LateAnnouncer, SilentBell } from "../planted/doorbells.ts";
@@ -17,7 +17,7 @@ const LEAVES_IT = "believes in an earlier wait that has ended";
 /** The sleep of src/acceptor/thread.ts, with news of shards in place of rings, and timers in place of sockets. */
 class Acceptor {
   readonly #owner: DoorbellOwner;
-  readonly #synced: SyncedWords;
+  readonly #synced: LogWords;
   readonly #rungAt: RungAt;
   readonly #seen: Int32Array;
   readonly #run: ActorRun;
@@ -31,7 +31,7 @@ class Acceptor {
   constructor(shared: Shared, run: ActorRun, end: () => void) {
     const words = new Int32Array(shared["doorbells"]!);
     this.#owner = run.planted === LATE ? new LateAnnouncer(words, 0) : new DoorbellOwner(words, 0);
-    this.#synced = new SyncedWords(shared["synced"]!);
+    this.#synced = new LogWords(shared["synced"]!, LogWord.Synced);
     this.#rungAt = new RungAt(shared["rungAt"]!);
     this.#seen = new Int32Array(shared["seen"]!);
     this.#run = run;
@@ -130,7 +130,7 @@ class Acceptor {
 }
 
 function answer(shard: number, shared: Shared, run: ActorRun): void {
-  const synced = new SyncedWords(shared["synced"]!);
+  const synced = new LogWords(shared["synced"]!, LogWord.Synced);
   const words = new Int32Array(shared["doorbells"]!);
   const bell = run.planted === SILENT ? new SilentBell(words, 0) : new Doorbell(words, 0);
   const rungAt = new RungAt(shared["rungAt"]!);
@@ -196,7 +196,7 @@ export const acceptorSleepCase: StressCase = {
   planted: [LATE, SILENT, LEAVES_IT],
   create: () => ({
     doorbells: new SharedArrayBuffer(DOORBELL_WORDS * 4),
-    synced: new SharedArrayBuffer(SHARDS * SYNCED_WORDS * 4),
+    synced: new SharedArrayBuffer(SHARDS * LOG_WORDS * 4),
     rungAt: new SharedArrayBuffer(RungAt.bytes(SHARDS)),
     seen: new SharedArrayBuffer(SHARDS * 4),
   }),

@@ -1,7 +1,7 @@
 // One owner who looks and sleeps against one publisher who publishes and rings, in step: no wake-up may be lost.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { SYNCED_WORDS, SyncedWords } from "../../../src/ring/synced-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { lastWait, plain } from "../pauses.ts";
 import { LateAnnouncer, SilentBell } from "../planted/doorbells.ts";
@@ -21,7 +21,7 @@ const OWNER_DONE = 0;
 const RINGER_DONE = 16;
 
 function publish(shared: Shared, run: ActorRun): void {
-  const synced = new SyncedWords(shared["synced"]!);
+  const synced = new LogWords(shared["synced"]!, LogWord.Synced);
   const words = new Int32Array(shared["doorbells"]!);
   const bell = run.planted === SILENT ? new SilentBell(words, 0) : new Doorbell(words, 0);
   const rungAt = new RungAt(shared["rungAt"]!);
@@ -48,7 +48,7 @@ function publish(shared: Shared, run: ActorRun): void {
 }
 
 function own(shared: Shared, run: ActorRun): void {
-  const synced = new SyncedWords(shared["synced"]!);
+  const synced = new LogWords(shared["synced"]!, LogWord.Synced);
   const words = new Int32Array(shared["doorbells"]!);
   const owner = run.planted === LATE ? new LateAnnouncer(words, 0) : new DoorbellOwner(words, 0);
   const rungAt = new RungAt(shared["rungAt"]!);
@@ -128,7 +128,7 @@ export const doorbellCase: StressCase = {
   planted: [LATE, LOOKS_FIRST, SILENT, RINGS_FIRST],
   create: () => ({
     doorbells: new SharedArrayBuffer(DOORBELL_WORDS * 4),
-    synced: new SharedArrayBuffer(SYNCED_WORDS * 4),
+    synced: new SharedArrayBuffer(LOG_WORDS * 4),
     rungAt: new SharedArrayBuffer(RungAt.bytes(1)),
     steps: new SharedArrayBuffer(32 * 4),
   }),

@@ -1,7 +1,7 @@
 // Wake-up storms: many ring one owner, and one rings many owners.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { SYNCED_WORDS, SyncedWords } from "../../../src/ring/synced-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import type { ActorRun, Outcome, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { LateAnnouncer } from "../planted/doorbells.ts";
@@ -38,7 +38,7 @@ const NOT_NEEDED: Outcome = {
 /** One who sleeps until there is news of some ringers. */
 class Sleeper {
   readonly #owner: DoorbellOwner;
-  readonly #synced: SyncedWords;
+  readonly #synced: LogWords;
   readonly #rungAt: RungAt;
   readonly #seen: Int32Array;
   readonly #ringers: number;
@@ -48,7 +48,7 @@ class Sleeper {
   constructor(index: number, ringers: number, seen: Int32Array, shared: Shared, run: ActorRun) {
     const words = new Int32Array(shared["doorbells"]!);
     this.#owner = run.planted === LATE ? new LateAnnouncer(words, index) : new DoorbellOwner(words, index);
-    this.#synced = new SyncedWords(shared["synced"]!);
+    this.#synced = new LogWords(shared["synced"]!, LogWord.Synced);
     this.#rungAt = new RungAt(shared["rungAt"]!);
     this.#seen = seen;
     this.#ringers = ringers;
@@ -106,7 +106,7 @@ function ringAll(
   shared: Shared,
   run: ActorRun,
 ): void {
-  const synced = new SyncedWords(shared["synced"]!);
+  const synced = new LogWords(shared["synced"]!, LogWord.Synced);
   const rungAt = new RungAt(shared["rungAt"]!);
   const ring = (): void => {
     for (const bell of bells) {
@@ -134,7 +134,7 @@ export const manyRingersCase: StressCase = {
   planted: [LATE],
   create: () => ({
     doorbells: new SharedArrayBuffer(DOORBELL_WORDS * 4),
-    synced: new SharedArrayBuffer(RINGERS * SYNCED_WORDS * 4),
+    synced: new SharedArrayBuffer(RINGERS * LOG_WORDS * 4),
     rungAt: new SharedArrayBuffer(RungAt.bytes(RINGERS)),
     seen: new SharedArrayBuffer(RINGERS * 4),
   }),
@@ -160,7 +160,7 @@ export const manyOwnersCase: StressCase = {
   planted: [LATE, RINGS_FIRST],
   create: () => ({
     doorbells: new SharedArrayBuffer(OWNERS * DOORBELL_WORDS * 4),
-    synced: new SharedArrayBuffer(SYNCED_WORDS * 4),
+    synced: new SharedArrayBuffer(LOG_WORDS * 4),
     rungAt: new SharedArrayBuffer(RungAt.bytes(1)),
     seen0: new SharedArrayBuffer(4),
     seen1: new SharedArrayBuffer(4),

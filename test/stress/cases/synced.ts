@@ -1,6 +1,6 @@
 // The words of "synced up to n": never back, over the wrap of int32, and never before what they speak of.
 
-import { SYNCED_WORDS, SyncedWords } from "../../../src/ring/synced-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { TornSynced } from "../planted/words.ts";
@@ -14,7 +14,9 @@ const TORN = "publishes the low byte of a number after the rest";
 
 function write(shared: Shared, run: ActorRun): void {
   const synced =
-    run.planted === TORN ? new TornSynced(shared["synced"]!) : new SyncedWords(shared["synced"]!);
+    run.planted === TORN
+      ? new TornSynced(shared["synced"]!)
+      : new LogWords(shared["synced"]!, LogWord.Synced);
   const records = new Int32Array(shared["records"]!);
   const readers = new Int32Array(shared["readers"]!);
   let number = START;
@@ -39,7 +41,7 @@ function awaitReader(readers: Int32Array, reader: number, number: number, run: A
 }
 
 function read(reader: number, shared: Shared, run: ActorRun): void {
-  const synced = new SyncedWords(shared["synced"]!);
+  const synced = new LogWords(shared["synced"]!, LogWord.Synced);
   const records = new Int32Array(shared["records"]!);
   const readers = new Int32Array(shared["readers"]!);
   let known = START;
@@ -79,8 +81,8 @@ export const syncedCase: StressCase = {
   ],
   planted: [EARLY, TORN],
   create() {
-    const synced = new SharedArrayBuffer(2 * SYNCED_WORDS * 4);
-    new SyncedWords(synced).publish(SHARD, START);
+    const synced = new SharedArrayBuffer(2 * LOG_WORDS * 4);
+    new LogWords(synced, LogWord.Synced).publish(SHARD, START);
     return {
       synced,
       records: new SharedArrayBuffer(RECORDS * 4),

@@ -5,7 +5,7 @@ import { ControlWords } from "../../../src/ring/control-words.ts";
 import { FileTable } from "../../../src/ring/file-table.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
 import { JobIds } from "../../../src/ring/job-ids.ts";
-import { SYNCED_WORDS, SyncedWords } from "../../../src/ring/synced-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 
 /** Looks and then takes: two may look before one takes. */
 export class TwoStepClaims extends ClaimWords {
@@ -145,16 +145,16 @@ export class TornFiles extends FileTable {
 }
 
 /** Publishes the low byte of a number after the rest. */
-export class TornSynced extends SyncedWords {
+export class TornSynced extends LogWords {
   readonly #all: Int32Array;
 
   constructor(buffer: SharedArrayBuffer) {
-    super(buffer);
+    super(buffer, LogWord.Synced);
     this.#all = new Int32Array(buffer);
   }
 
   override publish(shard: number, number: number): void {
-    Atomics.store(this.#all, shard * SYNCED_WORDS, number & ~0xff);
+    Atomics.store(this.#all, shard * LOG_WORDS + LogWord.Synced, number & ~0xff);
     super.publish(shard, number);
   }
 }
