@@ -18,6 +18,7 @@ import type { AcceptorCore } from "./acceptor-core.ts";
 import { AskAll } from "./ask-all.ts";
 import type { Conversation } from "./conversation.ts";
 import { GatherStats, GatherTubes, tubeListText } from "./gather.ts";
+import { Holds } from "./holds.ts";
 import { InputBuffer } from "./input-buffer.ts";
 import { MoveUse } from "./move-use.ts";
 import { Output } from "./output.ts";
@@ -64,13 +65,6 @@ const Expect = {
   Stopped: 5,
 } as const;
 type Expect = (typeof Expect)[keyof typeof Expect];
-
-/** From `position` of the output on nothing may leave before record `number` of the shard is durable. */
-interface Hold {
-  position: number;
-  readonly shard: number;
-  readonly number: number;
-}
 
 /** Optional parts of a message. */
 export interface MessageParts {
@@ -136,8 +130,7 @@ export class Connection implements SharedReserveHost {
   /** Bytes of a long reply not yet credited to its shard. */
   #creditBytes = 0;
   #creditShard = 0;
-  /** What the output waits for, in order. */
-  readonly #holds: Hold[] = [];
+  readonly #holds = new Holds();
 
   constructor(core: AcceptorCore, slot: number, transport: Transport) {
     this.#core = core;
@@ -656,7 +649,7 @@ export class Connection implements SharedReserveHost {
     length: number,
   ): void {
     if ((flags & ResponseFlag.Durable) !== 0 && !this.#core.isDurable(shard, recordNumber)) {
-      this.#holds.push({ position: this.output.length, shard, number: recordNumber });
+      this.#holds.add(this.output.length, shard, recordNumber);
       this.#core.holdBack(this);
     }
     this.#appendOutput(bytes, at, length);
@@ -718,7 +711,7 @@ export class Connection implements SharedReserveHost {
       this.output.clear();
       return;
     }
-    if (this.#holds.length === 0) this.output.flush(this.#transport);
+    if (this.#holds.empty) this.output.flush(this.#transport);
     else this.#flushDurable();
     this.#grantCredit();
     if (this.#input.length > 0 || this.#halfClosed) this.#core.proceedLater(this);
@@ -726,20 +719,18 @@ export class Connection implements SharedReserveHost {
 
   /** Whether the first reply that waited for the log may leave now. */
   get mayFlushHeld(): boolean {
-    const first = this.#holds[0];
-    return first === undefined || this.#core.isDurable(first.shard, first.number);
+    const holds = this.#holds;
+    return holds.empty || this.#core.isDurable(holds.shard, holds.number);
   }
 
   /** Sends the replies whose records are durable, and in order those between them that need none. */
   #flushDurable(): void {
-    let done = 0;
     const holds = this.#holds;
-    while (done < holds.length && this.#core.isDurable(holds[done]!.shard, holds[done]!.number)) done++;
-    holds.splice(0, done);
-    const limit = holds[0]?.position ?? this.output.length;
+    while (!holds.empty && this.mayFlushHeld) holds.shift();
+    const limit = holds.empty ? this.output.length : holds.position;
     this.output.flush(this.#transport, limit);
-    for (const hold of holds) hold.position -= limit;
-    if (holds.length > 0) this.#core.holdBack(this);
+    holds.moved(limit);
+    if (!holds.empty) this.#core.holdBack(this);
   }
 
   /** The client has read everything that was handed over. */
@@ -750,7 +741,7 @@ export class Connection implements SharedReserveHost {
 
   #grantCredit(): void {
     // What waits for the log has not been read either.
-    if (this.#creditBytes === 0 || this.#holds.length > 0 || this.#transport.pendingBytes > 0) return;
+    if (this.#creditBytes === 0 || !this.#holds.empty || this.#transport.pendingBytes > 0) return;
     this.post(this.#creditShard, RequestOp.Credit, 0, 0, { a: this.#creditBytes });
     this.#creditBytes = 0;
   }
@@ -781,7 +772,7 @@ export class Connection implements SharedReserveHost {
     this.#ending = true;
     this.#input.clear();
     this.output.clear();
-    this.#holds.length = 0;
+    this.#holds.clear();
     if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
     this.#conversation = undefined;
     this.#core.expectNothing(this);

@@ -1,3 +1,3 @@
 // The version, in the form A.B.C that clients parse; a test keeps it equal to package.json's.
 
-export const VERSION = "0.1.0";
+export const VERSION = "2.0.0";

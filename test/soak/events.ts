@@ -6,15 +6,13 @@ import type { Soak } from "./soak.ts";
 import { SoakClient } from "./soak-client.ts";
 import { Violation } from "./violation.ts";
 
-/** How much more than -f MS may pass on a busy machine until what was acknowledged is written. */
-const WRITE_SPARE_MS = 500;
 const ROOM_MS = 20_000;
 const FULL_MS = 4000;
 const DAY_MS = 86_400_000;
 
 type Event = (soak: Soak) => Promise<string>;
 
-/** SIGKILL under load; with -f MS, when MS have passed since the last acknowledgement. */
+/** SIGKILL under load. */
 async function kill(soak: Soak): Promise<string> {
   const killed = await endByKill(soak);
   return `${killed}; ${await soak.restart()}`;
@@ -22,10 +20,6 @@ async function kill(soak: Soak): Promise<string> {
 
 async function endByKill(soak: Soak): Promise<string> {
   const { load, host } = soak;
-  if (host.fsyncMs > 0) {
-    await load.close();
-    await sleep(host.fsyncMs + WRITE_SPARE_MS);
-  }
   soak.serverGoes();
   const busy = load.clients.size;
   const closed = load.close();

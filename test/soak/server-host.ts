@@ -59,8 +59,6 @@ export interface Stay {
 export type Intermediary = (address: NetConnectOpts) => Promise<NetConnectOpts>;
 
 export class ServerHost {
-  /** Longest time between a change and its fsync, ms; 0: before the reply. */
-  fsyncMs = 0;
   /** What this server was started with. */
   description = "";
   readonly #disk: SmallDisk;
@@ -101,11 +99,11 @@ export class ServerHost {
   }
 
   async start(random: SeededRandom): Promise<void> {
-    this.fsyncMs = random.chance(0.25) ? FSYNC_MS : 0;
+    const fsyncMs = random.chance(0.5) ? FSYNC_MS : 0;
     const shards = random.between(1, 7);
     const acceptors = random.between(1, 3);
     const threads = ["--shards", `${shards}`, "--acceptors", `${acceptors}`];
-    const log = ["-b", this.#disk.directory, "-f", `${this.fsyncMs}`, "-s", `${SEGMENT_BYTES}`];
+    const log = ["-b", this.#disk.directory, "-f", `${fsyncMs}`, "-s", `${SEGMENT_BYTES}`];
     this.#ledger.serverStarts(this.#clock.offsetMs);
     this.#server = await startServer({
       kind: "ours",
@@ -113,7 +111,7 @@ export class ServerHost {
       env: { ...this.#clock.env, NODE_OPTIONS: `${this.#clock.nodeOption} ${YOUNG_OPTION}` },
       startMs: START_MS,
     });
-    this.description = `${shards} shards, ${acceptors} acceptors, -f ${this.fsyncMs}`;
+    this.description = `${shards} shards, ${acceptors} acceptors, -f ${fsyncMs}`;
     this.#checker = await WireClient.connect(this.#server.address);
     this.#address = (await this.#intermediary?.(this.#server.address)) ?? this.#server.address;
     this.#startedMs = performance.now();
