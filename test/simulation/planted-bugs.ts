@@ -1,5 +1,7 @@
 // Bugs planted to prove that the simulation finds such: each breaks the server from the outside, in the test tree only.
 
+import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import type { Connection } from "../../src/acceptor/connection.ts";
 import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
@@ -20,6 +22,18 @@ class LostRing extends InProcessServer {
 
   protected override ring(bell: Doorbell): void {
     if (!this.#isLost()) bell.ring();
+  }
+}
+
+/** Breaks each connection when it is made. */
+function onConnections(acceptors: readonly AcceptorCore[], plant: (connection: Connection) => void): void {
+  for (const core of acceptors) {
+    const connect = core.connect.bind(core);
+    core.connect = (transport) => {
+      const connection = connect(transport);
+      if (connection !== undefined) plant(connection);
+      return connection;
+    };
   }
 }
 
@@ -150,6 +164,45 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       };
     }
   }),
+  planted("a reply that goes around through a shard is not counted", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const write = core.write.bind(core);
+      core.write = (slot, shard, op, flags, counted, ...rest) =>
+        write(slot, shard, op, flags, op === RequestOp.Echo ? 0 : counted, ...rest);
+    }
+  }),
+  planted(
+    "a reserve over several shards that may not wait forgets the jobs that the client holds",
+    ({ acceptors }) => {
+      onConnections(acceptors, (connection) => {
+        const onSignal = connection.onSignal.bind(connection);
+        connection.onSignal = (shard, kind, flags, value, pri, soonestMs) => {
+          const collects = kind === ResponseKind.Candidate || kind === ResponseKind.Absent;
+          onSignal(shard, kind, flags, value, pri, collects ? Number.POSITIVE_INFINITY : soonestMs);
+        };
+      });
+    },
+  ),
+  planted(
+    "a StopWait goes only to shards with a larger number than the one that gave the job",
+    ({ acceptors }) => {
+      for (const core of acceptors) {
+        let answering = 0;
+        onConnections([core], (connection) => {
+          const onReply = connection.onReply.bind(connection);
+          connection.onReply = (shard, ...rest) => {
+            answering = shard;
+            onReply(shard, ...rest);
+            answering = 0;
+          };
+        });
+        const post = core.post.bind(core);
+        core.post = (slot, shard, op, ...rest) => {
+          if (op !== RequestOp.StopWait || shard >= answering) post(slot, shard, op, ...rest);
+        };
+      }
+    },
+  ),
   planted("commands are published but not in their order", ({ acceptors }) => {
     for (const core of acceptors) {
       const write = core.write.bind(core);

@@ -9,7 +9,7 @@ export interface Shrunk {
   readonly error: unknown;
 }
 
-type Breaking = Pick<SimulationOptions, "createServer" | "plant">;
+type Breaking = Pick<SimulationOptions, "createServer" | "plant" | "onStep">;
 
 /** Shrinks the run of `seed`, which fails within `steps`, for `msMax` at most. Any failure counts as the same. */
 export async function shrink(

@@ -7,6 +7,7 @@
 
 import assert from "node:assert/strict";
 import { type Command, comparable, reserved } from "./command.ts";
+import type { CommandCounts } from "./command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "./durability-ledger.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import { isBetter, type Model, type ModelJob, type ModelSession } from "./model.ts";
@@ -19,8 +20,9 @@ export interface SimWorld {
   isDraining(): boolean;
   /** The log had no room for new jobs when it was asked last. */
   isFull(): boolean;
-  /** What has been promised, where replies wait for the disk. */
+  /** What has been promised, where there is a log. */
   readonly promises: DurabilityLedger | undefined;
+  readonly counts: CommandCounts;
 }
 
 interface Pending {
@@ -122,6 +124,7 @@ export class SimClient {
     const beginsAt = this.#commandBytes;
     this.socket.write(command.bytes);
     this.#commandBytes += command.bytes.length;
+    this.#world.counts.sent(command.text);
     if (command.kind === "quit") {
       this.quits = true;
       return;
@@ -349,6 +352,7 @@ export class SimClient {
     const shown = JSON.stringify(reply.slice(0, 100));
     if (pending === undefined) this.#fail(`got ${shown} although nothing was asked`);
     this.#answered = pending;
+    this.#world.counts.answered(pending.command.text, reply);
     if (this.#world.promises !== undefined && pending.promised.length > 0)
       this.#owing.push({
         endsAt: this.#answeredBytes - this.#text.length,
@@ -411,6 +415,9 @@ export class SimClient {
         this.halfClosed || this.stopped || isOver,
         `${what} after ${this.#nowMs() - pending.arrivedAtMs} ms`,
       );
+      // What the client holds now it held then, with the same deadline: nothing of its own came in between.
+      const wasInMargin = this.#model.inMargin(session, pending.arrivedAtMs);
+      assert.ok(!wasInMargin, `${what} although it held a job in its last second when it asked`);
     }
     assert.equal(session.openWait, 0, `${what} while shards may still end the wait`);
     this.#checkPromise(pending, undefined);

@@ -1,11 +1,12 @@
 // The command `npm run simulate`: runs the whole server on virtual time over many seeds, and shrinks the first failure.
+//
+// The seeds are run by a thread (seed-runner.ts) with limits of time and memory: a fault that runs in a circle or eats
+// memory without end ends in a failure that names its seed, too.
 
 import { Command, InvalidArgumentError } from "commander";
 import { wholeNumber } from "../support/whole-number.ts";
-import { formatSteps, parseSteps, shrink } from "./shrink.ts";
-import { simulate } from "./simulation.ts";
-
-const SHRINK_MS_MAX = 60_000;
+import { runGuarded } from "./guarded-run.ts";
+import { parseSteps } from "./shrink.ts";
 
 interface Options {
   readonly seed?: number;
@@ -36,37 +37,12 @@ const command = new Command("simulate")
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
 
 command.parse();
-const { seed, steps, seeds, only, shrink: mayShrink } = command.opts<Options>();
+const { seed, steps, seeds, only, shrink } = command.opts<Options>();
 const firstSeed = seed ?? Date.now() % 1_000_000_000;
 const count = seeds ?? (seed === undefined ? 1000 : 1);
-
-let commands = 0;
-let schedulerSteps = 0;
-let restarts = 0;
-const startedAt = performance.now();
-console.log(`seeds ${firstSeed} to ${firstSeed + count - 1}, ${steps} steps each`);
-for (let each = firstSeed; each < firstSeed + count; each++) {
-  try {
-    const result = await simulate({ seed: each, steps, ...(only === undefined ? {} : { only }) });
-    commands += result.commands;
-    schedulerSteps += result.schedulerSteps;
-    restarts += result.restarts;
-  } catch (error) {
-    console.error(error);
-    console.error(`\nagain: npm run simulate -- --seed ${each} --steps ${steps}`);
-    if (mayShrink && only === undefined) await showShortest(each);
-    process.exit(1);
-  }
+const { exitCode, aborted } = await runGuarded({ firstSeed, count, steps, only, shrink });
+if (aborted !== undefined) {
+  console.error(`seed ${aborted.seed}, step ${aborted.step} of ${steps}: ${aborted.why}`);
+  console.error(`\nagain: npm run simulate -- --seed ${aborted.seed} --steps ${steps} --no-shrink`);
 }
-const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-console.log(
-  `${count} runs, ${commands} commands, ${restarts} restarts, ${schedulerSteps} scheduler steps in ${seconds} s: nothing found`,
-);
-
-async function showShortest(failing: number): Promise<void> {
-  const shortest = await shrink(failing, steps, SHRINK_MS_MAX);
-  console.error(`\nshortest of its kind, ${shortest.only.length} steps: ${shortest.error}`);
-  console.error(
-    `again: npm run simulate -- --seed ${failing} --steps ${shortest.steps} --only ${formatSteps(shortest.only)}`,
-  );
-}
+process.exitCode = exitCode;

@@ -9,6 +9,7 @@ import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
 import { checkRings } from "../support/ring-invariants.ts";
 import type { Command } from "./command.ts";
 import * as command from "./command.ts";
+import { CommandCounts } from "./command-counts.ts";
 import type { ProcessEnd } from "./durability-ledger.ts";
 import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
 import { Model } from "./model.ts";
@@ -43,6 +44,8 @@ export interface SimulationOptions {
   /** Makes the server; a planted bug may live in a subclass. */
   readonly createServer?: (options: InProcessOptions) => InProcessServer;
   readonly plant?: Plant;
+  /** Told of each step before it is taken. */
+  readonly onStep?: (step: number) => void;
 }
 
 export interface SimulationResult {
@@ -60,7 +63,10 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   let step = 0;
   try {
     await simulation.begin();
-    for (; step < options.steps; step++) if (only?.has(step) ?? true) await simulation.step(step);
+    for (; step < options.steps; step++) {
+      options.onStep?.(step);
+      if (only?.has(step) ?? true) await simulation.step(step);
+    }
     await simulation.finish();
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
@@ -89,6 +95,7 @@ class Simulation {
   #firstJobId: number;
   #server!: InProcessServer;
   #model!: Model;
+  #counts = new CommandCounts();
   #witnesses: EngineWitness[] = [];
   #clients: SimClient[] = [];
   #world!: SimWorld;
@@ -139,6 +146,7 @@ class Simulation {
     this.#shards = random.pick([1, 1, 2, 3, 4, 7]);
     this.#acceptors = random.pick([1, 1, 2, 3]);
     this.#draining = false;
+    this.#counts = new CommandCounts();
     this.#startedAtMs = random.between(1, 1_000_000);
     const log = await this.#log?.open(this.#shards, this.#startedAtMs);
     const create = this.#options.createServer ?? ((settings) => new InProcessServer(settings));
@@ -181,6 +189,7 @@ class Simulation {
       isDraining: () => this.#draining,
       isFull: () => this.#wasFull,
       promises: this.#log?.ledger,
+      counts: this.#counts,
     };
     this.#wasFull = false;
     for (const records of server.records) {
@@ -434,14 +443,18 @@ class Simulation {
       this.#reset(client);
     } else if (how === "half-close") {
       // A body that never becomes whole.
-      if (client.canSend && this.#random.chance(0.2))
-        client.socket.write(Buffer.from("put 0 0 1 900\r\nabc"));
+      if (client.canSend && this.#random.chance(0.2)) this.#sendHalfAPut(client);
       client.socket.halfClose();
       client.halfClosed = true;
     } else {
       client.gone = true;
       client.socket.close();
     }
+  }
+
+  #sendHalfAPut(client: SimClient): void {
+    client.socket.write(Buffer.from("put 0 0 1 900\r\nabc"));
+    this.#counts.sent("put");
   }
 
   #reset(client: SimClient): void {
@@ -715,6 +728,7 @@ class Simulation {
     const socket = this.#server.connect(0);
     const ask = (text: string): string => {
       socket.takeReceived();
+      this.#counts.sent(text);
       socket.write(Buffer.from(`${text}\r\n`));
       this.#server.settle();
       return socket.takeReceived().toString("latin1");
@@ -745,6 +759,7 @@ class Simulation {
       "current-connections": open + 1,
     };
     for (const [key, value] of Object.entries(expected)) assert.equal(rows.get(key), `${value}`, key);
+    this.#counts.check(rows);
     const tubes = ask("list-tubes").split("---\n")[1];
     const names = [...this.#model.tubes.keys()].map((name) => `- ${name}\n`).join("");
     assert.equal(tubes, `${names}\r\n`, "list-tubes, in the order of creation");

@@ -1,0 +1,63 @@
+// Runs seeds in a thread of its own, and ends it when it takes too much time for one step, or too much memory.
+
+import { Worker } from "node:worker_threads";
+
+export interface SeedRun {
+  readonly firstSeed: number;
+  readonly count: number;
+  readonly steps: number;
+  readonly only: ReadonlySet<number> | undefined;
+  /** Look for a shorter run that fails. */
+  readonly shrink: boolean;
+  /** Breaks the servers, for the test of the guard: runs in a circle, or fills memory. */
+  readonly fault?: "circle" | "memory";
+}
+
+/** What the thread is given; `progress` are float64: the seed, and the step, counted over all runs. */
+export interface SeedRunnerData extends SeedRun {
+  readonly progress: SharedArrayBuffer;
+}
+
+export interface GuardedResult {
+  readonly exitCode: number;
+  /** Where it was when it had to be ended, and why. */
+  readonly aborted?: { readonly seed: number; readonly step: number; readonly why: string };
+}
+
+export interface Limits {
+  /** A step of a simulation takes milliseconds. */
+  readonly stepMsMax: number;
+  /** A simulation takes some hundred MiB. */
+  readonly heapMebibytesMax: number;
+}
+
+const LIMITS: Limits = { stepMsMax: 60_000, heapMebibytesMax: 2048 };
+const LOOK_MS = 250;
+
+/** Resolves when the thread has ended, by itself or not. */
+export async function runGuarded(run: SeedRun, limits: Limits = LIMITS): Promise<GuardedResult> {
+  const progress = new SharedArrayBuffer(24);
+  const words = new Float64Array(progress);
+  const data: SeedRunnerData = { ...run, progress };
+  const worker = new Worker(new URL("./seed-runner.ts", import.meta.url), {
+    workerData: data,
+    resourceLimits: { maxOldGenerationSizeMb: limits.heapMebibytesMax },
+  });
+  let why: string | undefined;
+  let [lastSteps, sinceMs] = [-1, performance.now()];
+  const look = setInterval(() => {
+    if (words[2] !== lastSteps) [lastSteps, sinceMs] = [words[2]!, performance.now()];
+    else if (performance.now() - sinceMs > limits.stepMsMax) {
+      why = `one step takes more than ${limits.stepMsMax / 1000} s: something runs in a circle`;
+      void worker.terminate();
+    }
+  }, LOOK_MS);
+  worker.on("error", (error: Error & { code?: string }) => {
+    const outOfMemory = error.code === "ERR_WORKER_OUT_OF_MEMORY";
+    why ??= outOfMemory ? `more than ${limits.heapMebibytesMax} MiB of memory` : `${error.stack ?? error}`;
+  });
+  const exitCode = await new Promise<number>((resolve) => worker.once("exit", resolve));
+  clearInterval(look);
+  if (why === undefined) return { exitCode };
+  return { exitCode: 1, aborted: { seed: words[0]!, step: words[1]!, why } };
+}
