@@ -33,14 +33,16 @@ export interface RecordLogOptions {
   /** Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be set. */
   wallOffsetMs: () => number;
   /** Called while the ring is full; returns when the binlog may have made room. */
-  waitForRoom: (ring: RingWriter) => void;
+  waitForRoom: (records: RecordLog) => void;
   /** The file that new records go to, for stats-job. */
   currentFile: () => number;
 }
 
 export class RecordLog implements RecordSink {
-  /** Number of the last record; the binlog says up to which one all are durable. */
+  /** Number of the last record; the binlog says up to which one all are written and durable. */
   lastNumber = 0;
+  /** Number of the last record that the binlog can see. */
+  shownNumber = 0;
   readonly ring: RingWriter;
   readonly #options: RecordLogOptions;
   readonly #view: DataView;
@@ -69,6 +71,12 @@ export class RecordLog implements RecordSink {
   /** Whether a record of any size finds room now. */
   get hasRoom(): boolean {
     return this.ring.hasRoom(this.ring.messageBytesMax);
+  }
+
+  /** Shows the binlog all records so far. Returns whether there were new ones, for which it must be rung. */
+  publish(): boolean {
+    this.shownNumber = this.lastNumber;
+    return this.ring.publish();
   }
 
   /** Asks the binlog to ring when it has made room, if that is what is missing. */
@@ -134,7 +142,7 @@ export class RecordLog implements RecordSink {
   #claim(recordBytes: number): number {
     let offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
     while (offset === FULL) {
-      this.#options.waitForRoom(this.ring);
+      this.#options.waitForRoom(this);
       offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
     }
     return writeAppendHeader(this.ring, offset, recordBytes, ++this.lastNumber);

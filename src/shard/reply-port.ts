@@ -3,7 +3,7 @@
 // Replies to commands always find room, because the shard takes no command before it has looked; only what comes
 // unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting connection.
 
-import { RESPONSE_HEADER_BYTES, ResponseWriter } from "../message/response.ts";
+import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseWriter } from "../message/response.ts";
 import { FULL, RingWriter } from "../ring/ring-writer.ts";
 
 interface Overflowed {
@@ -22,6 +22,11 @@ export class ReplyPort {
   target: Uint8Array;
   /** Offset of that payload in `target`. */
   at = 0;
+  /** Whether something unpublished can be used by the acceptor at once. */
+  #urgent = false;
+  /** The lowest record number that an unpublished reply waits for; meaningful where one waits. */
+  #lowestRecord = 0;
+  #waits = false;
   readonly #writer: ResponseWriter;
   readonly #overflow: Overflowed[] = [];
 
@@ -51,6 +56,11 @@ export class ReplyPort {
     pri: number,
     recordNumber: number,
   ): void {
+    if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
+    else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
+      this.#waits = true;
+      this.#lowestRecord = recordNumber;
+    }
     if (this.#overflow.length === 0) {
       const at = this.#writer.write(kind, flags, slot, payloadBytes, value, pri, recordNumber);
       if (at !== FULL) {
@@ -75,7 +85,24 @@ export class ReplyPort {
       this.ring.bytes.set(payload, at);
       moved++;
     }
-    if (moved > 0) this.#overflow.splice(0, moved);
+    if (moved === 0) return;
+    this.#overflow.splice(0, moved);
+    // What they wait for may have been told long ago.
+    this.#urgent = true;
+  }
+
+  /**
+   * Makes what was written visible. Returns whether the acceptor must be rung for it: not if every reply waits for a record
+   * that the binlog has not been shown yet, since the binlog rings all acceptors when it has written what it is shown next.
+   * So replies are published before their records: the other way round the binlog could be done in between, and its ring
+   * would find nothing. `shownRecord` is the number of the last record published.
+   */
+  publish(shownRecord: number): boolean {
+    if (!this.ring.publish()) return false;
+    const rings = this.#urgent || !this.#waits || ((this.#lowestRecord - shownRecord) | 0) <= 0;
+    this.#urgent = false;
+    this.#waits = false;
+    return rings;
   }
 
   /** Whether something overflowed and still waits for room. */

@@ -16,7 +16,6 @@ import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import type { RingWriter } from "../ring/ring-writer.ts";
 import { IdleSpin } from "./idle-spin.ts";
 import { RecordLog } from "./record-log.ts";
 import { Restore } from "./restore.ts";
@@ -82,14 +81,15 @@ class ShardThread {
       shard,
       isFull: () => control.isSet(ControlWord.BinlogFull),
       wallOffsetMs,
-      waitForRoom: (ring) => this.#waitForRecordRoom(ring),
+      waitForRoom: (records) => this.#waitForRecordRoom(records),
       currentFile: () => counters[Counter.BinlogCurrent]!,
     });
   }
 
   /** The binlog never waits for a shard, so this wait ends. */
-  #waitForRecordRoom(ring: RingWriter): void {
-    if (ring.publish()) this.#binlog.ring();
+  #waitForRecordRoom(records: RecordLog): void {
+    const { ring } = records;
+    if (records.publish()) this.#binlog.ring();
     this.#doorbell.prepare();
     ring.wantRoom();
     if (ring.hasRoom(ring.messageBytesMax)) this.#doorbell.cancel();
@@ -153,14 +153,16 @@ class ShardThread {
     }
   }
 
-  /** Records first: when an acceptor sees a reply, its record is on the way to the disk. */
+  /** Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish. */
   #publish(): void {
-    if (this.#records?.ring.publish()) this.#turns.rang(this.#binlog.ring());
+    const shownRecord = this.#records?.shownNumber ?? 0;
     for (let acceptor = 0; acceptor < this.#acceptors.length; acceptor++) {
       // An acceptor that ran out of room looks again whenever it turns; it needs no ring.
       this.#core.requests[acceptor]!.release();
-      if (this.#core.ports[acceptor]!.ring.publish()) this.#turns.rang(this.#acceptors[acceptor]!.ring());
+      if (this.#core.ports[acceptor]!.publish(shownRecord))
+        this.#turns.rang(this.#acceptors[acceptor]!.ring());
     }
+    if (this.#records?.publish()) this.#turns.rang(this.#binlog.ring());
   }
 }
 

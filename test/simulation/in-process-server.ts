@@ -32,7 +32,6 @@ import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
-import type { RingWriter } from "../../src/ring/ring-writer.ts";
 import { RecordLog } from "../../src/shard/record-log.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
@@ -194,15 +193,16 @@ export class InProcessServer {
           shard,
           isFull: () => control.isSet(ControlWord.BinlogFull),
           wallOffsetMs: () => log.wallOffsetMs,
-          waitForRoom: (ring) => this.#waitForRecordRoom(ring),
+          waitForRoom: (records) => this.#waitForRecordRoom(records),
           currentFile: () => counters[Counter.BinlogCurrent]!,
         }),
     );
   }
 
   /** As src/shard/thread.ts, but that only the log's thread runs meanwhile: the engine is in the middle of a call. */
-  #waitForRecordRoom(ring: RingWriter): void {
-    if (ring.publish()) this.ring(new Doorbell(this.#words, binlogThread(this.topology)));
+  #waitForRecordRoom(records: RecordLog): void {
+    const { ring } = records;
+    if (records.publish()) this.ring(new Doorbell(this.#words, binlogThread(this.topology)));
     ring.wantRoom();
     const thread = this.#logThread!;
     this.inRecordWait = true;
@@ -384,7 +384,7 @@ export class InProcessServer {
 
   /** As src/shard/thread.ts. */
   *#shardSteps(core: ShardCore, shard: number): ThreadSteps {
-    const records = this.records[shard]?.ring;
+    const records = this.records[shard];
     const binlog = new Doorbell(this.#words, binlogThread(this.topology));
     const thread = shardThread(shard);
     const owner = new DoorbellOwner(this.#words, thread);
@@ -394,16 +394,17 @@ export class InProcessServer {
     for (;;) {
       const taken = core.step(this.nowMs);
       if (this.#heldUp()) yield undefined;
+      const shownRecord = records?.shownNumber ?? 0;
+      for (let acceptor = 0; acceptor < bells.length; acceptor++) {
+        core.requests[acceptor]!.release();
+        if (!core.ports[acceptor]!.publish(shownRecord)) continue;
+        if (this.#heldUp()) yield undefined;
+        this.ring(bells[acceptor]!);
+      }
+      if (this.#heldUp()) yield undefined;
       if (records?.publish() === true) {
         if (this.#heldUp()) yield undefined;
         this.ring(binlog);
-      }
-      if (this.#heldUp()) yield undefined;
-      for (let acceptor = 0; acceptor < bells.length; acceptor++) {
-        core.requests[acceptor]!.release();
-        if (!core.ports[acceptor]!.ring.publish()) continue;
-        if (this.#heldUp()) yield undefined;
-        this.ring(bells[acceptor]!);
       }
       if (taken > 0 || core.hasWork) {
         yield undefined;

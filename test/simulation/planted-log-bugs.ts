@@ -75,6 +75,22 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
     const synced = storage.syncedUpTo.bind(storage);
     storage.syncedUpTo = (shard) => synced(shard) + 3;
   }),
+  planted("a shard counts on the log to ring for replies whose records were written before", ({ shards }) => {
+    for (const port of shards.flatMap((core) => core.ports)) {
+      const publish = port.publish.bind(port);
+      port.publish = (shownRecord) => publish(shownRecord - 1000);
+    }
+  }),
+  planted("a shard shows the log its records before it publishes their replies", ({ shards, records }) => {
+    for (const [shard, core] of shards.entries()) {
+      const step = core.step.bind(core);
+      core.step = (nowMs) => {
+        const taken = step(nowMs);
+        records[shard]?.ring.publish();
+        return taken;
+      };
+    }
+  }),
   plantedIn("nobody is rung when records are durable", (settings) => new SilentSync(settings)),
   planted("a sync that failed is taken for one that worked", ({ log }) => {
     if (log === undefined) return;
