@@ -10,7 +10,8 @@ import { DEADLINE_MARGIN_MS, URGENT_PRI_LIMIT } from "../protocol/limits.ts";
 import { BodyArena } from "./body-arena.ts";
 import { type ClientEffects, NO_RECORDS, type RecordSink } from "./effects.ts";
 import { JobIndex } from "./job-index.ts";
-import { type JobPage, JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
+import { betterJob, type JobPage, JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
+import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, Watch } from "./session.ts";
 import { TimerHeap } from "./timer-heap.ts";
 import { Tube } from "./tube.ts";
@@ -33,6 +34,8 @@ export interface EngineOptions {
   arena?: BodyArena;
   /** Whether `default`, which never goes, lives on this shard. */
   ownsDefaultTube: boolean;
+  /** How many of the things that are due may happen between two calls of `beginTurn`; no limit if it is left out. */
+  turnDueMax?: number;
 }
 
 export class Engine {
@@ -62,11 +65,16 @@ export class Engine {
   #wideFirst: Session | undefined;
   #wideLast: Session | undefined;
   #waitOrder = 0;
+  readonly #turnDueMax: number;
+  /** How many of the things that are due may still happen in this turn. */
+  #dueLeft: number;
 
   constructor(options: EngineOptions) {
     this.#effects = options.effects;
     this.#records = options.records ?? NO_RECORDS;
     this.bodies = options.arena ?? new BodyArena();
+    this.#turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;
+    this.#dueLeft = this.#turnDueMax;
     if (options.ownsDefaultTube) this.#defaultTube = this.#tube("default");
   }
 
@@ -77,10 +85,22 @@ export class Engine {
     return Math.min(this.#delayTimers.nextAtMs, this.#pauseTimers.nextAtMs, this.#sessionTimers.nextAtMs);
   }
 
-  /** Runs all that is due, in the C server's order: delayed jobs, then pauses that end, then sessions. */
+  /** Allows as many things that are due as a turn may take. */
+  beginTurn(): void {
+    this.#dueLeft = this.#turnDueMax;
+  }
+
+  /**
+   * Runs all that is due, in the C server's order: delayed jobs, then pauses that end, then sessions.
+   *
+   * Where more is due than one turn may take, the rest follows in the next turns, and nothing later happens before it:
+   * what clients see meanwhile is the world of a moment ago, as if the clock were a little slow. `nextDueAtMs` stays in
+   * the past until then, so that the shard does not sleep.
+   */
   runDue(nowMs: number): void {
     if (this.nextDueAtMs > nowMs) return;
     while (this.#delayTimers.nextAtMs <= nowMs) {
+      if (!this.#mayRunDue()) return;
       const tube = this.#delayTimers.first!;
       const slot = tube.delayed.top;
       tube.delayed.remove(slot);
@@ -89,24 +109,30 @@ export class Engine {
       this.#serve(tube, nowMs);
     }
     if (this.#pauseTimers.nextAtMs <= nowMs) this.#endPauses(nowMs);
-    while (this.#sessionTimers.nextAtMs <= nowMs) this.#sessionDue(this.#sessionTimers.first!, nowMs);
+    while (this.#sessionTimers.nextAtMs <= nowMs) {
+      if (!this.#mayRunDue()) return;
+      this.#sessionDue(this.#sessionTimers.first!, nowMs);
+    }
   }
 
+  #mayRunDue(): boolean {
+    if (this.#dueLeft === 0) return false;
+    this.#dueLeft--;
+    return true;
+  }
+
+  /** Jobs of the tubes that are resumed now are handed out best first: who watches two of them gets the better one. */
   #endPauses(nowMs: number): void {
-    const resumed: Tube[] = [];
-    while (this.#pauseTimers.nextAtMs <= nowMs) {
+    const resumed = new ResumedTubes(this.jobs);
+    while (this.#pauseTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.#pauseTimers.first!;
       this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
       tube.pauseSeconds = 0;
-      resumed.push(tube);
+      if (tube.ready.size > 0 && this.#longestWaiting(tube) !== undefined) resumed.push(tube);
     }
-    // Jobs of all resumed tubes are handed out best first, so that a session that watches two of them gets the better.
-    while (resumed.length > 0) {
-      let best = 0;
-      for (let i = 1; i < resumed.length; i++)
-        if (this.#better(resumed[i]!.ready.top, resumed[best]!.ready.top)) best = i;
-      const tube = resumed[best]!;
-      if (tube.ready.size === 0 || !this.#serveOne(tube, nowMs)) resumed.splice(best, 1);
+    for (let tube = resumed.best; tube !== undefined; tube = resumed.best) {
+      if (this.#serveOne(tube, nowMs)) resumed.bestServed();
+      else resumed.removeBest();
     }
   }
 
@@ -116,6 +142,11 @@ export class Engine {
       const page = this.#page(slot);
       const row = slot & PAGE_MASK;
       if (page.deadlineAtMs[row]! + AFTER_DEADLINE_MS > nowMs) break;
+      if (!this.#mayRunDue()) {
+        // The next turn comes back to it, and as a reservation is over it is still in its margin then.
+        this.#retimeSession(session);
+        return;
+      }
       page.timeouts[row] = page.timeouts[row]! + 1;
       this.jobTimeouts++;
       this.#unhold(slot, session);
@@ -179,18 +210,18 @@ export class Engine {
     this.giveBack(session, Number.POSITIVE_INFINITY, nowMs);
     this.#sessionTimers.set(session.timer, Number.POSITIVE_INFINITY);
     this.unuse(session);
-    for (const tube of session.watches.keys()) this.ignore(session, tube.name);
     this.#sessions[session.index] = undefined;
   }
 
   /**
-   * Makes up to `jobsMax` of the jobs that an ending session holds ready, in the order of their reservation, each
-   * offered to who waits before the next. Returns whether none is left.
+   * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to who waits before
+   * the next; then takes it from the tubes that it watches. Up to `stepsMax` of both; returns whether none is left.
    */
-  giveBack(session: Session, jobsMax: number, nowMs: number): boolean {
+  giveBack(session: Session, stepsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.No) this.#stopWaiting(session);
-    for (let given = 0; session.heldFirst !== NO_SLOT && given < jobsMax; given++) {
+    let steps = 0;
+    for (; session.heldFirst !== NO_SLOT && steps < stepsMax; steps++) {
       const slot = session.heldFirst;
       this.#unhold(slot, session);
       const tube = this.#tubeOf(this.#page(slot), slot & PAGE_MASK);
@@ -198,7 +229,17 @@ export class Engine {
       this.#serve(tube, nowMs);
     }
     this.#retimeSession(session);
+    for (const watch of session.watches.values()) {
+      if (steps++ >= stepsMax) return false;
+      this.#unwatch(watch);
+    }
     return session.heldFirst === NO_SLOT;
+  }
+
+  /** Ends the wait of a session whose connection is gone without a word: no job is given to it from now on. */
+  abandonWait(session: Session): void {
+    if (session.waiting !== Waiting.No) this.#stopWaiting(session);
+    this.#retimeSession(session);
   }
 
   /** The tube of this name, if it exists. */
@@ -231,7 +272,13 @@ export class Engine {
 
   ignore(session: Session, name: string): void {
     const tube = this.tubes.get(name);
-    if (tube === undefined || !session.watches.delete(tube)) return;
+    const watch = tube === undefined ? undefined : session.watches.get(tube);
+    if (watch !== undefined) this.#unwatch(watch);
+  }
+
+  #unwatch(watch: Watch): void {
+    const { session, tube } = watch;
+    session.watches.delete(tube);
     tube.watching--;
     this.#dropIfUnreferenced(tube);
   }
@@ -763,13 +810,7 @@ export class Engine {
 
   /** Whether job `a` goes before job `b`; either may be NO_SLOT, which goes last. */
   #better(a: number, b: number): boolean {
-    if (a === NO_SLOT) return false;
-    if (b === NO_SLOT) return true;
-    const pageA = this.#page(a);
-    const pageB = this.#page(b);
-    const priA = pageA.pri[a & PAGE_MASK]!;
-    const priB = pageB.pri[b & PAGE_MASK]!;
-    return priA < priB || (priA === priB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!);
+    return betterJob(this.jobs, a, b);
   }
 
   #setState(page: JobPage, row: number, state: JobState): void {

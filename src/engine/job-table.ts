@@ -168,3 +168,14 @@ export class JobTable {
     }
   }
 }
+
+/** Whether job `a` goes before job `b`: the smaller pri, then the smaller id; either may be NO_SLOT, which goes last. */
+export function betterJob(jobs: JobTable, a: number, b: number): boolean {
+  if (a === NO_SLOT) return false;
+  if (b === NO_SLOT) return true;
+  const pageA = jobs.pages[a >>> PAGE_BITS]!;
+  const pageB = jobs.pages[b >>> PAGE_BITS]!;
+  const priA = pageA.pri[a & PAGE_MASK]!;
+  const priB = pageB.pri[b & PAGE_MASK]!;
+  return priA < priB || (priA === priB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!);
+}

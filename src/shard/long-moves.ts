@@ -1,5 +1,5 @@
-// Commands that move any number of jobs: kicks, and ends of connections that hold jobs. They move some in each turn of the
-// shard, so that a million jobs of one client are not the wait of all others.
+// Commands that move any number of jobs: kicks, and ends of connections that hold jobs or watch tubes. They move some in
+// each turn of the shard, so that a million jobs of one client are not the wait of all others.
 //
 // What others may see of it: a part of the jobs has moved and the rest has not, as if a client had sent many small kicks.
 // Each move of a job is whole, waiting clients are served job by job in either case, and the client that kicks is
@@ -11,7 +11,7 @@ import { ReplyWord } from "../protocol/reply.ts";
 import type { Replies } from "./replies.ts";
 import type { LongKick, ShardSession } from "./shard-session.ts";
 
-/** Jobs moved in one turn: about a millisecond of work. */
+/** Jobs moved, or watches ended, in one turn: about a millisecond of work. */
 export const TURN_JOBS_MAX = 1000;
 
 export class LongMoves {
@@ -39,9 +39,12 @@ export class LongMoves {
     if (!this.#kickSome(session, session.longKick, nowMs)) this.#line.push(session);
   }
 
-  /** Whether a connection that ends holds more jobs than go back in one turn; if so, later turns give them back. */
+  /** Whether a connection that ends has more jobs and watches than go in one turn; if so, later turns give them back. */
   givesBack(session: ShardSession): boolean {
-    if (session.engineSession.held.size <= this.#jobsMax) return false;
+    const client = session.engineSession;
+    if (client.held.size + client.watches.size <= this.#jobsMax) return false;
+    // Its turn may be a while off, and no job may go to somebody who is not there.
+    this.#engine.abandonWait(client);
     this.#line.push(session);
     return true;
   }

@@ -29,6 +29,8 @@ import { ShardSession } from "./shard-session.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
+/** What is due at once, and happens in one turn: a few milliseconds of work, about a microsecond each. */
+const TURN_DUE_MAX = 2000;
 
 export interface ShardOptions {
   topology: Topology;
@@ -38,8 +40,10 @@ export interface ShardOptions {
   /** Takes the records of changes; without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
-  /** Jobs that a kick or the end of a connection moves in one turn. */
+  /** Jobs that a kick moves in one turn, or jobs and watches that the end of a connection gives back. */
   turnJobsMax?: number;
+  /** Delayed jobs, pauses, reservations and waits that end in one turn. */
+  turnDueMax?: number;
 }
 
 export class ShardCore implements ClientEffects {
@@ -78,6 +82,7 @@ export class ShardCore implements ClientEffects {
       ...(options.records === undefined ? {} : { records: options.records }),
       ...(options.arena === undefined ? {} : { arena: options.arena }),
       ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
+      turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
     this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
     this.#moves = new LongMoves(this.engine, this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
@@ -89,6 +94,7 @@ export class ShardCore implements ClientEffects {
   step(nowMs: number): number {
     this.#nowMs = nowMs;
     let taken = 0;
+    this.engine.beginTurn();
     this.engine.runDue(nowMs);
     if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();

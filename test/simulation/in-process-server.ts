@@ -52,6 +52,8 @@ export interface InProcessOptions {
   arena?: (shard: number) => BodyArena;
   /** Jobs that a kick or the end of a connection moves in one turn of a shard. */
   turnJobsMax?: number;
+  /** Things that are due and happen in one turn of a shard. */
+  turnDueMax?: number;
   /** How far the clock moves between two steps, ms at most. */
   tickMs?: number;
   /** How likely the log's thread is passed over while another can go on. */
@@ -149,6 +151,7 @@ export class InProcessServer {
           ...(this.log === undefined ? {} : { records: this.records[shard]! }),
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
           ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),
+          ...(options.turnDueMax === undefined ? {} : { turnDueMax: options.turnDueMax }),
         }),
     );
     this.acceptors = Array.from(

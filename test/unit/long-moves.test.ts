@@ -25,6 +25,7 @@ function scene(): Scene {
     acceptors: 1,
     random: new SeededRandom(1),
     turnJobsMax: TURN_JOBS,
+    turnDueMax: TURN_JOBS,
   });
   const client = server.connect();
   const ask = (text: string, from = client): string => {
@@ -154,5 +155,55 @@ describe("the end of a connection that holds more jobs than one turn moves", () 
     const other = server.connect();
     assert.match(ask("stats-tube default\r\n", other), /jobs-ready: 25\n/);
     assert.match(ask("stats-tube b\r\n", other), /jobs-ready: 25\n/);
+  });
+
+  it("ends its watches as well, more than one turn takes", () => {
+    const { server, client, ask } = scene();
+    ask(repeat(JOBS, (n) => `watch t${n}\r\n`));
+    client.reset();
+    server.settle();
+    const other = server.connect();
+    assert.equal(ask("list-tubes\r\n", other), "OK 14\r\n---\n- default\n\r\n");
+    assert.equal(other.slot, client.slot);
+  });
+
+  it("is not given a job any more while it goes on", () => {
+    const { server, client, ask } = scene();
+    ask(repeat(JOBS, (n) => `watch t${n}\r\n`));
+    const [producer, worker] = [server.connect(), server.connect()];
+    ask("reserve\r\n");
+    ask("reserve\r\n", worker);
+    client.reset();
+    producer.write(Buffer.from(put(0)));
+    server.settle();
+    assert.equal(worker.takeReceived().toString(), "RESERVED 1 1\r\nx\r\n");
+  });
+});
+
+describe("more that is due in one moment than one turn takes", () => {
+  const due = 151;
+
+  it("comes to who waits in the order in which it was due, and others are served in between", () => {
+    const { server, client, ask, sendUntil } = scene();
+    const worker = server.connect();
+    ask(repeat(due, (n) => put(n)));
+    ask(
+      repeat(due, () => "reserve\r\n"),
+      worker,
+    );
+    server.nowMs += 1000 * due;
+    sendUntil("stats-tube default\r\n", () => client.hasReceived);
+    assert.match(client.takeReceived().toString(), /current-jobs-delayed: [1-9]/);
+    server.settle();
+    const ids = [
+      ...worker
+        .takeReceived()
+        .toString()
+        .matchAll(/RESERVED (\d+)/g),
+    ].map(([, id]) => Number(id));
+    assert.deepEqual(
+      ids,
+      Array.from({ length: due }, (_, place) => place + 1),
+    );
   });
 });
