@@ -15,6 +15,7 @@ import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, Watch } from "./session.ts";
 import { TimerHeap } from "./timer-heap.ts";
 import { Tube } from "./tube.ts";
+import { WideWaiters } from "./wide-waiters.ts";
 
 /** Outcome of a command on a job. */
 export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2 } as const;
@@ -23,8 +24,10 @@ export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 /** Outcome of a reserve, when it is not the slot of a job (a number from 0). */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
-/** A session that watches more tubes than this waits in one list of its own kind instead of in each tube's. */
+/** A session that watches more tubes than this is not linked into the list of each of them when it waits. */
 const NARROW_WATCHES_MAX = 8;
+/** How many of the wide waiters are looked at in the order of their waits before the tube's own are put in order. */
+const WIDE_GLANCES = 16;
 /** A reservation ends when now > deadline (not at it); timers fire when now >= their time. */
 const AFTER_DEADLINE_MS = 0.001;
 
@@ -266,8 +269,12 @@ export class Engine {
   watch(session: Session, name: string): void {
     const tube = this.#tube(name);
     if (session.watches.has(tube)) return;
-    session.watches.set(tube, new Watch(session, tube));
+    const watch = new Watch(session, tube);
+    session.watches.set(tube, watch);
     tube.watching++;
+    // At once, so that the first wait of a session with very many tubes has nothing left to link.
+    if (session.watches.size > NARROW_WATCHES_MAX) this.#linkWide(watch);
+    else session.unlinked.add(watch);
   }
 
   ignore(session: Session, name: string): void {
@@ -279,6 +286,7 @@ export class Engine {
   #unwatch(watch: Watch): void {
     const { session, tube } = watch;
     session.watches.delete(tube);
+    if (!session.unlinked.delete(watch)) tube.wideWaiters!.remove(watch);
     tube.watching--;
     this.#dropIfUnreferenced(tube);
   }
@@ -304,8 +312,10 @@ export class Engine {
     let count = 0;
     for (let watch = tube.waiterFirst; watch !== undefined; watch = watch.next)
       if (this.#waits(watch.session)) count++;
-    for (let wide = this.#wideFirst; wide !== undefined; wide = wide.nextWide) {
-      if (wide.watches.has(tube) && this.#waits(wide)) count++;
+    const wide = tube.wideWaiters;
+    for (let position = 0; wide !== undefined && position < wide.size; position++) {
+      const { session } = wide.at(position);
+      if (!session.linkedInTubes && this.#waits(session)) count++;
     }
     return count;
   }
@@ -544,6 +554,8 @@ export class Engine {
         tube.waiterLast = watch;
       }
     } else {
+      for (const watch of session.unlinked) this.#linkWide(watch);
+      session.unlinked.clear();
       session.previousWide = this.#wideLast;
       session.nextWide = undefined;
       if (this.#wideLast === undefined) this.#wideFirst = session;
@@ -551,6 +563,16 @@ export class Engine {
       this.#wideLast = session;
     }
     this.#retimeSession(session);
+  }
+
+  /** Puts a watch among its tube's wide waiters, behind all who wait now. */
+  #linkWide(watch: Watch): void {
+    const { tube } = watch;
+    tube.wideWaiters ??= new WideWaiters();
+    tube.wideWaiters.add(
+      watch,
+      watch.session.waiting === Waiting.No ? this.#waitOrder : watch.session.waitOrder,
+    );
   }
 
   /** Takes a session out of all waiters' lists; the caller sets its timer again. */
@@ -579,11 +601,22 @@ export class Engine {
   /** The session that has waited longest for a job of the tube. */
   #longestWaiting(tube: Tube): Session | undefined {
     const narrow = tube.waiterFirst?.session;
-    for (let wide = this.#wideFirst; wide !== undefined; wide = wide.nextWide) {
-      if (narrow !== undefined && narrow.waitOrder < wide.waitOrder) return narrow;
+    const wide = tube.wideWaiters === undefined ? undefined : this.#longestWide(tube, tube.wideWaiters);
+    return wide === undefined || (narrow !== undefined && narrow.waitOrder < wide.waitOrder) ? narrow : wide;
+  }
+
+  /**
+   * Where all workers watch the same tubes, however many, the first of the waits is the right one, and finding it so costs
+   * less than to put the tube's own waiters in order, who have all waited anew since its last job.
+   */
+  #longestWide(tube: Tube, waiters: WideWaiters): Session | undefined {
+    if (waiters.size === 0) return undefined;
+    let wide = this.#wideFirst;
+    for (let glances = 0; wide !== undefined && glances < WIDE_GLANCES; glances++) {
       if (wide.watches.has(tube)) return wide;
+      wide = wide.nextWide;
     }
-    return narrow;
+    return wide === undefined ? undefined : waiters.longestWaiting();
   }
 
   /** Gives ready jobs of the tube to those who wait for them. */

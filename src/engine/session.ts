@@ -11,6 +11,10 @@ export class Watch {
   readonly tube: Tube;
   next: Watch | undefined;
   previous: Watch | undefined;
+  /** Position among the tube's wide waiters, or -1. */
+  widePosition = -1;
+  /** Order there: not later than that of the session's wait. */
+  widePlace = 0;
 
   constructor(session: Session, tube: Tube) {
     this.session = session;
@@ -49,6 +53,8 @@ export class Session {
   previousWide: Session | undefined;
   /** Linked into its tubes' waiter lists (false while it waits as a wide session). */
   linkedInTubes = false;
+  /** Watches that are not among their tube's wide waiters; none while it waits as a wide session. */
+  readonly unlinked: Set<Watch> = new Set();
   /** Its client can't send any more, so it never waits. */
   halfClosed = false;
   readonly timer: Timer<Session> = new Timer<Session>(this);

@@ -4,6 +4,7 @@ import { type JobTable, NO_SLOT } from "./job-table.ts";
 import type { Watch } from "./session.ts";
 import { DeadlineHeap, ReadyHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
+import type { WideWaiters } from "./wide-waiters.ts";
 
 export class Tube {
   readonly name: string;
@@ -31,9 +32,11 @@ export class Tube {
   /** Connections that use it, and that watch it. */
   using = 0;
   watching = 0;
-  /** Waiting sessions with few watched tubes, longest wait first (a wide session waits in the engine's own list). */
+  /** Waiting sessions with few watched tubes, longest wait first. */
   waiterFirst: Watch | undefined;
   waiterLast: Watch | undefined;
+  /** Sessions with many watched tubes, waiting or not; made at the first. */
+  wideWaiters: WideWaiters | undefined;
   /** Position in the engine's list of tubes with ready jobs, or -1. */
   readyAt = -1;
 

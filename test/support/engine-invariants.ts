@@ -265,7 +265,34 @@ class InvariantCheck {
     wide.forEach((session, position) => {
       assert.equal(session.previousWide, wide[position - 1], "links of the wide waiters");
       assert.equal(session.nextWide, wide[position + 1], "links of the wide waiters");
+      assert.equal(session.unlinked.size, 0, "wide waiters are linked in all their tubes");
     });
+    for (const session of this.#sessions) {
+      for (const watch of session.watches.values())
+        assert.equal(
+          watch.widePosition < 0,
+          session.unlinked.has(watch),
+          "a watch is linked, or known not to be",
+        );
+      for (const watch of session.unlinked)
+        assert.equal(session.watches.get(watch.tube), watch, "what is not linked is a watch");
+    }
+    for (const tube of this.#engine.tubes.values()) this.#wideWaitersOf(tube);
+  }
+
+  #wideWaitersOf(tube: Tube): void {
+    const waiters = tube.wideWaiters;
+    for (let position = 0; waiters !== undefined && position < waiters.size; position++) {
+      const watch = waiters.at(position);
+      assert.equal(watch.widePosition, position, `${tube.name}: a wide waiter knows its position`);
+      assert.equal(watch.session.watches.get(tube), watch, `${tube.name}: its wide waiters watch it`);
+      assert.ok(
+        waiters.at(Math.max(0, (position - 1) >> 1)).widePlace <= watch.widePlace,
+        `${tube.name}: order of its wide waiters`,
+      );
+      if (watch.session.waiting !== Waiting.No && !watch.session.linkedInTubes)
+        assert.ok(watch.widePlace <= watch.session.waitOrder, `${tube.name}: no place is too late`);
+    }
   }
 
   #timers(): void {

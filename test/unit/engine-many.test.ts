@@ -158,3 +158,42 @@ it("the end of a session that watches 100,000 tubes takes as many turns as it is
   engine.closeSession(session, 0);
   assert.deepEqual([...engine.tubes.keys()], ["default", "t5"]);
 });
+
+it("a put does not look at those who wait for other tubes, however many they are", () => {
+  const { engine, effects } = scene();
+  const producer = engine.session(0);
+  let lookedAt = 0;
+  for (let index = 1; index <= 2000; index++) {
+    const session = engine.session(index);
+    // Nine tubes and more are too many for a list in each. The last session shares a tube with a busy one.
+    for (let tube = 0; tube < 9; tube++) engine.watch(session, `t${index === 2000 ? 99 : tube}`);
+    for (let tube = 0; tube < 9; tube++) engine.watch(session, `u${index}-${tube}`);
+    const { has } = session.watches;
+    session.watches.has = (tube) => {
+      lookedAt++;
+      return has.call(session.watches, tube);
+    };
+    engine.reserve(session, Number.POSITIVE_INFINITY, 0);
+  }
+  engine.use(producer, "elsewhere");
+  put(engine, producer, 1, 0, 0);
+  assert.equal(lookedAt, 0);
+  engine.use(producer, "t99");
+  put(engine, producer, 2, 0, 0);
+  assert.deepEqual(effects, ["session 2000: job 2"]);
+  assert.ok(lookedAt < 100, `looked at ${lookedAt}`);
+});
+
+it("a wait for 100,000 tubes that gets a job and begins anew does not touch them all", () => {
+  const { engine, effects } = scene();
+  const [producer, worker] = [engine.session(0), engine.session(1)];
+  for (let tube = 0; tube < MANY; tube++) engine.watch(worker, `t${tube}`);
+  const startMs = performance.now();
+  for (let id = 1; id <= 2000; id++) {
+    engine.reserve(worker, Number.POSITIVE_INFINITY, 0);
+    engine.use(producer, `t${(id * 7919) % MANY}`);
+    put(engine, producer, id, 0, 0);
+  }
+  assert.equal(effects.length, 2000);
+  assert.ok(performance.now() - startMs < ALL_MS_MAX / 20, "a wait is not a loop over its tubes");
+});

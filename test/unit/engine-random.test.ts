@@ -1,7 +1,7 @@
 // Random commands on one engine, each followed by the naive model and by a check of every invariant.
 
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { it, type TestContext } from "node:test";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Session } from "../../src/engine/session.ts";
 import { Model } from "../simulation/model.ts";
@@ -12,6 +12,8 @@ import { SeededRandom } from "../support/seeded-random.ts";
 const RUNS = 40;
 const STEPS = 400;
 const SESSIONS = 6;
+/** Sessions that wait before all others, for tubes of their own, in a run with a crowd. */
+const CROWD = 20;
 const TUBES = ["default", "a", "b", ...Array.from({ length: 10 }, (_, i) => `wide-${i}`)];
 
 const ignoreAll: CommandSink = {
@@ -55,6 +57,21 @@ class RandomRun {
       this.#engine.use(session, "default");
       this.#engine.watch(session, "default");
     }
+  }
+
+  /** Has many sessions with many tubes wait for what never comes. */
+  admitCrowd(): void {
+    for (let index = SESSIONS; index < SESSIONS + CROWD; index++) {
+      const session = this.#engine.session(index);
+      for (let tube = 0; tube < 9; tube++) this.#engine.watch(session, `crowd-${tube}`);
+      this.#engine.reserve(session, Number.POSITIVE_INFINITY, this.#nowMs);
+    }
+  }
+
+  /** Has the other sessions watch many tubes, too. */
+  watchAll(): void {
+    for (let index = 0; index < SESSIONS; index++)
+      for (const tube of TUBES) this.#engine.watch(this.#engine.session(index), tube);
   }
 
   #isOpen(session: Session): boolean {
@@ -167,13 +184,22 @@ class RandomRun {
   }
 }
 
-it("Engine does what the naive model does, and keeps its invariants", (t) => {
+function play(t: TestContext, runs: number, prepare: (run: RandomRun) => void): void {
   printSeed(t);
   let jobs = 0;
-  for (let i = 0; i < RUNS; i++) {
+  for (let i = 0; i < runs; i++) {
     const run = new RandomRun(seed + i);
+    prepare(run);
     for (let step = 0; step < STEPS; step++) run.step();
     jobs += run.jobs;
   }
-  assert.ok(jobs > RUNS);
-});
+  assert.ok(jobs > runs);
+}
+
+it("Engine does what the naive model does, and keeps its invariants", (t) => play(t, RUNS, () => {}));
+
+it("Engine serves sessions with many tubes in order, also behind a crowd that waits for others", (t) =>
+  play(t, RUNS / 2, (run) => {
+    run.admitCrowd();
+    run.watchAll();
+  }));
