@@ -4,55 +4,183 @@ import { NO_SLOT } from "./job-table.ts";
 
 const ENTRIES_BITS = 12;
 const ENTRIES = 1 << ENTRIES_BITS;
+/** A page with more jobs is dense. */
+const SPARSE_MAX = 128;
+/** A dense page with fewer jobs becomes sparse: less than SPARSE_MAX, so that a page does not go to and fro. */
+const DENSE_MIN = 64;
+/** Pairs beyond twice the jobs that a sparse page may have: those of ended jobs go many at a time. */
+const ENDED_PAIRS = 8;
 
 class IndexPage {
-  readonly slots: Int32Array = new Int32Array(ENTRIES).fill(NO_SLOT);
+  readonly number: number;
+  /** Slot by offset of the id in the page; undefined while the page is sparse. */
+  dense: Int32Array | undefined;
+  /** While the page is sparse: offset, slot, offset, slot ... by offset; the slot of a job that has ended is NO_SLOT. */
+  pairs: number[] = [];
+  /** Numbers in use in `pairs`. */
+  used = 0;
+  /** Jobs of the page. */
   live = 0;
+
+  constructor(number: number) {
+    this.number = number;
+  }
+
+  /** Where the pair of an offset is, or belongs. */
+  search(offset: number): number {
+    const { pairs } = this;
+    let low = 0;
+    let high = this.used >>> 1;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (pairs[middle * 2]! < offset) low = middle + 1;
+      else high = middle;
+    }
+    return low * 2;
+  }
+
+  /** Whether the pair at `at`, as `search` gave it, is that of the offset. */
+  hasPair(at: number, offset: number): boolean {
+    return at < this.used && this.pairs[at] === offset;
+  }
+
+  insert(at: number, offset: number, slot: number): void {
+    const { pairs } = this;
+    for (let i = this.used - 1; i >= at; i--) pairs[i + 2] = pairs[i]!;
+    pairs[at] = offset;
+    pairs[at + 1] = slot;
+    this.used += 2;
+    this.live++;
+  }
+
+  /** Ends the job whose pair is at `at`. */
+  remove(at: number): void {
+    this.pairs[at + 1] = NO_SLOT;
+    this.live--;
+    if (this.used > (this.live * 2 + ENDED_PAIRS) * 2) this.#sweep();
+  }
+
+  #sweep(): void {
+    const { pairs } = this;
+    let kept = 0;
+    for (let at = 0; at < this.used; at += 2) {
+      if (pairs[at + 1] === NO_SLOT) continue;
+      pairs[kept] = pairs[at]!;
+      pairs[kept + 1] = pairs[at + 1]!;
+      kept += 2;
+    }
+    this.used = kept;
+    if (pairs.length > ENDED_PAIRS * 4 && pairs.length > kept * 4) this.pairs = pairs.slice(0, kept);
+  }
+
+  /** Becomes dense with an array that holds nothing. */
+  thicken(slots: Int32Array): void {
+    for (let at = 0; at < this.used; at += 2) slots[this.pairs[at]!] = this.pairs[at + 1]!;
+    this.pairs = [];
+    this.used = 0;
+    this.dense = slots;
+  }
+
+  /** Becomes sparse; returns the array, which holds nothing any more. */
+  thin(): Int32Array {
+    const slots = this.dense!;
+    const pairs: number[] = [];
+    for (let offset = 0; offset < ENTRIES; offset++) {
+      if (slots[offset] === NO_SLOT) continue;
+      pairs.push(offset, slots[offset]!);
+      slots[offset] = NO_SLOT;
+    }
+    this.pairs = pairs;
+    this.used = pairs.length;
+    this.dense = undefined;
+    return slots;
+  }
 }
 
 /**
- * Pages of 4,096 ids; a page without a live job is dropped. The Map from page number to page stays small (one entry
- * per 4,096 ids with a live job), so that a long-lived server with old buried jobs costs a page for each at worst.
+ * Pages of 4,096 ids. One with many jobs is an array of slots, one with few a list of them, so that the last job of a page
+ * costs some 200 bytes and not 16 KiB: a long-lived server has old buried jobs in many pages. A page without a job is
+ * dropped, but for the newest: a queue that comes and goes allocates nothing.
  */
 export class JobIndex {
   readonly #pages = new Map<number, IndexPage>();
+  #newest: IndexPage | undefined;
   #lastNumber = -1;
   #lastPage: IndexPage | undefined;
+  /** An array of a dense page that became sparse, for the next that becomes dense. */
+  #spare: Int32Array | undefined;
 
   /** The slot of the job `id`, or NO_SLOT. */
   get(id: number): number {
     const number = Math.floor(id / ENTRIES);
     const page = number === this.#lastNumber ? this.#lastPage : this.#find(number);
-    return page === undefined ? NO_SLOT : page.slots[id - number * ENTRIES]!;
+    if (page === undefined) return NO_SLOT;
+    const offset = id - number * ENTRIES;
+    if (page.dense !== undefined) return page.dense[offset]!;
+    const at = page.search(offset);
+    return page.hasPair(at, offset) ? page.pairs[at + 1]! : NO_SLOT;
   }
 
   /** Makes room for `id`; throws RangeError when memory is exhausted, and `set` then does not. */
   makeRoom(id: number): IndexPage {
     const number = Math.floor(id / ENTRIES);
-    let page = this.#find(number);
-    if (page === undefined) {
-      page = new IndexPage();
-      this.#pages.set(number, page);
-      this.#lastPage = page;
+    const page = this.#find(number) ?? this.#open(number);
+    if (page.dense === undefined && page.live === SPARSE_MAX) {
+      page.thicken(this.#spare ?? new Int32Array(ENTRIES).fill(NO_SLOT));
+      this.#spare = undefined;
     }
     return page;
   }
 
   set(id: number, slot: number): void {
-    const number = Math.floor(id / ENTRIES);
     const page = this.makeRoom(id);
-    if (page.slots[id - number * ENTRIES] === NO_SLOT) page.live++;
-    page.slots[id - number * ENTRIES] = slot;
+    const offset = id - page.number * ENTRIES;
+    if (page.dense !== undefined) {
+      if (page.dense[offset] === NO_SLOT) page.live++;
+      page.dense[offset] = slot;
+      return;
+    }
+    const at = page.search(offset);
+    if (!page.hasPair(at, offset)) {
+      page.insert(at, offset, slot);
+      return;
+    }
+    if (page.pairs[at + 1] === NO_SLOT) page.live++;
+    page.pairs[at + 1] = slot;
   }
 
   delete(id: number): void {
     const number = Math.floor(id / ENTRIES);
     const page = this.#find(number);
-    if (page === undefined || page.slots[id - number * ENTRIES] === NO_SLOT) return;
-    page.slots[id - number * ENTRIES] = NO_SLOT;
-    if (--page.live > 0) return;
-    this.#pages.delete(number);
-    this.#lastPage = undefined;
+    if (page === undefined) return;
+    const offset = id - number * ENTRIES;
+    if (page.dense !== undefined) {
+      if (page.dense[offset] === NO_SLOT) return;
+      page.dense[offset] = NO_SLOT;
+      if (--page.live < DENSE_MIN) this.#spare = page.thin();
+      return;
+    }
+    const at = page.search(offset);
+    if (!page.hasPair(at, offset) || page.pairs[at + 1] === NO_SLOT) return;
+    page.remove(at);
+    if (page.live === 0 && page !== this.#newest) this.#drop(page);
+  }
+
+  #open(number: number): IndexPage {
+    const page = new IndexPage(number);
+    this.#pages.set(number, page);
+    if (this.#newest === undefined || number > this.#newest.number) {
+      if (this.#newest?.live === 0) this.#drop(this.#newest);
+      this.#newest = page;
+    }
+    this.#lastNumber = number;
+    this.#lastPage = page;
+    return page;
+  }
+
+  #drop(page: IndexPage): void {
+    this.#pages.delete(page.number);
+    if (page === this.#lastPage) this.#lastPage = undefined;
   }
 
   #find(number: number): IndexPage | undefined {
