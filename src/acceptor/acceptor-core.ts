@@ -78,7 +78,6 @@ export class AcceptorCore {
   #dirty: Connection[] = [];
   #waitingForRoom: Connection[] = [];
   #toProceed: Connection[] = [];
-  #ending: Connection[] = [];
   #held: Connection[] = [];
   /** How far the log has come with what replies wait for. */
   readonly #logged: LogWords | undefined;
@@ -129,17 +128,34 @@ export class AcceptorCore {
     return connection;
   }
 
-  /** The socket is gone: every shard that knows the connection must forget it before its slot is used again. */
-  disconnect(connection: Connection): void {
-    if (connection.dead) return;
-    connection.onClosed();
-    this.open--;
+  /**
+   * The connection takes no more commands: every shard that knows it gives back what it holds and forgets it. Called in
+   * the turn in which its end is decided or read, so that the Close is in the rings before what others send afterwards.
+   */
+  close(connection: Connection): void {
     this.#add(Counter.Connections, -1);
     for (let shard = 0; shard < this.shards; shard++) {
       if (!connection.touched.has(shard)) continue;
       connection.closesLeft++;
       connection.post(shard, RequestOp.Close, 0, 0);
     }
+    // The Closed is awaited like an answer: the client may wait for its end.
+    this.expectAnswer(connection);
+  }
+
+  /** The socket moves no more bytes. Its descriptor is closed when every shard has forgotten the connection. */
+  disconnect(connection: Connection): void {
+    if (connection.dead) return;
+    connection.onClosed();
+    this.open--;
+    if (connection.closesLeft === 0) this.#release(connection);
+  }
+
+  /** Nobody knows the connection any more: its slot may be used again. */
+  #release(connection: Connection): void {
+    this.#connections[connection.slot] = undefined;
+    this.#freeSlots.push(connection.slot);
+    connection.destroyTransport();
   }
 
   /** Ends every connection once what it has under way is answered. */
@@ -282,10 +298,6 @@ export class AcceptorCore {
     this.#toProceed.push(connection);
   }
 
-  endAfterFlush(connection: Connection): void {
-    this.#ending.push(connection);
-  }
-
   /** Takes answers and lets connections go on. Returns how many answers were taken. */
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
@@ -360,11 +372,6 @@ export class AcceptorCore {
         connection.flush();
       }
     }
-    const ending = this.#ending;
-    if (ending.length > 0) {
-      this.#ending = ending.filter((connection) => connection.held && !connection.dead);
-      for (const connection of ending) if (!this.#ending.includes(connection)) connection.endTransport();
-    }
   }
 
   /** Makes requests visible; `onPublished` is called for each shard with new ones. */
@@ -379,7 +386,6 @@ export class AcceptorCore {
       this.#waitingForRoom.length > 0 ||
       this.#toProceed.length > 0 ||
       this.#dirty.length > 0 ||
-      this.#ending.some((connection) => !connection.held) ||
       this.#posted.some((posted) => posted.length > 0)
     );
   }
@@ -399,8 +405,9 @@ export class AcceptorCore {
     const connection = this.#connections[slot]!;
     if (kind === ResponseKind.Closed) {
       if (--connection.closesLeft > 0) return;
-      this.#connections[slot] = undefined;
-      this.#freeSlots.push(slot);
+      this.expectNothing(connection);
+      if (connection.dead) this.#release(connection);
+      else this.markDirty(connection);
     } else if (connection.dead) {
       // Nobody is there to be told.
     } else if (kind === ResponseKind.Reply) {

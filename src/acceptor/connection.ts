@@ -80,9 +80,9 @@ export class Connection implements SharedReserveHost {
   readonly output: Output = new Output();
   /** Shards that know this connection and must hear of its end. */
   readonly touched: ShardSet = new ShardSet();
-  /** Set once the socket is gone; the slot lives on until all shards have forgotten it. */
+  /** Set once the socket moves no more bytes; the slot lives on until all shards have forgotten it. */
   dead = false;
-  /** Closed messages still to come. */
+  /** Closed messages still to come; counted from the moment in which the connection ends. */
   closesLeft = 0;
   /** In the core's lists of connections with output, or waiting for room in a ring. */
   dirty = false;
@@ -124,7 +124,10 @@ export class Connection implements SharedReserveHost {
   #window = WINDOW_COMMANDS_FIRST;
   #paused = false;
   #halfClosed = false;
+  /** Nothing is taken from the client any more, and the shards have been told to forget it. */
   #ending = false;
+  /** The transport has been told to close. */
+  #finished = false;
   #isProducer = false;
   #isWorker = false;
   /** Bytes of a long reply not yet credited to its shard. */
@@ -713,6 +716,10 @@ export class Connection implements SharedReserveHost {
     }
     if (this.#holds.empty) this.output.flush(this.#transport);
     else this.#flushDurable();
+    if (this.#ending) {
+      this.#finish();
+      return;
+    }
     this.#grantCredit();
     if (this.#input.length > 0 || this.#halfClosed) this.#core.proceedLater(this);
   }
@@ -735,6 +742,7 @@ export class Connection implements SharedReserveHost {
 
   /** The client has read everything that was handed over. */
   onDrain(): void {
+    if (this.#ending) return;
     this.#grantCredit();
     this.proceed();
   }
@@ -753,31 +761,40 @@ export class Connection implements SharedReserveHost {
     this.onEnd();
   }
 
-  /** Closes after everything that was answered has been sent. */
+  /**
+   * Takes no more commands. Whoever sees the end may count on its effects, on any acceptor: so it leaves only when the
+   * shards have given back what the connection held, and the gauges are right before that. Nothing may be posted for
+   * this connection from here on: a shard would take it for a new one.
+   */
   #end(): void {
+    if (this.#ending) return;
     this.#ending = true;
     this.#input.clear();
-    this.#core.endAfterFlush(this);
+    if (this.#isProducer) this.#core.producerCount(-1);
+    if (this.#isWorker) this.#core.workerCount(-1);
+    this.#core.close(this);
   }
 
-  /** Called by the core once the output is flushed. */
-  endTransport(): void {
+  /** Closes once all shards have forgotten the connection and everything that was answered is with the transport. */
+  #finish(): void {
+    if (this.#finished || this.dead || this.closesLeft > 0 || !this.#holds.empty) return;
+    this.#finished = true;
     this.#transport.end();
   }
 
-  /** The socket is gone. */
+  /** The socket moves no more bytes: what is under way has nobody to be told. */
   onClosed(): void {
-    if (this.dead) return;
     this.dead = true;
-    this.#ending = true;
-    this.#input.clear();
     this.output.clear();
     this.#holds.clear();
     if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
     this.#conversation = undefined;
-    this.#core.expectNothing(this);
-    if (this.#isProducer) this.#core.producerCount(-1);
-    if (this.#isWorker) this.#core.workerCount(-1);
+    this.#end();
+  }
+
+  /** Called by the core when the socket moves no more bytes and all shards have forgotten the connection. */
+  destroyTransport(): void {
+    this.#transport.destroy();
   }
 
   // --- what a shared reserve needs --------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ interface Handle {
 
 export class NetTransport implements Transport {
   readonly #socket: Socket;
+  /** The socket moves no more bytes. */
+  #onGone: () => void = () => {};
   /** Bytes written past the stream that the kernel has not taken. */
   #directBytes = 0;
   #onDrain: () => void = () => {};
@@ -60,8 +62,13 @@ export class NetTransport implements Transport {
       onActivity();
     };
     socket.on("drain", () => transport.#onDrain());
-    // A reset or broken pipe is the client's business; what matters is that the socket closes.
-    socket.on("error", () => {});
+    transport.#onGone = () => {
+      core.disconnect(opened);
+      onActivity();
+    };
+    // A reset or broken pipe is the client's business; what matters is that its end is taken before what others send
+    // after it. "close" comes some turns later.
+    socket.on("error", () => transport.#onGone());
     socket.on("close", () => {
       core.disconnect(opened);
       log.closed(descriptor);
@@ -98,8 +105,8 @@ export class NetTransport implements Transport {
         return false;
       }
       if (result === WriteResult.Failed) {
-        this.#socket.destroy();
-        return false;
+        this.#onGone();
+        return true;
       }
     }
     this.#socket.write(bytes);
@@ -108,7 +115,7 @@ export class NetTransport implements Transport {
 
   #written(length: number, status: number): void {
     this.#directBytes -= length;
-    if (status !== 0) this.#socket.destroy();
+    if (status !== 0) this.#onGone();
     else if (this.pendingBytes === 0) this.#onDrain();
   }
 

@@ -10,9 +10,12 @@ export interface Transport {
   readonly pendingBytes: number;
   pause(): void;
   resume(): void;
-  /** Closes once everything sent has left. */
+  /** Closes once everything sent has left, and then tells the core by `disconnect`. */
   end(): void;
-  /** Closes now. */
+  /**
+   * Closes now. Called once every shard has forgotten the connection, also when the transport has closed already. A
+   * transport that fails must not let the client see it before that: it calls `disconnect` and waits for this.
+   */
   destroy(): void;
   /** For the verbose log: the descriptor, or -1. */
   readonly descriptor: number;

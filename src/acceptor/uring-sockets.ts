@@ -192,6 +192,8 @@ class UringSocket implements Transport {
   #stashedEnd = false;
   #ended = false;
   #ending = false;
+  /** No more bytes are moved. */
+  #gone = false;
   #destroyed = false;
   #finished = false;
 
@@ -210,7 +212,7 @@ class UringSocket implements Transport {
   // --- bytes out --------------------------------------------------------------------------------------------------
 
   send(buffer: Uint8Array, length: number): boolean {
-    if (this.#destroyed) return true;
+    if (this.#gone) return true;
     this.pendingBytes += length;
     if (this.#sending === 0) return this.#start(buffer, length);
     this.#queue.push({ buffer, length });
@@ -237,26 +239,26 @@ class UringSocket implements Transport {
     this.#buffer = undefined;
     this.pendingBytes -= length;
     // Less than all of it comes only with an error.
-    if (result !== length) this.destroy();
-    const next = this.#destroyed ? undefined : this.#queue.shift();
-    if (this.#destroyed) this.#finishIfIdle();
+    if (result !== length) this.#disconnect();
+    const next = this.#gone ? undefined : this.#queue.shift();
+    if (this.#gone) this.#finishIfIdle();
     else if (next !== undefined) {
       if (this.#start(next.buffer, next.length)) buffers.give(next.buffer);
-    } else if (this.#ending) this.destroy();
+    } else if (this.#ending) this.#disconnect();
     else this.#connection!.onDrain();
   }
 
   // --- bytes in ---------------------------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
-    if (this.#receiving || this.#paused || this.#ended || this.#destroyed) return;
+    if (this.#receiving || this.#paused || this.#ended || this.#gone) return;
     this.#receiving = true;
     this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
   }
 
   onReceived(result: number, bytes: Uint8Array | undefined): void {
     this.#receiving = false;
-    if (this.#destroyed) this.#finishIfIdle();
+    if (this.#gone) this.#finishIfIdle();
     else if (result > 0 && bytes !== undefined) {
       if (this.#paused) this.#stashed = bytes.slice(0, result);
       else {
@@ -267,7 +269,7 @@ class UringSocket implements Transport {
       this.#stashedEnd = this.#paused;
       if (!this.#paused) this.#end();
     } else if (result === -ENOBUFS || result === -EAGAIN || result === -EINTR) this.#receive(true);
-    else this.destroy();
+    else this.#disconnect();
   }
 
   #end(): void {
@@ -287,7 +289,7 @@ class UringSocket implements Transport {
 
   /** Hands over what came during the pause. */
   deliver(): void {
-    if (this.#paused || this.#destroyed) return;
+    if (this.#paused || this.#gone) return;
     const bytes = this.#stashed;
     this.#stashed = undefined;
     if (bytes !== undefined) this.#connection!.onBytes(bytes, bytes.length);
@@ -299,23 +301,28 @@ class UringSocket implements Transport {
 
   end(): void {
     this.#ending = true;
-    if (this.pendingBytes === 0) this.destroy();
+    if (this.pendingBytes === 0) this.#disconnect();
+  }
+
+  /** No more bytes are moved; the core calls `destroy` when the shards know. */
+  #disconnect(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    for (const { buffer } of this.#queue) buffers.give(buffer);
+    this.#queue.length = 0;
+    this.#sockets.core.disconnect(this.#connection!);
   }
 
   destroy(): void {
     if (this.#destroyed) return;
     this.#destroyed = true;
-    for (const { buffer } of this.#queue) buffers.give(buffer);
-    this.#queue.length = 0;
-    // The shards learn of it before the client can: who sees the end may count on its jobs being back.
-    this.#sockets.core.disconnect(this.#connection!);
-    // Ends what the kernel still waits for; its completions come, and then the socket is closed.
+    // The client sees the end now. What the kernel still waits for is completed, and then the socket is closed.
     shutdown(this.descriptor);
     this.#finishIfIdle();
   }
 
   #finishIfIdle(): void {
-    if (this.#receiving || this.#sending > 0 || this.#finished) return;
+    if (!this.#destroyed || this.#receiving || this.#sending > 0 || this.#finished) return;
     this.#finished = true;
     this.#sockets.finishLater(this);
   }

@@ -28,8 +28,12 @@ export class FakeSocket implements Transport {
   onSent: ((bytes: Uint8Array) => void) | undefined;
   /** Told when the server has sent its last byte and closes. */
   onEnding: (() => void) | undefined;
+  /** Told when the client may see that the server has closed. */
+  onEndVisible: (() => void) | undefined;
   /** Server closed the connection, and the client has read everything before that. */
   ended = false;
+  /** The client may see that the server has closed. */
+  endVisible = false;
   /** The client is gone: what the server writes is lost, and tells it so. */
   vanished = false;
   /** Everything the client has read and nobody has taken. */
@@ -43,6 +47,8 @@ export class FakeSocket implements Transport {
   #drainDue = false;
   #endWanted = false;
   #closeDue = false;
+  #failDue = false;
+  #failed = false;
   #closed = false;
   /** Bytes that the server has read. */
   deliveredBytes = 0;
@@ -92,6 +98,7 @@ export class FakeSocket implements Transport {
       this.#closeDue = true;
       return true;
     }
+    if (this.#failDue || this.#failed) return true;
     this.onSent?.(buffer.subarray(0, length));
     if (this.readsAtOnce && this.#unreadBytes === 0) {
       this.#received.push(buffer.slice(0, length));
@@ -125,13 +132,17 @@ export class FakeSocket implements Transport {
   #close(): void {
     this.#closeDue = true;
     this.ended = true;
+    if (this.endVisible || this.vanished) return;
+    this.endVisible = true;
+    this.onEndVisible?.();
   }
 
   /** Whether the event loop of the server has something to do for this socket. */
   get hasEvent(): boolean {
-    if (this.#closed || this.#connection === undefined) return false;
+    if (this.#closed || this.#connection === undefined || (this.#failed && !this.#closeDue)) return false;
     return (
       this.#closeDue ||
+      this.#failDue ||
       this.#drainDue ||
       (!this.#paused && !this.#endWanted && (this.#sent.length > 0 || (this.#finSent && !this.#finSeen)))
     );
@@ -142,6 +153,10 @@ export class FakeSocket implements Transport {
     const connection = this.#connection!;
     if (this.#closeDue) {
       this.#closed = true;
+      this.#core.disconnect(connection);
+    } else if (this.#failDue) {
+      this.#failDue = false;
+      this.#failed = true;
       this.#core.disconnect(connection);
     } else if (this.#drainDue) {
       this.#drainDue = false;
@@ -216,6 +231,15 @@ export class FakeSocket implements Transport {
     this.close();
     this.#sent.length = 0;
     this.#closeDue = true;
+  }
+
+  /** The server's side of the connection fails while the client is there: its client learns of it when it is destroyed. */
+  fail(): void {
+    this.#unread.length = 0;
+    this.#unreadBytes = 0;
+    this.#sent.length = 0;
+    this.#finSent = true;
+    this.#failDue = true;
   }
 
   /** Reads up to `bytes` of what waits. */

@@ -278,6 +278,19 @@ export class Model {
     session.halfClosedOn.delete(shard);
   }
 
+  /** What of a connection is left that others can see, in words; nothing once its end is visible. */
+  traces(session: ModelSession): string[] {
+    const tubes = [...this.tubes.values()];
+    return [
+      ...this.held(session).map((job) => `job ${job.id} is reserved`),
+      ...this.waits
+        .filter((wait) => wait.session === session)
+        .map((wait) => `it waits on shard ${wait.shard}`),
+      ...tubes.filter((tube) => tube.users.has(session)).map((tube) => `it uses ${tube.name}`),
+      ...tubes.filter((tube) => tube.watchers.has(session)).map((tube) => `it watches ${tube.name}`),
+    ];
+  }
+
   halfClose(session: ModelSession, shard: number, nowMs: number): void {
     this.runDue(shard, nowMs);
     session.halfClosedOn.add(shard);

@@ -5,6 +5,7 @@ import type { Connection } from "../../src/acceptor/connection.ts";
 import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
+import { Counter } from "../../src/message/topology.ts";
 import type { Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
@@ -91,6 +92,45 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       engine.closeSession = (session, nowMs) => {
         session.heldFirst = NO_SLOT;
         close(session, nowMs);
+      };
+    }
+  }),
+  planted("the end of a connection leaves before its shards know of it", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const close = core.close.bind(core);
+      core.close = (connection) => {
+        close(connection);
+        const flush = connection.flush.bind(connection);
+        connection.flush = () => {
+          const { closesLeft } = connection;
+          connection.closesLeft = 0;
+          flush();
+          connection.closesLeft = closesLeft;
+        };
+        core.markDirty(connection);
+      };
+    }
+  }),
+  planted("a connection is counted until its socket is closed", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const close = core.close.bind(core);
+      const disconnect = core.disconnect.bind(core);
+      core.close = (connection) => {
+        close(connection);
+        core.counters[Counter.Connections]! += 1;
+      };
+      core.disconnect = (connection) => {
+        if (!connection.dead) core.counters[Counter.Connections]! -= 1;
+        disconnect(connection);
+      };
+    }
+  }),
+  planted("a failed socket is closed before its shards know of it", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const disconnect = core.disconnect.bind(core);
+      core.disconnect = (connection) => {
+        disconnect(connection);
+        connection.destroyTransport();
       };
     }
   }),

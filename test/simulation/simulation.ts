@@ -5,6 +5,7 @@
 
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import { Counter } from "../../src/message/topology.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
 import { checkRings } from "../support/ring-invariants.ts";
 import type { Command } from "./command.ts";
@@ -428,6 +429,7 @@ class Simulation {
     const session = this.#sessionOf(acceptor, socket.slot);
     const name = `${++this.#clientsMade}`;
     const client = new SimClient(name, socket, session, this.#model, this.#world);
+    socket.onEndVisible = () => this.#checkEnd(client, acceptor);
     this.#clients.push(client);
     this.#say(`client ${name} connects as session ${session}`);
     if (this.#random.chance(0.3)) return;
@@ -457,9 +459,24 @@ class Simulation {
     this.#counts.sent("put");
   }
 
+  /** The connection breaks, for half of the clients at the server's side first. */
   #reset(client: SimClient): void {
     client.gone = true;
-    client.socket.reset();
+    if (Number(client.name) % 2 === 0) client.socket.reset();
+    else client.socket.fail();
+  }
+
+  /** Whoever sees the end of a connection may count on its effects: its jobs, waits and tubes are back, it is not counted. */
+  #checkEnd(client: SimClient, acceptor: number): void {
+    const traces = this.#model.traces(this.#model.session(client.session));
+    assert.deepEqual(
+      traces,
+      [],
+      `what is left of client ${client.name}, who has seen the end of its connection`,
+    );
+    const counted = this.#server.acceptors[acceptor]!.counters[Counter.Connections]!;
+    const open = this.#server.sockets[acceptor]!.filter((socket) => !socket.endVisible).length;
+    assert.ok(counted <= open, `${counted} connections are counted, and only ${open} are open`);
   }
 
   #read(): void {
