@@ -79,6 +79,7 @@ export class BinlogCore {
     for (let shard = 0; shard < this.rings.length; shard++) {
       const ring = this.rings[shard]!;
       for (let i = 0; i < BATCH_RECORDS; i++) {
+        if (storage.waiting) break;
         const offset = ring.next();
         if (offset === EMPTY) break;
         const number = appendedNumber(ring, offset);
@@ -110,8 +111,11 @@ export class BinlogCore {
     return this.#topology.binlog!.repliesWaitFor === LogWord.Synced ? synced : written;
   }
 
-  /** Tells everybody whether there is room, and what `stats` says of the log. */
-  publishState(storage: Storage): void {
+  /** Tells everybody whether there is room, and what `stats` says of the log. True if shards sleep that may go on. */
+  publishState(storage: Storage): boolean {
+    const hadWaited = this.#control.isSet(ControlWord.BinlogWaits);
+    if (storage.waiting) this.#control.set(ControlWord.BinlogWaits);
+    else if (hadWaited) this.#control.clear(ControlWord.BinlogWaits);
     if (storage.full !== this.#control.isSet(ControlWord.BinlogFull)) {
       if (storage.full) this.#control.set(ControlWord.BinlogFull);
       else this.#control.clear(ControlWord.BinlogFull);
@@ -121,5 +125,6 @@ export class BinlogCore {
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
+    return hadWaited && !storage.waiting;
   }
 }

@@ -30,6 +30,16 @@ export function systemCode(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
+/** No descriptor is left, in the process or in the system: that passes. */
+export function isDescriptorShortage(error: unknown): boolean {
+  return ["EMFILE", "ENFILE"].includes(systemCode(error));
+}
+
+/** A disk, a quota or the descriptors are used up: that passes too, and anything else means that the disk is broken. */
+export function isShortage(error: unknown): boolean {
+  return ["ENOSPC", "EDQUOT"].includes(systemCode(error)) || isDescriptorShortage(error);
+}
+
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

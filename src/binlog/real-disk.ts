@@ -2,15 +2,27 @@
 
 import * as fs from "node:fs";
 import { join } from "node:path";
+import { DescriptorReserve } from "./descriptor-reserve.ts";
 import type { Disk, Handle } from "./disk.ts";
 
-const MODES = { read: "r", write: "r+", create: "a" } as const;
+/** Not "w+" to make a file: that would empty one that is there. */
+const FLAGS = {
+  read: fs.constants.O_RDONLY,
+  write: fs.constants.O_RDWR,
+  create: fs.constants.O_RDWR | fs.constants.O_CREAT,
+} as const;
 
 export class RealDisk implements Disk {
   readonly path: string;
+  readonly #reserve: DescriptorReserve;
+  /** The directory itself, where descriptors may become scarce. */
+  readonly #folder: Handle | undefined;
 
-  constructor(path: string) {
+  /** `spareDescriptors` are kept back for it until the thread ends. */
+  constructor(path: string, spareDescriptors = 0) {
     this.path = path;
+    this.#reserve = new DescriptorReserve(spareDescriptors);
+    if (spareDescriptors > 0) this.#folder = fs.openSync(path, "r");
   }
 
   names(folder = ""): string[] {
@@ -23,14 +35,11 @@ export class RealDisk implements Disk {
   }
 
   open(name: string, mode: "read" | "write" | "create"): Handle {
-    const file = join(this.path, name);
-    // "a" would append whatever the position says, so it only makes the file.
-    if (mode === "create") fs.closeSync(fs.openSync(file, MODES.create, 0o600));
-    return fs.openSync(file, mode === "create" ? MODES.write : MODES[mode]);
+    return this.#reserve.open(join(this.path, name), FLAGS[mode], 0o600);
   }
 
   close(handle: Handle): void {
-    fs.closeSync(handle);
+    this.#reserve.close(handle);
   }
 
   bytes(handle: Handle): number {
@@ -67,11 +76,15 @@ export class RealDisk implements Disk {
   }
 
   syncFolder(folder = ""): void {
-    const handle = fs.openSync(join(this.path, folder), "r");
+    if (folder === "" && this.#folder !== undefined) {
+      fs.fsyncSync(this.#folder);
+      return;
+    }
+    const handle = this.#reserve.open(join(this.path, folder), "r");
     try {
       fs.fsyncSync(handle);
     } finally {
-      fs.closeSync(handle);
+      this.close(handle);
     }
   }
 }

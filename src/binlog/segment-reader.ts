@@ -1,7 +1,7 @@
 // Reads records back while the log is in use, with few files open: for compaction.
 
 import { UPDATE_BYTES } from "../message/record.ts";
-import { BinlogError } from "./binlog-error.ts";
+import { BinlogError, isDescriptorShortage } from "./binlog-error.ts";
 import { type Disk, type Handle, readFully } from "./disk.ts";
 import { FRAME_BYTES, frameIsWhole, segmentName } from "./segment-format.ts";
 import type { Segment } from "./segment-table.ts";
@@ -23,10 +23,26 @@ export class SegmentReader {
     if (segment.handle !== undefined) return segment.handle;
     const open = this.#open.get(segment.number);
     if (open !== undefined) return open;
-    if (this.#open.size >= OPEN_FILES) this.forget(this.#open.keys().next().value!);
-    const handle = this.#disk.open(segmentName(segment.number), "read");
+    if (this.#open.size >= OPEN_FILES) this.#forgetFirst();
+    const handle = this.#openFile(segmentName(segment.number));
     this.#open.set(segment.number, handle);
     return handle;
+  }
+
+  /** Where no descriptor is left, files that are open make way. */
+  #openFile(name: string): Handle {
+    for (;;) {
+      try {
+        return this.#disk.open(name, "read");
+      } catch (error) {
+        if (!isDescriptorShortage(error) || this.#open.size === 0) throw error;
+        this.#forgetFirst();
+      }
+    }
+  }
+
+  #forgetFirst(): void {
+    this.forget(this.#open.keys().next().value!);
   }
 
   forget(number: number): void {

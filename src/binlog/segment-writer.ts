@@ -7,7 +7,7 @@
 // records are written. It is made in whole extents: each costs a sync of its own, which a batch of records waits behind.
 // A full disk shows when room is made, never when a record is written.
 
-import { BinlogError, reasonOf, systemCode } from "./binlog-error.ts";
+import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "./binlog-error.ts";
 import type { Disk, Handle } from "./disk.ts";
 import { encodeHeader, HEADER_BYTES, SPARE_BYTES, segmentName } from "./segment-format.ts";
 import type { Segment, SegmentTable } from "./segment-table.ts";
@@ -126,10 +126,8 @@ export class SegmentWriter {
       this.shortage = "";
       return "more";
     } catch (error) {
-      const code = systemCode(error);
-      // A disk or a quota that is full, or no descriptor left, may pass; anything else means the disk is broken.
-      if (!["ENOSPC", "EDQUOT", "EMFILE", "ENFILE"].includes(code)) throw error;
-      this.shortage = code;
+      if (!isShortage(error)) throw error;
+      this.shortage = systemCode(error);
       return "full";
     }
   }
@@ -137,8 +135,17 @@ export class SegmentWriter {
   #extend(segment: Segment): void {
     const length = Math.min(this.#zeros.length, this.segmentBytes - segment.fileBytes);
     this.#disk.write(segment.handle!, this.#zeros, 0, length, segment.fileBytes);
-    this.#disk.sync(segment.handle!);
+    this.#syncExtent(segment);
     segment.fileBytes += length;
+  }
+
+  #syncExtent(segment: Segment): void {
+    try {
+      this.#disk.sync(segment.handle!);
+    } catch (error) {
+      // The current segment has records in it: the pages that could not be written are gone, and a later sync would not tell.
+      throw segment === this.#current && isShortage(error) ? this.ioError("sync", error) : error;
+    }
   }
 
   #create(createdAtMs: number, maxId: number, oldest: number): void {
@@ -185,6 +192,7 @@ export class SegmentWriter {
   }
 
   beginError(error: unknown): BinlogError {
+    if (error instanceof BinlogError) return error;
     if (!["ENOSPC", "EDQUOT"].includes(systemCode(error))) return this.ioError("begin a segment of", error);
     return new BinlogError(
       "BINLOG_NO_SPACE",
@@ -194,11 +202,20 @@ export class SegmentWriter {
     );
   }
 
-  noRoom(): BinlogError {
+  /** What a record meets that finds no room: an error of the system, which passes. */
+  noRoom(): Error {
+    const code = this.shortage || "ENOSPC";
+    return Object.assign(new Error(`${code}: no room for a record`), { code });
+  }
+
+  /** The log ends for want of room. */
+  noRoomError(error: unknown): BinlogError {
+    const what = isDescriptorShortage(error) ? "Raise the limit of open files" : "Make room on that disk";
     return new BinlogError(
       "BINLOG_NO_SPACE",
-      `The binlog in ${this.#disk.path} has no room left for a record, not even in its reserve (${this.shortage || "ENOSPC"})`,
-      "Make room on that disk and start again: everything acknowledged is in the log.",
+      `The binlog in ${this.#disk.path} has no room left for a record, not even in its reserve (${systemCode(error)})`,
+      `${what} and start again: everything acknowledged is in the log.`,
+      error,
     );
   }
 

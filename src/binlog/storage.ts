@@ -3,7 +3,7 @@
 
 import { pack } from "msgpackr";
 import { RECORD_BODY_BYTES_AT, RECORD_FIXED_BYTES, RECORD_ID_AT, RecordKind } from "../message/record.ts";
-import { BinlogError, systemCode } from "./binlog-error.ts";
+import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "./binlog-error.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
 import type { Disk } from "./disk.ts";
 import { JobIndex } from "./job-index.ts";
@@ -52,6 +52,13 @@ export function emptyLog(firstSegment = 1, lastSequence = 0, maxId = 0): LogStat
   const index = new JobIndex(table);
   index.maxId = maxId;
   return { table, index, lastSequence, oldest: firstSegment, empty: [] };
+}
+
+/** A record that has been taken from its shard and has no place in the log yet. */
+interface HeldRecord {
+  shard: number;
+  n: number;
+  bytes: Uint8Array;
 }
 
 /** A line for the log of the server. */
@@ -120,6 +127,12 @@ export class Storage implements CompactionHost {
   /** Compaction waits until then; 0: it does not. */
   #compactAtMs = 0;
   #full = false;
+  /** Nothing can be written until there is room: see `waiting`. */
+  #waiting = false;
+  #resumeAtMs = 0;
+  #held: HeldRecord | undefined;
+  /** The current segment has its END, so nothing may follow; it could not be left yet. */
+  #ending = false;
   #failure: BinlogError | undefined;
   #batchSinceMs = 0;
   #recordsWritten = 0;
@@ -165,6 +178,15 @@ export class Storage implements CompactionHost {
     return this.#full;
   }
 
+  /**
+   * Something could not be written for want of room, be it that a file system wants new blocks for what is written over.
+   * Nothing was lost: it is kept and tried again each second. Until then nothing may be appended, so at most one record is
+   * held besides the batch; shards wait with theirs, and replies with those.
+   */
+  get waiting(): boolean {
+    return this.#waiting;
+  }
+
   /** Why it is full: ENOSPC, EDQUOT, EMFILE or ENFILE; "" if it is not. */
   get shortage(): string {
     return this.#writer.shortage;
@@ -191,21 +213,64 @@ export class Storage implements CompactionHost {
 
   /** Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush. */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
-    this.appendOwned(bytes, start, length);
-    if (this.#failure === undefined) this.#appended[shard] = n;
+    if (this.#failure !== undefined) return;
+    if (this.#waiting) throw new Error("the log waits for room");
+    try {
+      this.#take(bytes, start, length);
+      this.#appended[shard] = n;
+    } catch (error) {
+      if (!isShortage(error)) this.#fail("write to", error);
+      else {
+        this.#held = { shard, n, bytes: bytes.slice(start, start + length) };
+        this.#wait(error);
+      }
+    }
   }
 
-  /** Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. */
+  /** Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. A full disk ends that. */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     try {
-      if (this.#writer.shortage !== "") this.#squeeze(FRAME_BYTES + length);
-      this.#place(bytes, start, length);
-      this.#recordsWritten++;
-      this.#workBytes += PACE * length;
+      this.#take(bytes, start, length);
     } catch (error) {
       this.#fail("write to", error);
     }
+  }
+
+  #take(bytes: Uint8Array, start: number, length: number): void {
+    if (this.#writer.shortage !== "") this.#squeeze(FRAME_BYTES + length);
+    this.#place(bytes, start, length);
+    this.#recordsWritten++;
+    this.#workBytes += PACE * length;
+  }
+
+  /** Something found no room: all that was appended is kept, and nothing more is taken until it is written. */
+  #wait(error: unknown): void {
+    const code = systemCode(error);
+    this.#resumeAtMs = this.#nowMs + RETRY_ROOM_MS;
+    this.#noteShortage(this.#nowMs, code);
+    if (this.#waiting) return;
+    this.#waiting = true;
+    const message = `Nothing can be written to ${this.#disk.path} (${code}): changes of jobs wait until there is room`;
+    this.#options.notice({ level: "error", code: "BINLOG_WAITS", message });
+  }
+
+  /** Goes on where it found no room. Every step that may have been interrupted by that can be taken again. */
+  #resume(): void {
+    this.#compactAtMs = 0;
+    this.#write();
+    if (this.#ending) this.#leave();
+    const held = this.#held;
+    if (held !== undefined) {
+      this.#take(held.bytes, 0, held.bytes.length);
+      this.#appended[held.shard] = held.n;
+      this.#held = undefined;
+    }
+    // It has waited for longer than it may be without a sync.
+    if (!this.#policy.never) this.#syncAll(this.#nowMs, false);
+    this.#waiting = false;
+    const message = `Changes of jobs are written to ${this.#disk.path} again`;
+    this.#options.notice({ level: "info", code: "BINLOG_GOES_ON", message });
   }
 
   /** Notes something in the log itself; it is dropped with its segment. */
@@ -304,12 +369,25 @@ export class Storage implements CompactionHost {
         this.#leave();
       }
       if (this.#dropping === 0) {
-        this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
+        if (!this.#compactNow()) return;
         this.#beginDrop();
       }
       this.#syncAll(this.#nowMs, false);
       this.#dropOldest();
       while (this.#fill() === "more") {}
+    }
+  }
+
+  /** Empties the oldest segment; false if that has to wait for a descriptor. */
+  #compactNow(): boolean {
+    if (this.#nowMs < this.#compactAtMs) return false;
+    try {
+      return this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
+    } catch (error) {
+      // What was copied by then is booked; the room that is left is all there is until one can be opened.
+      if (!isDescriptorShortage(error)) throw error;
+      this.#compactAtMs = this.#nowMs + RETRY_ROOM_MS;
+      return false;
     }
   }
 
@@ -329,10 +407,12 @@ export class Storage implements CompactionHost {
 
   /** END, all durable, then on to the next segment: only the newest segment can ever have a torn tail. */
   #leave(): void {
-    this.#appendOwnKind(OwnKind.end);
+    if (!this.#ending) this.#appendOwnKind(OwnKind.end);
+    this.#ending = true;
     this.#write();
     this.#sync();
     this.#writer.leave();
+    this.#ending = false;
     // Before the first record goes into a segment, the next one is there: a file that is gone is noticed then.
     this.#fill();
   }
@@ -362,7 +442,12 @@ export class Storage implements CompactionHost {
   #sync(marked = false): number {
     if (this.#writtenBytes === 0) return 0;
     const beganMs = this.#options.clockMs();
-    this.#disk.sync(this.#writer.handle);
+    try {
+      this.#disk.sync(this.#writer.handle);
+    } catch (error) {
+      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync does.
+      throw isShortage(error) ? this.#writer.ioError("sync", error) : error;
+    }
     const endedMs = this.#options.clockMs();
     // Nobody waits for a mark.
     this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
@@ -376,16 +461,19 @@ export class Storage implements CompactionHost {
   flush(nowMs: number): void {
     if (this.#failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;
+    if (this.#waiting && nowMs < this.#resumeAtMs) return;
     try {
+      if (this.#waiting) this.#resume();
       if (this.#sequence > this.#flushedSequence) {
-        this.#flushedSequence = this.#sequence;
         this.#write();
+        this.#flushedSequence = this.#sequence;
         if (this.#sequence > this.#syncedSequence) this.#policy.dirty(nowMs);
       }
       if (nowMs >= this.#policy.syncAtMs) this.#syncAll(nowMs, false);
       else if (nowMs >= this.#policy.markAtMs) this.#mark(nowMs);
     } catch (error) {
-      this.#fail("write to", error);
+      if (isShortage(error)) this.#wait(error);
+      else this.#fail("write to", error);
     }
   }
 
@@ -418,15 +506,18 @@ export class Storage implements CompactionHost {
    * returns true and nothing else is to do. A slice takes a few milliseconds at most.
    */
   work(nowMs: number): boolean {
-    if (this.#failure !== undefined || this.#closed) return false;
+    if (this.#failure !== undefined || this.#closed || this.#waiting) return false;
+    this.#nowMs = nowMs;
     try {
       return this.#work(nowMs);
     } catch (error) {
-      // Nothing was lost by not being able to open a file: later.
-      if (["EMFILE", "ENFILE"].includes(systemCode(error))) {
+      if (!isShortage(error)) this.#fail("compact", error);
+      else if (this.#ending) this.#wait(error);
+      else {
+        // Nothing was lost: later. What is in the batch is for the next flush to write.
         this.#noteShortage(nowMs, systemCode(error));
         this.#compactAtMs = nowMs + RETRY_ROOM_MS;
-      } else this.#fail("compact", error);
+      }
       return false;
     }
   }
@@ -470,10 +561,12 @@ export class Storage implements CompactionHost {
   }
 
   #beginDrop(): void {
-    this.#dropping = this.table.oldest!.number;
-    this.#oldest = this.#dropping + 1;
     if (!this.#writer.fitsTightly(FRAME_BYTES + OWN_RECORD_BYTES))
       this.#makeFit(FRAME_BYTES + OWN_RECORD_BYTES);
+    if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
+    // From here on nothing may fail: a segment is only dropped by a DROP that is in the log.
+    this.#dropping = this.table.oldest!.number;
+    this.#oldest = this.#dropping + 1;
     this.#appendOwnKind(OwnKind.drop);
     this.#dropSequence = this.#sequence;
   }
@@ -523,13 +616,16 @@ export class Storage implements CompactionHost {
   /** When flush or work has to be called next, if nothing is appended before; Infinity: never. */
   nextDeadline(): number {
     if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
+    if (this.#waiting) return this.#resumeAtMs;
     if (this.#sequence > this.#flushedSequence || this.#dropping !== 0) return 0;
-    if (this.#compaction.wanted) return this.#compactAtMs;
-    return Math.min(this.#policy.syncAtMs, this.#policy.markAtMs, this.#retryRoomAtMs);
+    const compactAtMs = this.#compaction.wanted ? this.#compactAtMs : Number.POSITIVE_INFINITY;
+    return Math.min(compactAtMs, this.#policy.syncAtMs, this.#policy.markAtMs, this.#retryRoomAtMs);
   }
 
   #fail(what: string, error: unknown): void {
-    this.#failure = error instanceof BinlogError ? error : this.#writer.ioError(what, error);
+    if (error instanceof BinlogError) this.#failure = error;
+    else if (isShortage(error)) this.#failure = this.#writer.noRoomError(error);
+    else this.#failure = this.#writer.ioError(what, error);
     this.#full = true;
     const { code, message, nextStep } = this.#failure;
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
@@ -565,12 +661,23 @@ export class Storage implements CompactionHost {
     };
   }
 
+  /** The last try of what waits for room, before the end: the log goes on, or it has failed. */
+  endWait(nowMs: number): void {
+    this.#nowMs = nowMs;
+    try {
+      this.#resume();
+    } catch (error) {
+      this.#fail("close", error);
+    }
+  }
+
   /**
    * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled ahead;
    * a server that starts again soon is better off with it.
    */
   close(nowMs: number, trim = false): void {
     if (this.#closed) return;
+    if (this.#waiting) this.endWait(nowMs);
     if (this.#failure === undefined) {
       this.syncNow(nowMs);
       if (this.#writer.current.usedBytes > HEADER_BYTES) {

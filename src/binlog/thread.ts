@@ -45,6 +45,8 @@ export type BinlogNews =
   /** Everything is durable and closed; `timings` tells how the disk behaved. */
   | { news: "closed"; timings: string };
 
+/** Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others may snatch. */
+const SPARE_DESCRIPTORS = 8;
 const SLEEP_MS_MAX = 3_600_000;
 /** Batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
@@ -79,7 +81,7 @@ class BinlogThread {
     const startedAtMs = monotonicMs();
     const lock = DirectoryLock.take(directory);
     const opened = await openBinlog({
-      disk: new RealDisk(directory),
+      disk: new RealDisk(directory, SPARE_DESCRIPTORS),
       shards: topology.shards,
       segmentBytes,
       syncEvery,
@@ -131,12 +133,20 @@ class BinlogThread {
       if (storage.failure !== undefined) return;
       // Work may have written and synced as well.
       this.#publishProgress(storage);
-      core.publishState(storage);
+      // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
+      if (core.publishState(storage)) for (const shard of this.#shards) turns.rang(shard.ring());
       if (taken > 0 || more) continue;
-      if (stopping) return;
+      if (stopping && !storage.waiting) return;
+      if (stopping) {
+        // What is in the rings has been acknowledged, or will be: it is taken, or the log has failed.
+        storage.endWait(monotonicMs());
+        if (storage.failure !== undefined) return;
+        continue;
+      }
       this.#doorbell.prepare();
       const sleepMs = Math.min(storage.nextDeadline() - monotonicMs(), SLEEP_MS_MAX);
-      if (sleepMs <= 0 || core.hasRecords || core.stopping) this.#doorbell.cancel();
+      // A log that waits for room takes nothing before its time, however many rings are full.
+      if (sleepMs <= 0 || (core.hasRecords && !storage.waiting) || core.stopping) this.#doorbell.cancel();
       else {
         turns.slept();
         this.#doorbell.sleep(sleepMs);

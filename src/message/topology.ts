@@ -18,8 +18,10 @@ export const ControlWord = {
   BinlogFull: 48,
   /** 1 once the binlog thread must make everything durable and end. */
   BinlogStop: 64,
+  /** 1 while nothing can be written to the log for want of room: shards take no commands. */
+  BinlogWaits: 80,
 } as const;
-const CONTROL_WORDS = 80;
+const CONTROL_WORDS = 96;
 
 /** Slots of float64 counters that each thread writes for itself and any acceptor may read. */
 export const COUNTERS_PER_THREAD = 64;

@@ -30,6 +30,8 @@ export interface RecordLogOptions {
   shard: number;
   /** Whether the log has no room for new jobs. */
   isFull: () => boolean;
+  /** Whether the log can't write for want of room. */
+  isWaiting: () => boolean;
   /** Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be set. */
   wallOffsetMs: () => number;
   /** Called while the ring is full; returns when the binlog may have made room. */
@@ -68,9 +70,9 @@ export class RecordLog implements RecordSink {
     this.#burySequence = burySequence;
   }
 
-  /** Whether a record of any size finds room now. */
+  /** Whether a record of any size finds room now; none does while the log can write nothing, or more would be acknowledged. */
   get hasRoom(): boolean {
-    return this.ring.hasRoom(this.ring.messageBytesMax);
+    return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
   }
 
   /** Shows the binlog all records so far. Returns whether there were new ones, for which it must be rung. */

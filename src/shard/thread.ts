@@ -80,6 +80,7 @@ class ShardThread {
       binlog: topology.binlog,
       shard,
       isFull: () => control.isSet(ControlWord.BinlogFull),
+      isWaiting: () => control.isSet(ControlWord.BinlogWaits),
       wallOffsetMs,
       waitForRoom: (records) => this.#waitForRecordRoom(records),
       currentFile: () => counters[Counter.BinlogCurrent]!,

@@ -10,11 +10,13 @@ test("what was acknowledged is there after crashes, kills, faults and full disks
   const first = Number(RUNNERBEAN_SEED);
   let recoveries = 0;
   let migrated = 0;
+  let waits = 0;
   for (let seed = first; seed < first + 100; seed++) {
     try {
       const result = await simulate(seed, 200);
       recoveries += result.recoveries;
       migrated += result.migrated;
+      waits += result.waits;
     } catch (error) {
       throw new Error(
         `seed ${seed}; again: RUNNERBEAN_SEED=${seed} node --test test/binlog/simulation.test.ts`,
@@ -24,5 +26,5 @@ test("what was acknowledged is there after crashes, kills, faults and full disks
       );
     }
   }
-  assert.ok(recoveries > 200 && migrated > 1000, "the simulation does what it is for");
+  assert.ok(recoveries > 200 && migrated > 1000 && waits > 5, "the simulation does what it is for");
 });

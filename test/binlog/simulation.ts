@@ -21,6 +21,8 @@ export interface SimulationResult {
   operations: number;
   recoveries: number;
   migrated: number;
+  /** How often the log had to wait for room. */
+  waits: number;
   /** The most that the disk held beyond what was promised, in bytes; negative: never reached. */
   worstExcessBytes: number;
 }
@@ -42,7 +44,13 @@ class Life {
   readonly random: Random;
   readonly disk = new VirtualDisk();
   readonly model = new Model();
-  readonly result: SimulationResult = { operations: 0, recoveries: 0, migrated: 0, worstExcessBytes: -1e9 };
+  readonly result: SimulationResult = {
+    operations: 0,
+    recoveries: 0,
+    migrated: 0,
+    waits: 0,
+    worstExcessBytes: -1e9,
+  };
   readonly scratch = new Uint8Array(4096);
   readonly view = new DataView(this.scratch.buffer);
   /** Live jobs as the shards see them. */
@@ -56,6 +64,10 @@ class Life {
   load: Load = "mixed";
   bounded = false;
   faulty = false;
+  /** Compaction may have had to wait, so the disk may hold more than promised. */
+  ranShort = false;
+  /** What waits for the log, as in the ring of a shard. */
+  backlog: { shard: number; n: number; bytes: Uint8Array }[] = [];
 
   constructor(seed: number) {
     this.random = new Random(seed);
@@ -73,8 +85,10 @@ class Life {
       const only = this.random.pick(["write", "sync", "open", "truncate", "unlink", "syncFolder"]);
       this.disk.fault = (call) => {
         if (!this.faulty || this.disk.calls < faultAt || call !== only) return;
+        if (code === "ENOSPC") this.ranShort = true;
         throw Object.assign(new Error(`${code}: injected in ${call}`), { code });
       };
+      if (!this.faulty && this.random.chance(0.2)) this.runShort(this.disk.calls + this.random.below(150));
       if (this.random.chance(0.2))
         this.disk.capacityBytes = this.disk.usedBytes() + this.random.below(60_000);
       for (let i = 0; i < steps && this.storage.failure === undefined; i++) this.step();
@@ -88,14 +102,38 @@ class Life {
     if (this.disk.openHandles > 0) throw new Error(`${this.disk.openHandles} files were left open`);
   }
 
+  /**
+   * Now and then there is no room for a while, be it for what is written over (as where files are copied on write) or for
+   * want of descriptors: nothing fails, and the log goes on by itself.
+   */
+  runShort(firstAt: number): void {
+    this.ranShort = true;
+    const code = this.random.pick(["ENOSPC", "EDQUOT", "EMFILE"]);
+    const calls =
+      code === "EMFILE" ? ["open"] : this.random.pick([["write"], ["truncate"], ["write", "truncate"]]);
+    let from = firstAt;
+    let until = firstAt + 1 + this.random.below(12);
+    this.disk.fault = (call) => {
+      if (this.disk.calls >= until) {
+        from = this.disk.calls + this.random.below(150);
+        until = from + 1 + this.random.below(12);
+      }
+      if (this.disk.calls < from || !calls.includes(call)) return;
+      throw Object.assign(new Error(`${code}: short in ${call}`), { code });
+    };
+  }
+
   end(): void {
     const how = this.random.below(4);
     if (how === 0 && this.storage.failure === undefined) {
+      if (this.storage.waiting) this.storage.endWait(this.nowMs);
+      this.drain();
       this.storage.close(this.nowMs);
       if (this.disk.openHandles > 0)
         throw new Error(`${this.disk.openHandles} files were left open by close`);
-      this.acknowledge(true);
+      this.acknowledge(this.storage.failure === undefined);
     } else this.acknowledge(false);
+    this.backlog = [];
     if (how !== 1) this.disk.crash(this.random);
     else this.disk.kill();
     // The next start finds room again: full disks at start are a test of their own.
@@ -186,11 +224,15 @@ class Life {
   step(): void {
     const random = this.random;
     const burst = random.below(6);
-    for (let i = 0; i < burst; i++) this.operate();
+    this.drain();
+    for (let i = 0; i < burst && this.backlog.length === 0; i++) this.operate();
+    const waited = this.storage.waiting;
     this.storage.flush(this.nowMs);
     this.storage.work(this.nowMs);
+    if (this.storage.waiting && !waited) this.result.waits++;
     this.checkDisk();
-    if (this.storage.failure === undefined) this.checkSync();
+    if (this.storage.failure === undefined && !this.storage.waiting && this.backlog.length === 0)
+      this.checkSync();
     const untilMs = this.nowMs + (random.chance(0.05) ? 200 : random.below(20));
     for (let turns = 0; this.storage.nextDeadline() <= untilMs && turns < 1000; turns++) {
       this.nowMs = Math.max(this.nowMs, this.storage.nextDeadline());
@@ -214,6 +256,7 @@ class Life {
       this.storage.failure === undefined &&
       excess > 0 &&
       this.load !== "burst-and-clear" &&
+      !this.ranShort &&
       !this.storage.full
     ) {
       throw new Error(`the disk holds ${excess} bytes more than promised (${this.load}, live ${liveBytes})`);
@@ -276,9 +319,19 @@ class Life {
 
   append(shard: number, length: number): number {
     const n = ++this.numbers[shard]!;
-    this.storage.append(shard, n, this.scratch, 0, length);
+    if (this.storage.waiting) this.backlog.push({ shard, n, bytes: this.scratch.slice(0, length) });
+    else this.storage.append(shard, n, this.scratch, 0, length);
     this.result.operations++;
     return n;
+  }
+
+  /** The log takes what has waited for it; the time until it has to be durable begins then. */
+  drain(): void {
+    while (this.backlog.length > 0 && !this.storage.waiting) {
+      const { shard, n, bytes } = this.backlog.shift()!;
+      this.storage.append(shard, n, bytes, 0, bytes.length);
+      for (const one of this.model.operations) if (one.shard === shard && one.n === n) one.atMs = this.nowMs;
+    }
   }
 
   record(shard: number, n: number, id: number, job: string | undefined): void {

@@ -195,6 +195,7 @@ export class InProcessServer {
           binlog: this.topology.binlog!,
           shard,
           isFull: () => control.isSet(ControlWord.BinlogFull),
+          isWaiting: () => control.isSet(ControlWord.BinlogWaits),
           wallOffsetMs: () => log.wallOffsetMs,
           waitForRoom: (records) => this.#waitForRecordRoom(records),
           currentFile: () => counters[Counter.BinlogCurrent]!,
@@ -307,8 +308,14 @@ export class InProcessServer {
         if (this.#heldUp()) yield undefined;
         this.ringDurable(acceptors);
       }
-      core.publishState(storage);
+      if (core.publishState(storage)) for (const shard of shards) this.ring(shard);
       if (taken > 0 || more) {
+        yield undefined;
+        continue;
+      }
+      if (stopping && storage.waiting) {
+        storage.endWait(this.nowMs);
+        if (storage.failure !== undefined) yield* this.#endLog("failed");
         yield undefined;
         continue;
       }
@@ -319,7 +326,7 @@ export class InProcessServer {
       this.announceSleep(owner);
       if (this.#heldUp()) yield undefined;
       const wakeAtMs = storage.nextDeadline();
-      if (core.hasRecords || core.stopping || wakeAtMs <= this.nowMs) {
+      if ((core.hasRecords && !storage.waiting) || core.stopping || wakeAtMs <= this.nowMs) {
         owner.cancel();
         yield undefined;
       } else {

@@ -1,0 +1,194 @@
+// No room at all, neither on the disk nor among the descriptors: the log keeps what it has taken, waits, and goes on by itself.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
+import { canRun, NEEDS } from "../support/need.ts";
+import { recoveredTexts } from "./model.ts";
+import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
+
+/** What was acknowledged when the power goes now. */
+async function afterCrash(disk: VirtualDisk): Promise<Map<number, string>> {
+  const copy = disk.clone();
+  const again = await openBinlog(virtualOptions(copy));
+  const jobs = recoveredTexts(again, 1);
+  again.storage.close(0);
+  return jobs;
+}
+
+for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
+  test(`a write over zeros that wants new blocks on a full disk is made again when there is room (${syncEvery})`, async () => {
+    const disk = new VirtualDisk();
+    const notices: string[] = [];
+    const { storage } = await openBinlog({ ...virtualOptions(disk, notices), syncEvery });
+    const writer = new JobWriter(storage);
+    writer.put(1, "before");
+    writer.settle(100);
+    const before = new Map(writer.jobs);
+    const acknowledged = storage.syncedUpTo(0);
+    let full = true;
+    disk.fault = (call) => {
+      if (full && call === "write") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
+    };
+    writer.put(2, "while it is full");
+    writer.put(3, "as well");
+    storage.flush(1000);
+    assert.equal(storage.failure, undefined);
+    assert.ok(storage.waiting && storage.full);
+    assert.equal(storage.syncedUpTo(0), acknowledged, "nothing is durable that could not be written");
+    assert.throws(() => writer.put(4, "too early"), /waits for room/);
+    writer.jobs.delete(4);
+    writer.n--;
+    assert.equal(storage.work(1001), false);
+    assert.equal(storage.nextDeadline(), 2000, "it is tried again each second");
+    storage.flush(2000);
+    assert.ok(storage.waiting);
+    assert.deepEqual(await afterCrash(disk), before);
+    full = false;
+    storage.flush(2500);
+    assert.ok(storage.waiting, "not before its time");
+    storage.flush(3000);
+    assert.equal(storage.waiting, false);
+    if (syncEvery !== "never") assert.equal(storage.syncedUpTo(0), 3, "it has waited long enough for a sync");
+    writer.settle(4000);
+    assert.equal(storage.full, false);
+    assert.deepEqual(
+      notices.map((notice) => notice.split(" ")[0]),
+      ["BINLOG_FULL", "BINLOG_WAITS", "BINLOG_GOES_ON", "BINLOG_ROOM"],
+    );
+    storage.close(5000);
+    assert.equal(storage.failure, undefined);
+    assert.deepEqual(await afterCrash(disk), writer.jobs);
+    assert.equal(writer.jobs.size, 3);
+  });
+}
+
+test("a log that is to be closed while it waits tries once more, and says so if it is in vain", async () => {
+  for (const stays of [false, true]) {
+    const disk = new VirtualDisk();
+    const { storage } = await openBinlog(virtualOptions(disk));
+    const writer = new JobWriter(storage);
+    let full = true;
+    disk.fault = (call) => {
+      if (full && call === "write") throw Object.assign(new Error("EDQUOT: injected"), { code: "EDQUOT" });
+    };
+    writer.put(1, "job");
+    storage.flush(0);
+    assert.ok(storage.waiting);
+    full = stays;
+    storage.close(1);
+    assert.equal(storage.failure?.code, stays ? "BINLOG_NO_SPACE" : undefined);
+    assert.equal(disk.openHandles, 0);
+    disk.fault = () => {};
+    assert.equal((await afterCrash(disk)).size, stays ? 0 : 1);
+  }
+});
+
+test("a sync that fails for want of room is a failure all the same: its pages are gone", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog(virtualOptions(disk));
+  const writer = new JobWriter(storage);
+  writer.put(1, "job");
+  disk.fault = (call) => {
+    if (call === "sync") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
+  };
+  storage.flush(0);
+  assert.equal(storage.failure?.code, "BINLOG_IO");
+});
+
+test("without a descriptor updates go on for as long as there is room, then they wait, and nothing is lost", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog(virtualOptions(disk));
+  const writer = new JobWriter(storage);
+  for (let id = 1; id <= 100; id++) {
+    writer.put(id, "x".repeat(300));
+    if (id % 5 === 0) writer.settle(id);
+  }
+  let short = true;
+  disk.fault = (call) => {
+    if (short && call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
+  };
+  let updates = 0;
+  let now = 1000;
+  for (; !storage.waiting; now++) {
+    writer.update(1 + (updates++ % 100), { releases: updates });
+    storage.flush(now);
+    storage.work(now);
+    assert.equal(storage.failure, undefined);
+    assert.ok(updates < 10_000, "it never got full");
+  }
+  assert.ok(updates > 100, `${updates} updates found room`);
+  short = false;
+  now += 1000;
+  storage.flush(now);
+  assert.equal(storage.waiting, false);
+  writer.settle(now);
+  writer.settle(now + 2000);
+  assert.equal(storage.full, false);
+  storage.close(now + 3000);
+  assert.deepEqual(await afterCrash(disk), writer.jobs);
+});
+
+test("a sync is not late because compaction waits for a descriptor", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
+  const writer = new JobWriter(storage);
+  for (let id = 1; id <= 200; id++) {
+    writer.put(id, "x".repeat(300));
+    if (id % 5 === 0) storage.flush(id);
+  }
+  for (let id = 1; id <= 200; id++) if (id % 4 !== 0) writer.delete(id);
+  disk.fault = (call) => {
+    if (call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
+  };
+  storage.flush(1000);
+  while (storage.work(1000)) {}
+  writer.update(4, { releases: 1 });
+  storage.flush(1001);
+  assert.equal(storage.failure, undefined);
+  assert.ok(storage.nextDeadline() <= 1051, `the next turn is at ${storage.nextDeadline()}`);
+});
+
+/** Run where a process may have 40 descriptors. */
+const DESCRIPTORS = `
+  import fs from "node:fs";
+  import { RealDisk } from "REAL_DISK";
+  const disk = new RealDisk(process.argv[1], 4);
+  const connections = [];
+  try { for (;;) connections.push(fs.openSync("/dev/null", "r")); } catch (error) { if (error.code !== "EMFILE") throw error; }
+  const say = [];
+  for (let round = 0; round < 3; round++) {
+    const handles = [];
+    try { for (;;) handles.push(disk.open("file" + handles.length, "create")); } catch (error) { say.push(handles.length + error.code); }
+    disk.syncFolder();
+    for (const handle of handles) disk.close(handle);
+    // Who accepts connections tries again and again.
+    try { for (;;) connections.push(fs.openSync("/dev/null", "r")); } catch {}
+  }
+  for (const connection of connections) fs.closeSync(connection);
+  console.log(say.join(" "), fs.readdirSync(process.argv[1]).length);
+`;
+
+test("descriptors are kept back for the log, and kept again after a file is closed", (t: TestContext) => {
+  if (!canRun(t, NEEDS.prlimit)) return;
+  const path = `${process.env["TMPDIR"] ?? "/tmp"}/runnerbean-descriptors-${process.pid}`;
+  const realDisk = fileURLToPath(new URL("../../src/binlog/real-disk.ts", import.meta.url));
+  const script = `fs.mkdirSync(process.argv[1]);${DESCRIPTORS}fs.rmSync(process.argv[1], { recursive: true });`;
+  const { stdout, stderr } = spawnSync(
+    "prlimit",
+    [
+      "--nofile=40:40",
+      process.execPath,
+      "--input-type=module",
+      "-e",
+      script.replace("REAL_DISK", realDisk),
+      path,
+    ],
+    { encoding: "utf8", timeout: 20_000 },
+  );
+  assert.equal(stdout, "4EMFILE 4EMFILE 4EMFILE 4\n", stderr);
+});
