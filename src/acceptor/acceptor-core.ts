@@ -83,6 +83,8 @@ export class AcceptorCore {
   readonly #logged: LogWords | undefined;
   /** Open connections. */
   open = 0;
+  /** Bytes that clients have sent behind a wait, beyond what is read of every client. */
+  waitingInputBytes = 0;
   /**
    * Connections with a command under way that was sent since the thread last gave up polling for answers: those may be
    * answered any moment. The others wait for a job, and their answer rings the doorbell.
@@ -212,12 +214,13 @@ export class AcceptorCore {
     a: number,
     b: number,
     c: number,
+    d: number,
     id: number,
     time: number,
   ): boolean {
     if (this.#posted[shard]!.length > 0) return false;
     const request = this.requests[shard]!;
-    const at = request.write(op, flags, counted, slot, length, a, b, c, 0, id, time);
+    const at = request.write(op, flags, counted, slot, length, a, b, c, d, id, time);
     if (at === FULL) return false;
     copyBytes(request.ring.bytes, at, bytes, start, length);
     return true;

@@ -2,8 +2,8 @@
 
 const SMALLEST_BITS = 12;
 const LARGEST_BITS = 18;
-/** Buffers kept of each size: 1 MiB of the smallest, 4 MiB of the largest. */
-const KEPT = [256, 128, 64, 64, 32, 32, 16];
+/** Buffers kept of each size: 1 MiB of the smallest, half a MiB of each other, 4 MiB in all. */
+const KEPT = [256, 64, 32, 16, 8, 4, 2];
 
 /** Sizes are powers of two from 4 KiB to 256 KiB; larger buffers are made to measure and not kept. */
 export class BufferPool {

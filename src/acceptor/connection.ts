@@ -7,6 +7,7 @@
 import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
+import { ReplyCredit } from "../message/reply-credit.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseFlag } from "../message/response.ts";
 import { type CommandParser, Syntax } from "../protocol/command-parser.ts";
@@ -22,6 +23,7 @@ import { Holds } from "./holds.ts";
 import { InputBuffer } from "./input-buffer.ts";
 import { MoveUse } from "./move-use.ts";
 import { Output } from "./output.ts";
+import { ReplyMeter } from "./reply-meter.ts";
 import { ShardSet } from "./shard-set.ts";
 import { SharedReserve, type SharedReserveHost } from "./shared-reserve.ts";
 import type { Transport } from "./transport.ts";
@@ -31,20 +33,23 @@ import { WatchList } from "./watch-list.ts";
 const CR = 0x0d;
 const LF = 0x0a;
 
+/** Commands under way at most: each may have to wait in the shard, in some 60 bytes. */
+const WINDOW_COMMANDS = 256;
+/** The same with a reserve among them, which may wait for any time. */
+const WINDOW_COMMANDS_RESERVING = 128;
 /**
- * Commands under way at most: few at first, because nobody knows how large the replies will be, twice as many whenever
- * all are answered in small replies, fewer when a reply is large.
+ * The bodies of puts under way: one is sent with n commands before it only if n times its size is no more than this.
+ * So all of them together are a few times as much, without a sum that replies would have to be subtracted from.
  */
-const WINDOW_COMMANDS_FIRST = 16;
-const WINDOW_COMMANDS_MAX = 512;
-/** Replies under way, in bytes, that the window aims at. */
-const WINDOW_REPLY_BYTES = 256 * 1024;
+const PUT_BYTES_MAX = 128 * 1024;
 /** Reply bytes that wait for the client before its next command is looked at. */
-const OUTPUT_BYTES_MAX = 128 * 1024;
+const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
 /** Unused input at which reading pauses. */
 const INPUT_BYTES_MAX = 64 * 1024;
-/** The same while the client waits for a job. */
+/** The same while the client waits for a job, as long as all waiting clients together have sent no more than the next. */
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
+/** Input beyond INPUT_BYTES_MAX of all connections of an acceptor. */
+const ALL_WAITING_INPUT_BYTES_MAX = 32 * 1024 * 1024;
 /** Bodies up to this size are gathered here and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
 /** Bytes of a large body in one message. */
@@ -103,6 +108,8 @@ export class Connection implements SharedReserveHost {
   /** Shards on which this connection may hold jobs. */
   readonly #holding = new ShardSet();
   #expect: Expect = Expect.Line;
+  /** The next line has been looked at before and had to wait. */
+  #retries = false;
   /** Position behind the command just executed. */
   #next = 0;
   /** Bytes of the present body still to come, with its CR LF. */
@@ -121,8 +128,9 @@ export class Connection implements SharedReserveHost {
   #shard = 0;
   #conversation: Conversation | undefined;
   #waitNumber = 0;
-  #window = WINDOW_COMMANDS_FIRST;
   #paused = false;
+  /** How much of the input is beyond INPUT_BYTES_MAX, as counted in the core. */
+  #waitingInputBytes = 0;
   #halfClosed = false;
   /** Nothing is taken from the client any more, and the shards have been told to forget it. */
   #ending = false;
@@ -130,9 +138,9 @@ export class Connection implements SharedReserveHost {
   #finished = false;
   #isProducer = false;
   #isWorker = false;
-  /** Bytes of a long reply not yet credited to its shard. */
-  #creditBytes = 0;
-  #creditShard = 0;
+  readonly #meter = new ReplyMeter();
+  /** The shard of the reply that came last. */
+  #replyShard = 0;
   readonly #holds = new Holds();
 
   constructor(core: AcceptorCore, slot: number, transport: Transport) {
@@ -193,7 +201,10 @@ export class Connection implements SharedReserveHost {
     const awaitedBytes = this.#expect === Expect.WholeBody ? this.#putBodyBytes + 2 : 0;
     // Of a client that waits more is read, because only a socket that is read tells of its end.
     const waits = this.#reservesUnderWay > 0 || this.#conversation !== undefined;
-    const tooMuch = this.#input.length >= (waits ? WAITING_INPUT_BYTES_MAX : INPUT_BYTES_MAX) + awaitedBytes;
+    this.#countWaitingInput(this.#input.length - INPUT_BYTES_MAX - awaitedBytes);
+    const readsOn = waits && this.#core.waitingInputBytes < ALL_WAITING_INPUT_BYTES_MAX;
+    const tooMuch =
+      this.#input.length >= (readsOn ? WAITING_INPUT_BYTES_MAX : INPUT_BYTES_MAX) + awaitedBytes;
     if (tooMuch !== this.#paused) {
       this.#paused = tooMuch;
       if (tooMuch) this.#transport.pause();
@@ -201,6 +212,12 @@ export class Connection implements SharedReserveHost {
     }
     if (this.#halfClosed && this.#idle && !this.waitsForRoom && this.#outputBytes < OUTPUT_BYTES_MAX)
       this.#end();
+  }
+
+  #countWaitingInput(bytes: number): void {
+    const counted = Math.max(0, bytes);
+    this.#core.waitingInputBytes += counted - this.#waitingInputBytes;
+    this.#waitingInputBytes = counted;
   }
 
   get #idle(): boolean {
@@ -242,6 +259,7 @@ export class Connection implements SharedReserveHost {
     if (at < limit) {
       this.#next = at + 1;
       const done = hasNul ? this.#answer(0, Reply.badFormat) : this.#command(bytes, start, at - 1);
+      this.#retries = !done;
       return done ? this.#next : start;
     }
     if (at - start < LINE_BYTES_MAX) return start;
@@ -267,7 +285,9 @@ export class Connection implements SharedReserveHost {
     const parser = this.#parser;
     const syntax = parser.parse(bytes, start, end);
     const op = parser.op;
-    this.#core.trace?.(`<${this.descriptor} command ${OP_NAMES[op]}`);
+    if (this.#core.trace !== undefined && !this.#retries) {
+      this.#core.trace(`<${this.descriptor} command ${OP_NAMES[op]}`);
+    }
     if (syntax !== Syntax.Ok) return this.#badCommand(syntax, op);
     switch (op) {
       case Op.Put:
@@ -349,6 +369,7 @@ export class Connection implements SharedReserveHost {
     const shard = this.#used.shard;
     const pieced = parser.bodyBytes > Math.min(GATHERED_BODY_BYTES_MAX, this.#core.payloadBytesMax);
     if (this.#reservesUnderWay > 0 || !this.#maySend(shard) || (pieced && this.#underWay > 0)) return false;
+    if (this.#underWay * parser.bodyBytes > PUT_BYTES_MAX) return false;
     if (!this.#isProducer) {
       this.#isProducer = true;
       this.#core.producerCount(1);
@@ -435,7 +456,7 @@ export class Connection implements SharedReserveHost {
 
   #sendPiece(op: number, flags: number, bytes: Uint8Array, at: number, length: number): boolean {
     const shard = this.#shard;
-    if (this.#core.write(this.slot, shard, op, flags, 0, bytes, at, length, 0, 0, 0, 0, 0)) return true;
+    if (this.#core.write(this.slot, shard, op, flags, 0, bytes, at, length, 0, 0, 0, 0, 0, 0)) return true;
     this.#core.waitForRoom(this);
     return false;
   }
@@ -547,7 +568,9 @@ export class Connection implements SharedReserveHost {
   // --- messages out -----------------------------------------------------------------------------------------------
 
   #maySend(shard: number): boolean {
-    return this.#underWay === 0 || (this.#shard === shard && this.#underWay < this.#window);
+    if (this.#underWay === 0) return true;
+    const window = this.#reservesUnderWay > 0 ? WINDOW_COMMANDS_RESERVING : WINDOW_COMMANDS;
+    return this.#shard === shard && this.#underWay < window;
   }
 
   #send(
@@ -582,10 +605,18 @@ export class Connection implements SharedReserveHost {
     time: number,
   ): boolean {
     if (!this.#maySend(shard)) return false;
-    if (!this.#core.write(this.slot, shard, op, flags, counted, bytes, start, length, a, b, c, id, time)) {
+    const first = this.#underWay === 0;
+    const unreadBytes = this.#outputBytes;
+    const d = first ? unreadBytes : this.#meter.read(unreadBytes);
+    const metered = flags | RequestFlag.Metered | (first ? RequestFlag.First : 0);
+    if (
+      !this.#core.write(this.slot, shard, op, metered, counted, bytes, start, length, a, b, c, d, id, time)
+    ) {
       this.#core.waitForRoom(this);
       return false;
     }
+    if (first) this.#meter.begin(unreadBytes);
+    else this.#meter.told(d);
     this.#underWay++;
     this.#core.expectAnswer(this);
     this.#shard = shard;
@@ -658,23 +689,17 @@ export class Connection implements SharedReserveHost {
     this.#appendOutput(bytes, at, length);
     this.#noteHolding(shard, flags);
     if ((flags & ResponseFlag.Worker) !== 0) this.#becomeWorker();
-    if ((flags & ResponseFlag.Metered) !== 0) {
-      this.#creditBytes += length;
-      this.#creditShard = shard;
-    } else if (length * this.#window > WINDOW_REPLY_BYTES) {
-      this.#window = Math.max(1, Math.floor(WINDOW_REPLY_BYTES / length));
-    }
+    this.#meter.received(length);
+    this.#replyShard = shard;
     if ((flags & ResponseFlag.More) !== 0) return;
-    this.#creditBytes = 0;
     if (this.#conversation !== undefined) {
       this.#conversation.onReply(shard);
       return;
     }
     this.#underWay--;
     if (this.#underWay === 0) {
-      if (this.#window < WINDOW_COMMANDS_MAX && length * this.#window * 2 <= WINDOW_REPLY_BYTES)
-        this.#window *= 2;
       this.#reservesUnderWay = 0;
+      this.#meter.begin(0);
       this.#core.expectNothing(this);
     }
     if (this.#input.length > 0 || this.#halfClosed) this.#core.proceedLater(this);
@@ -697,6 +722,7 @@ export class Connection implements SharedReserveHost {
   /** Ends the present conversation, with a reply if its reply is not in the output already. */
   finishConversation(reply: Uint8Array | undefined): void {
     this.#conversation = undefined;
+    this.#meter.begin(0);
     this.#core.expectNothing(this);
     if (reply !== undefined) this.#appendOutput(reply, 0, reply.length);
     this.#core.proceedLater(this);
@@ -708,12 +734,16 @@ export class Connection implements SharedReserveHost {
 
   // --- bytes out, and the end -------------------------------------------------------------------------------------
 
-  /** Sends what is gathered with one write. */
+  /**
+   * Sends what is gathered with one write. While the client has not read the last one, replies go on being gathered: each in
+   * a buffer of its own they would take a page for every few bytes. `onDrain` comes back to it.
+   */
   flush(): void {
     if (this.dead) {
       this.output.clear();
       return;
     }
+    if (this.#transport.pendingBytes > 0 && !this.#ending) return;
     if (this.#holds.empty) this.output.flush(this.#transport);
     else this.#flushDurable();
     if (this.#ending) {
@@ -743,15 +773,18 @@ export class Connection implements SharedReserveHost {
   /** The client has read everything that was handed over. */
   onDrain(): void {
     if (this.#ending) return;
+    if (this.output.length > 0) this.#core.markDirty(this);
     this.#grantCredit();
     this.proceed();
   }
 
+  /** Tells the shard that replies were read, where it may wait for that. What waits for the log has not been read either. */
   #grantCredit(): void {
-    // What waits for the log has not been read either.
-    if (this.#creditBytes === 0 || !this.#holds.empty || this.#transport.pendingBytes > 0) return;
-    this.post(this.#creditShard, RequestOp.Credit, 0, 0, { a: this.#creditBytes });
-    this.#creditBytes = 0;
+    if (this.#ending || this.#idle) return;
+    const readBytes = this.#meter.read(this.#outputBytes);
+    if (!this.#meter.isDue(readBytes)) return;
+    this.post(this.#replyShard, RequestOp.Credit, 0, 0, { a: readBytes });
+    this.#meter.told(readBytes);
   }
 
   /** The server stops: no more input is taken, what is under way is answered, a wait ends. */
@@ -770,8 +803,10 @@ export class Connection implements SharedReserveHost {
     if (this.#ending) return;
     this.#ending = true;
     this.#input.clear();
+    this.#countWaitingInput(0);
     if (this.#isProducer) this.#core.producerCount(-1);
     if (this.#isWorker) this.#core.workerCount(-1);
+    if (this.output.length > 0) this.#core.markDirty(this);
     this.#core.close(this);
   }
 

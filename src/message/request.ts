@@ -9,7 +9,7 @@
 //   offset 16  uint32   a      pri; bound of kick
 //   offset 20  uint32   b      delay in seconds
 //   offset 24  uint32   c      ttr in seconds; number of a wait; count of watched tubes
-//   offset 28  uint32   d      declared body bytes of PutOpen
+//   offset 28  uint32   d      declared body bytes of PutOpen; with the flag Metered the bytes of replies that were read
 //   offset 32  float64  id     job id
 //   offset 40  float64  time   a moment or timeout in ms
 //   offset 48  payload         tube name, body, reply text
@@ -31,7 +31,7 @@ export const RequestOp = {
   PutData: 37,
   /** The last piece; flag BadBody if no CR LF followed it. */
   PutEnd: 38,
-  /** The client has read `a` bytes of a long reply. */
+  /** The client has read `a` bytes of its replies, as `d` of a Metered message. */
   Credit: 39,
   /** Ask for the best job without taking it. */
   Collect: 40,
@@ -58,6 +58,10 @@ export const RequestFlag = {
   AckOnly: 8,
   /** This shard counts the waiting connection. */
   Lead: 16,
+  /** `d` counts the bytes of replies that the client has read since the last First (it wraps). */
+  Metered: 32,
+  /** Nothing was under way before this: the counts begin anew, and `d` is what the client has not read so far. */
+  First: 64,
 } as const;
 
 export const REQUEST_HEADER_BYTES = 48;

@@ -34,12 +34,10 @@ export const ResponseFlag = {
   More: 1,
   /** The connection holds a job on this shard. */
   Holds: 2,
-  /** A long reply: the acceptor must send Credit for what its client has read. */
-  Metered: 4,
   /** The reply gives the connection a job by reserve-job: it counts as a worker. */
-  Worker: 8,
+  Worker: 4,
   /** The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or synced. */
-  Durable: 16,
+  Durable: 8,
 } as const;
 
 export const RESPONSE_HEADER_BYTES = 32;

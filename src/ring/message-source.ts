@@ -7,17 +7,3 @@ export interface MessageSource {
   readonly uint32: Uint32Array;
   readonly float64: Float64Array;
 }
-
-/** A copy, at offset 0, of the message at `offset` of `source`. */
-export function copyMessage(source: MessageSource, offset: number): MessageSource {
-  const length = source.int32[offset >> 2]!;
-  const buffer = new ArrayBuffer(length);
-  const bytes = new Uint8Array(buffer);
-  bytes.set(source.bytes.subarray(offset, offset + length));
-  return {
-    bytes,
-    int32: new Int32Array(buffer),
-    uint32: new Uint32Array(buffer),
-    float64: new Float64Array(buffer),
-  };
-}

@@ -5,6 +5,7 @@ import { decimalDigits, writeDecimal } from "../base/decimal.ts";
 import { EMPTY_BODY } from "../engine/body-arena.ts";
 import { type Engine, Outcome } from "../engine/engine.ts";
 import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { ReplyCredit } from "../message/reply-credit.ts";
 import { RequestFlag } from "../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../message/response.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
@@ -16,8 +17,6 @@ const LF = 0x0a;
 const SPACE = 0x20;
 /** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
-/** Bytes of a long reply sent ahead of what its client has read. */
-const CREDIT_BYTES = 256 * 1024;
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 /** Room for the parts of a list of tubes. */
@@ -89,7 +88,7 @@ export class Replies {
     else this.job(session, ReplyWord.found, slot, 0);
   }
 
-  /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits. */
+  /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should pin. */
   job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
     const page = this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
@@ -103,7 +102,7 @@ export class Replies {
     head[at++] = CR;
     head[at++] = LF;
     const port = this.#ports[session.acceptor]!;
-    if (at + bodyBytes + 2 > port.payloadBytesMax) {
+    if (at + bodyBytes + 2 > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
       this.#beginLong(session, head.slice(0, at), body, bodyBytes, flags);
       return;
     }
@@ -178,6 +177,7 @@ export class Replies {
 
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
     const port = this.#ports[session.acceptor]!;
+    session.sent(length);
     port.begin(
       ResponseKind.Reply,
       flags | this.#holds(session),
@@ -203,7 +203,6 @@ export class Replies {
       flags: flags | this.#durable,
       recordNumber: this.#records.lastNumber,
       sentBytes: 0,
-      creditBytes: CREDIT_BYTES,
     };
     session.longReply = reply;
     this.#long.push(reply);
@@ -211,13 +210,13 @@ export class Replies {
 
   /** Whether a long reply could go on now. */
   get longHasWork(): boolean {
-    return this.#long.some((reply) => reply.creditBytes > 0 && this.#hasRoomForPiece(reply.session));
+    return this.#long.some((reply) => mayGoOn(reply) && this.#hasRoomForPiece(reply.session));
   }
 
-  /** Asks for room on behalf of the long replies that have credit. */
+  /** Asks for room on behalf of the long replies whose clients have read enough. */
   wantRoomForLong(): void {
     for (const reply of this.#long) {
-      if (reply.creditBytes > 0) this.#ports[reply.session.acceptor]!.ring.wantRoom();
+      if (mayGoOn(reply)) this.#ports[reply.session.acceptor]!.ring.wantRoom();
     }
   }
 
@@ -225,7 +224,7 @@ export class Replies {
   pumpLong(): ShardSession | undefined {
     for (let i = 0; i < this.#long.length; i++) {
       const reply = this.#long[i]!;
-      if (reply.creditBytes <= 0 || !this.#hasRoomForPiece(reply.session)) continue;
+      if (!mayGoOn(reply) || !this.#hasRoomForPiece(reply.session)) continue;
       if (!this.#sendPiece(reply)) continue;
       this.#long.splice(i, 1);
       this.#engine.bodies.unpin(reply.body);
@@ -257,7 +256,7 @@ export class Replies {
     const totalBytes = headBytes + reply.bodyBytes + 2;
     const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
     const last = reply.sentBytes + pieceBytes === totalBytes;
-    const flags = reply.flags | ResponseFlag.Metered | (last ? 0 : ResponseFlag.More);
+    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
     this.#beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
     let done = 0;
     while (done < pieceBytes) {
@@ -279,7 +278,10 @@ export class Replies {
       }
     }
     reply.sentBytes += pieceBytes;
-    reply.creditBytes -= pieceBytes;
     return last;
   }
+}
+
+function mayGoOn(reply: LongReply): boolean {
+  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
 }

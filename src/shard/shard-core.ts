@@ -10,6 +10,7 @@ import type { ClientEffects } from "../engine/effects.ts";
 import { Engine, Outcome, ReserveOutcome } from "../engine/engine.ts";
 import { JobState, NO_SLOT } from "../engine/job-table.ts";
 import { type Session, Waiting } from "../engine/session.ts";
+import { ReplyCredit } from "../message/reply-credit.ts";
 import { REQUEST_HEADER_BYTES, RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../message/response.ts";
 import { ControlWord, Counter, countersOf, shardThread, type Topology } from "../message/topology.ts";
@@ -17,8 +18,9 @@ import { Op } from "../protocol/op.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
-import { copyMessage, type MessageSource } from "../ring/message-source.ts";
+import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { DeferredMessages } from "./deferred-messages.ts";
 import { statsJobText, statsTubeText } from "./job-text.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./long-moves.ts";
 import { PutIntake } from "./put-intake.ts";
@@ -167,14 +169,32 @@ export class ShardCore implements ClientEffects {
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
     const session = this.#session(acceptor, source.int32[(offset >> 2) + 2]!);
-    const op = source.bytes[offset + 4]!;
-    if (this.#mustDefer(session) && !overtakes(op)) session.deferred.push(copyMessage(source, offset));
-    else this.#execute(session, source, offset);
+    if (overtakes(source.bytes[offset + 4]!)) {
+      this.#execute(session, source, offset);
+      return;
+    }
+    const flags = source.bytes[offset + 5]!;
+    const busy = session.deferred !== undefined || this.#inCommand(session);
+    if ((flags & RequestFlag.Metered) !== 0) {
+      const bytes = source.uint32[(offset >> 2) + 7]!;
+      if ((flags & RequestFlag.First) !== 0) session.beginReplies(bytes);
+      else this.#read(session, bytes);
+    } else if (!busy) {
+      // Part of a conversation, or of a put in pieces: the connection has nothing else under way.
+      session.beginReplies(0);
+    }
+    if (!busy && !owesReading(session)) {
+      this.#execute(session, source, offset);
+      return;
+    }
+    session.deferred ??= new DeferredMessages();
+    session.deferred.push(source, offset);
   }
 
-  /** Whether the session is in the middle of a command, so that later ones have to wait. */
-  #mustDefer(session: ShardSession): boolean {
-    return session.deferred.length > 0 || this.#inCommand(session);
+  /** The client has read so much of its replies: its next commands may go on. */
+  #read(session: ShardSession, bytes: number): void {
+    session.read(bytes);
+    if (!this.#mustWait(session)) this.#resume(session);
   }
 
   /** Runs deferred messages of the sessions whose command has ended, until they wait again. */
@@ -182,17 +202,24 @@ export class ShardCore implements ClientEffects {
     for (let session = this.#resuming.pop(); session !== undefined; session = this.#resuming.pop()) {
       session.resuming = false;
       const port = this.ports[session.acceptor]!;
-      let done = 0;
+      const { deferred } = session;
+      if (deferred === undefined) continue;
       // Without room for a reply the rest stays deferred, and the next turn tries again.
-      while (done < session.deferred.length && !this.#inCommand(session) && port.open) {
-        this.#execute(session, session.deferred[done++]!, 0);
+      while (!deferred.isEmpty && !this.#mustWait(session) && port.open) {
+        this.#execute(session, deferred, deferred.shift());
       }
-      session.deferred.splice(0, done);
-      if (session.deferred.length > 0 && !this.#inCommand(session)) this.#stalled.push(session);
+      if (deferred.isEmpty) session.deferred = undefined;
+      else if (!this.#mustWait(session)) this.#stalled.push(session);
     }
     while (this.#stalled.length > 0) this.#resume(this.#stalled.pop()!);
   }
 
+  /** Whether deferred messages of the session have to wait for something other than room in a ring. */
+  #mustWait(session: ShardSession): boolean {
+    return this.#inCommand(session) || owesReading(session);
+  }
+
+  /** Whether the session is in the middle of a command, so that later ones have to wait. */
   #inCommand(session: ShardSession): boolean {
     return (
       session.engineSession.waiting === Waiting.Alone ||
@@ -202,7 +229,7 @@ export class ShardCore implements ClientEffects {
   }
 
   #resume(session: ShardSession): void {
-    if (session.resuming || session.deferred.length === 0) return;
+    if (session.resuming || session.deferred === undefined) return;
     session.resuming = true;
     this.#resuming.push(session);
   }
@@ -354,7 +381,7 @@ export class ShardCore implements ClientEffects {
         engine.watch(client, "default");
         return;
       case RequestOp.Credit:
-        if (session.longReply !== undefined) session.longReply.creditBytes += a;
+        this.#read(session, a);
         return;
       case RequestOp.HalfClose:
         engine.halfClose(client, nowMs);
@@ -394,7 +421,7 @@ export class ShardCore implements ClientEffects {
   /** The connection is gone: what it asked for and did not begin is dropped, a kick that has begun is finished. */
   #end(session: ShardSession): void {
     session.ended = true;
-    session.deferred.length = 0;
+    session.deferred = undefined;
     this.#leadWaits.delete(session);
     this.#puts.abandon(session);
     this.#replies.abandonLong(session);
@@ -466,6 +493,11 @@ export class ShardCore implements ClientEffects {
 }
 
 const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
+
+/** Whether so much of its replies has not been read that the next command has to wait. */
+function owesReading(session: ShardSession): boolean {
+  return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
+}
 
 /** Messages that concern a command in progress, or end the session, are never deferred behind it. */
 function overtakes(op: number): boolean {

@@ -1,7 +1,7 @@
 // What a shard keeps of one connection besides the engine's session: work that has to wait its turn.
 
 import type { Session } from "../engine/session.ts";
-import type { MessageSource } from "../ring/message-source.ts";
+import type { DeferredMessages } from "./deferred-messages.ts";
 
 /** A put whose body arrives in pieces. */
 export interface IncomingPut {
@@ -31,8 +31,6 @@ export interface LongReply {
   readonly recordNumber: number;
   /** Bytes sent of head, body and CR LF together. */
   sentBytes: number;
-  /** Bytes that may be sent before the next Credit. */
-  creditBytes: number;
 }
 
 /** A kick of more jobs than one turn moves. */
@@ -49,8 +47,8 @@ export class ShardSession {
   readonly engineSession: Session;
   readonly acceptor: number;
   readonly slot: number;
-  /** Messages that arrived while the session waited for a job or a long reply was being sent. */
-  readonly deferred: MessageSource[] = [];
+  /** Messages that arrived while the session was in a command or its client had too much to read. */
+  deferred: DeferredMessages | undefined;
   incoming: IncomingPut | undefined;
   longReply: LongReply | undefined;
   longKick: LongKick | undefined;
@@ -61,10 +59,33 @@ export class ShardSession {
   leadsWait = false;
   /** Queued to have its deferred messages run. */
   resuming = false;
+  /** Bytes of replies sent, and of them read by the client; both wrap. See message/reply-credit.ts. */
+  #sentBytes = 0;
+  #readBytes = 0;
 
   constructor(engineSession: Session, acceptor: number, slot: number) {
     this.engineSession = engineSession;
     this.acceptor = acceptor;
     this.slot = slot;
+  }
+
+  /** Bytes of replies that the client has not read, as far as is known here. */
+  get unreadBytes(): number {
+    return (this.#sentBytes - this.#readBytes) | 0;
+  }
+
+  sent(bytes: number): void {
+    this.#sentBytes = (this.#sentBytes + bytes) | 0;
+  }
+
+  /** The acceptor tells what the client has read of what was sent since `beginReplies`. */
+  read(bytes: number): void {
+    this.#readBytes = bytes | 0;
+  }
+
+  /** All earlier commands are answered; so many bytes of their replies are not read. */
+  beginReplies(unreadBytes: number): void {
+    this.#sentBytes = unreadBytes | 0;
+    this.#readBytes = 0;
   }
 }

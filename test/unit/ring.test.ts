@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { copyMessage } from "../../src/ring/message-source.ts";
 import {
   createRing,
   DATA_OFFSET,
@@ -191,21 +190,5 @@ describe("createRing", () => {
     assert.equal(createRing(RING_BYTES_MIN).byteLength, DATA_OFFSET + RING_BYTES_MIN);
     for (const capacity of [0, 2048, 5000, RING_BYTES_MIN + 8])
       assert.throws(() => createRing(capacity), RangeError);
-  });
-});
-
-describe("copyMessage", () => {
-  it("copies the message alone, to offset 0 and every view", () => {
-    const { writer, reader } = ringAt(4080);
-    write(writer, 40, 9);
-    writer.publish();
-    const offset = reader.next();
-    const copy = copyMessage(reader, offset);
-    writer.bytes.fill(0, offset + 4, offset + 40);
-    assert.equal(copy.int32[0], 40);
-    assert.equal(copy.bytes.length, 40);
-    assert.deepEqual(copy.bytes.subarray(4), new Uint8Array(36).fill(9));
-    assert.equal(copy.uint32[1], 0x09090909);
-    assert.equal(copy.float64.length, 5);
   });
 });

@@ -1,0 +1,142 @@
+// What a client can make the server keep: every command, sent again and again in less than 10 KB, by clients that read and
+// that don't, behind a wait, and half-closed. All memory counts: of the engine's thread and of the acceptor's.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { HandDrivenServer } from "./support/hand-driven-server.ts";
+
+const KIB = 1024;
+/** A client's commands of a case. */
+const SENT_BYTES_MAX = 10_000;
+/** What a client may pin besides one reply: see "Back-pressure" in src/README.md. */
+const PINNED_BYTES_MAX = 64 * KIB;
+/** What all of them may leave behind: the buffers that are kept, and code that was compiled. */
+const LEFT_BYTES_MAX = 8 * 1024 * KIB;
+const CLIENTS = 16;
+const BODY_BYTES = 60_000;
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
+
+function memoryBytes(): number {
+  collectGarbage();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+/** Every command, with tubes and jobs that are there. */
+const COMMANDS = [
+  "put 0 0 60 0\r\nx",
+  "reserve",
+  "reserve-with-timeout 0",
+  "reserve-with-timeout 99",
+  "reserve-job 1",
+  "delete 999999",
+  "release 1 0 0",
+  "bury 1 0",
+  "touch 1",
+  "peek 1",
+  "peek-ready",
+  "peek-delayed",
+  "peek-buried",
+  "kick 0",
+  "kick-job 999999",
+  "use default",
+  "use elsewhere",
+  "watch big",
+  "ignore nothing",
+  "stats",
+  "stats-job 1",
+  "stats-tube default",
+  "list-tubes",
+  "list-tube-used",
+  "list-tubes-watched",
+  "pause-tube default 0",
+  "nonsense",
+];
+
+interface Situation {
+  readonly name: string;
+  readonly reads: boolean;
+  readonly before: string;
+  readonly halfClosed: boolean;
+}
+
+const SITUATIONS: readonly Situation[] = [
+  { name: "reads", reads: true, before: "", halfClosed: false },
+  { name: "does not read", reads: false, before: "", halfClosed: false },
+  {
+    name: "waits on one shard",
+    reads: false,
+    before: "watch empty\r\nignore default\r\nreserve\r\n",
+    halfClosed: false,
+  },
+  {
+    name: "waits for several tubes",
+    reads: false,
+    before: "watch empty\r\nwatch empty2\r\nwatch empty3\r\nignore default\r\nreserve\r\n",
+    halfClosed: false,
+  },
+  { name: "half-closed", reads: false, before: "", halfClosed: true },
+];
+
+function store(server: HandDrivenServer): void {
+  const keeper = server.connect(true);
+  const body = "x".repeat(BODY_BYTES);
+  keeper.say(`put 0 0 60 ${BODY_BYTES}\r\n${body}\r\nput 1 0 60 ${BODY_BYTES}\r\n${body}\r\n`);
+  server.settle();
+  keeper.say("reserve\r\nbury 1 0\r\nuse default\r\n");
+  server.settle();
+  keeper.say(`put 0 1000 60 ${BODY_BYTES}\r\n${body}\r\n`);
+  for (let job = 0; job < 3 * CLIENTS; job++) keeper.say(`put 0 0 60 ${BODY_BYTES}\r\n${body}\r\n`);
+  server.settle();
+}
+
+const kib = (bytes: number): string => `${Math.round(bytes / KIB)} KiB`;
+
+describe("a client that has sent less than 10 KB pins no more than a little and one reply", () => {
+  for (const shards of [1, 2]) {
+    it(`with ${shards} ${shards === 1 ? "shard" : "shards"}`, () => {
+      const table: string[] = [];
+      const server = new HandDrivenServer(shards);
+      store(server);
+      for (const situation of SITUATIONS) {
+        const before = memoryBytes();
+        for (const command of COMMANDS) {
+          const pinned = pinnedBytes(server, situation, `${command}\r\n`, before);
+          // Buffers come in powers of two.
+          if (pinned <= PINNED_BYTES_MAX + 2 * BODY_BYTES) continue;
+          table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
+        }
+        const left = memoryBytes() - before;
+        if (left > LEFT_BYTES_MAX)
+          table.push(`${situation.name.padEnd(24)} ${"all, after they left".padEnd(30)} ${kib(left)}`);
+      }
+      assert.equal(table.join("\n"), "");
+    });
+  }
+});
+
+/** What each of some clients pins, in bytes beyond `before`. */
+function pinnedBytes(server: HandDrivenServer, situation: Situation, line: string, before: number): number {
+  const clients = Array.from({ length: CLIENTS }, () => server.connect(situation.reads));
+  for (const client of clients) {
+    client.forgets = true;
+    client.say(situation.before);
+  }
+  server.settle();
+  const text = line.repeat(Math.floor(SENT_BYTES_MAX / line.length));
+  for (const client of clients) {
+    client.say(text);
+    if (situation.halfClosed) client.connection.onEnd();
+  }
+  server.settle();
+  let pinned = (memoryBytes() - before) / CLIENTS;
+  // What is found to be garbage is freed by other threads, and counted as such at the latest by the next collection.
+  if (pinned > PINNED_BYTES_MAX) pinned = (memoryBytes() - before) / CLIENTS;
+  for (const client of clients) server.disconnect(client);
+  server.settle();
+  return pinned;
+}
