@@ -274,7 +274,7 @@ export class Engine {
     tube.watching++;
     // At once, so that the first wait of a session with very many tubes has nothing left to link.
     if (session.watches.size > NARROW_WATCHES_MAX) this.#linkWide(watch);
-    else session.unlinked.add(watch);
+    else session.remember(watch);
   }
 
   ignore(session: Session, name: string): void {
@@ -286,7 +286,8 @@ export class Engine {
   #unwatch(watch: Watch): void {
     const { session, tube } = watch;
     session.watches.delete(tube);
-    if (!session.unlinked.delete(watch)) tube.wideWaiters!.remove(watch);
+    if (watch.linkedWide) tube.wideWaiters!.remove(watch);
+    else session.forget(watch);
     tube.watching--;
     this.#dropIfUnreferenced(tube);
   }
@@ -341,7 +342,7 @@ export class Engine {
 
   #dropIfUnreferenced(tube: Tube): void {
     if (tube.referenced || tube === this.#defaultTube) return;
-    this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
+    if (tube.paused) this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
     this.tubes.delete(tube.name);
     this.#tubesByIndex[tube.index] = undefined;
     this.#freeTubeIndexes.push(tube.index);
@@ -554,8 +555,8 @@ export class Engine {
         tube.waiterLast = watch;
       }
     } else {
-      for (const watch of session.unlinked) this.#linkWide(watch);
-      session.unlinked.clear();
+      for (let watch = session.unlinked.pop(); watch !== undefined; watch = session.unlinked.pop())
+        this.#linkWide(watch);
       session.previousWide = this.#wideLast;
       session.nextWide = undefined;
       if (this.#wideLast === undefined) this.#wideFirst = session;
@@ -567,12 +568,10 @@ export class Engine {
 
   /** Puts a watch among its tube's wide waiters, behind all who wait now. */
   #linkWide(watch: Watch): void {
-    const { tube } = watch;
-    tube.wideWaiters ??= new WideWaiters();
-    tube.wideWaiters.add(
-      watch,
-      watch.session.waiting === Waiting.No ? this.#waitOrder : watch.session.waitOrder,
-    );
+    const { session, tube } = watch;
+    const order = session.waiting === Waiting.No ? this.#waitOrder : session.waitOrder;
+    if (tube.wideWaiters === undefined) tube.wideWaiters = new WideWaiters(watch, order);
+    else tube.wideWaiters.add(watch, order);
   }
 
   /** Takes a session out of all waiters' lists; the caller sets its timer again. */
@@ -850,14 +849,12 @@ export class Engine {
     const tube = this.#tubeOf(page, row);
     const before = page.state[row]!;
     const urgent = page.pri[row]! < URGENT_PRI_LIMIT;
-    if (before !== JobState.Free) {
-      tube.jobs[before] = tube.jobs[before]! - 1;
-      this.jobCounts[before] = this.jobCounts[before]! - 1;
-    }
-    if (state !== JobState.Free) {
-      tube.jobs[state] = tube.jobs[state]! + 1;
-      this.jobCounts[state] = this.jobCounts[state]! + 1;
-    }
+    if (before !== JobState.Free) this.jobCounts[before] = this.jobCounts[before]! - 1;
+    if (before === JobState.Reserved) tube.reservedJobs--;
+    else if (before === JobState.Buried) tube.buriedJobs--;
+    if (state !== JobState.Free) this.jobCounts[state] = this.jobCounts[state]! + 1;
+    if (state === JobState.Reserved) tube.reservedJobs++;
+    else if (state === JobState.Buried) tube.buriedJobs++;
     if (urgent && state === JobState.Ready) {
       tube.urgentJobs++;
       this.urgentJobs++;

@@ -11,7 +11,7 @@ export class Watch {
   readonly tube: Tube;
   next: Watch | undefined;
   previous: Watch | undefined;
-  /** Position among the tube's wide waiters, or -1. */
+  /** Position among the tube's wide waiters, or -1 - position among those of the session that are not linked there. */
   widePosition = -1;
   /** Order there: not later than that of the session's wait. */
   widePlace = 0;
@@ -19,6 +19,11 @@ export class Watch {
   constructor(session: Session, tube: Tube) {
     this.session = session;
     this.tube = tube;
+  }
+
+  /** Whether it is among the tube's wide waiters. */
+  get linkedWide(): boolean {
+    return this.widePosition >= 0;
   }
 }
 
@@ -54,7 +59,7 @@ export class Session {
   /** Linked into its tubes' waiter lists (false while it waits as a wide session). */
   linkedInTubes = false;
   /** Watches that are not among their tube's wide waiters; none while it waits as a wide session. */
-  readonly unlinked: Set<Watch> = new Set();
+  unlinked: Watch[] = [];
   /** Its client can't send any more, so it never waits. */
   halfClosed = false;
   readonly timer: Timer<Session> = new Timer<Session>(this);
@@ -62,5 +67,21 @@ export class Session {
   constructor(index: number, jobs: JobTable) {
     this.index = index;
     this.held = new DeadlineHeap(jobs);
+  }
+  /** Notes a watch that is not among its tube's wide waiters. */
+  remember(watch: Watch): void {
+    watch.widePosition = -1 - this.unlinked.length;
+    // Most sessions have one, and an array that begins empty gets room for 17.
+    if (this.unlinked.length === 0) this.unlinked = [watch];
+    else this.unlinked.push(watch);
+  }
+
+  /** Forgets such a watch. */
+  forget(watch: Watch): void {
+    const position = -1 - watch.widePosition;
+    const last = this.unlinked.pop()!;
+    if (last === watch) return;
+    this.unlinked[position] = last;
+    last.widePosition = watch.widePosition;
   }
 }

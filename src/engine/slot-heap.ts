@@ -4,11 +4,15 @@ import { assert } from "../base/assert.ts";
 import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
 
 const CAPACITY_MIN = 4;
+const NO_SLOTS = new Int32Array(0);
 
 /** Base of the two orders below. A slot is in at most one heap at a time. */
 abstract class SlotHeap {
   protected readonly jobs: JobTable;
-  #slots = new Int32Array(CAPACITY_MIN);
+  /** The first slot in order. It stands here alone, so that a heap of one, as there are many, has no array. */
+  #top: number = NO_SLOT;
+  /** The slots by position; the first is not used. */
+  #slots = NO_SLOTS;
   #size = 0;
 
   constructor(jobs: JobTable) {
@@ -21,17 +25,17 @@ abstract class SlotHeap {
 
   /** The first slot in order, or NO_SLOT. */
   get top(): number {
-    return this.#size === 0 ? NO_SLOT : this.#slots[0]!;
+    return this.#top;
   }
 
   /** The slot at a position, 0 to `size - 1`, in no particular order. */
   at(position: number): number {
-    return this.#slots[position]!;
+    return position === 0 ? this.#top : this.#slots[position]!;
   }
 
   /** Makes room for one more; throws RangeError when memory is exhausted, and `push` then does not. */
   makeRoom(): void {
-    if (this.#size === this.#slots.length) this.#resize(this.#slots.length * 2);
+    if (this.#size > 0 && this.#size >= this.#slots.length) this.#resize(this.#slots.length * 2);
   }
 
   push(slot: number): void {
@@ -42,10 +46,11 @@ abstract class SlotHeap {
   /** Removes a member. */
   remove(slot: number): void {
     const position = this.#position(slot);
-    assert(position < this.#size && this.#slots[position] === slot, "a job leaves the heap that it is in");
-    const last = this.#slots[--this.#size]!;
-    if (position < this.#size) {
-      if (position > 0 && this.less(last, this.#slots[(position - 1) >> 1]!)) this.#siftUp(position, last);
+    assert(position < this.#size && this.at(position) === slot, "a job leaves the heap that it is in");
+    const last = this.at(--this.#size);
+    if (this.#size === 0) this.#top = NO_SLOT;
+    else if (position < this.#size) {
+      if (position > 0 && this.less(last, this.at((position - 1) >> 1))) this.#siftUp(position, last);
       else this.#siftDown(position, last);
     }
     if (this.#slots.length > CAPACITY_MIN && this.#size < this.#slots.length >> 2)
@@ -59,7 +64,8 @@ abstract class SlotHeap {
   }
 
   #place(position: number, slot: number): void {
-    this.#slots[position] = slot;
+    if (position === 0) this.#top = slot;
+    else this.#slots[position] = slot;
     this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK] = position;
   }
 
@@ -67,7 +73,7 @@ abstract class SlotHeap {
     let position = from;
     while (position > 0) {
       const parent = (position - 1) >> 1;
-      const above = this.#slots[parent]!;
+      const above = parent === 0 ? this.#top : this.#slots[parent]!;
       if (!this.less(slot, above)) break;
       this.#place(position, above);
       position = parent;

@@ -1,6 +1,6 @@
 // A tube: its jobs by state, its statistics, its pause, and the sessions that wait for its jobs.
 
-import { type JobTable, NO_SLOT } from "./job-table.ts";
+import { JobState, type JobTable, NO_SLOT } from "./job-table.ts";
 import type { Watch } from "./session.ts";
 import { DeadlineHeap, ReadyHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
@@ -12,13 +12,12 @@ export class Tube {
   readonly sequence: number;
   /** Index in the engine's list of tubes, kept in each job's `tube` column. */
   readonly index: number;
-  readonly ready: ReadyHeap;
-  readonly delayed: DeadlineHeap;
   /** Buried jobs, oldest burial first, linked through the job table. */
   buriedFirst: number = NO_SLOT;
   buriedLast: number = NO_SLOT;
-  /** Jobs by JobState; index 0 is unused. */
-  readonly jobs: Int32Array = new Int32Array(5);
+  /** Reserved and buried jobs; ready and delayed ones are counted by their heaps. */
+  reservedJobs = 0;
+  buriedJobs = 0;
   urgentJobs = 0;
   totalJobs = 0;
   /** Successful deletes of this tube's jobs. */
@@ -26,9 +25,6 @@ export class Tube {
   pauses = 0;
   /** Length of the present pause, or 0. */
   pauseSeconds = 0;
-  readonly pauseTimer: Timer<Tube> = new Timer<Tube>(this);
-  /** Due when the first delayed job is. */
-  readonly delayTimer: Timer<Tube> = new Timer<Tube>(this);
   /** Connections that use it, and that watch it. */
   using = 0;
   watching = 0;
@@ -39,23 +35,58 @@ export class Tube {
   wideWaiters: WideWaiters | undefined;
   /** Position in the engine's list of tubes with ready jobs, or -1. */
   readyAt = -1;
+  readonly #jobs: JobTable;
+  #ready: ReadyHeap | undefined;
+  #delayed: DeadlineHeap | undefined;
+  #pauseTimer: Timer<Tube> | undefined;
+  #delayTimer: Timer<Tube> | undefined;
 
   constructor(name: string, sequence: number, index: number, jobs: JobTable) {
     this.name = name;
     this.sequence = sequence;
     this.index = index;
-    this.ready = new ReadyHeap(jobs);
-    this.delayed = new DeadlineHeap(jobs);
+    this.#jobs = jobs;
+  }
+
+  // A client may have any number of tubes, and most of them never have what follows: it is made at its first use.
+
+  get ready(): ReadyHeap {
+    return (this.#ready ??= new ReadyHeap(this.#jobs));
+  }
+
+  get delayed(): DeadlineHeap {
+    return (this.#delayed ??= new DeadlineHeap(this.#jobs));
+  }
+
+  get pauseTimer(): Timer<Tube> {
+    return (this.#pauseTimer ??= new Timer<Tube>(this));
+  }
+
+  /** Due when the first delayed job is. */
+  get delayTimer(): Timer<Tube> {
+    return (this.#delayTimer ??= new Timer<Tube>(this));
   }
 
   get paused(): boolean {
-    return this.pauseTimer.position >= 0;
+    return this.#pauseTimer !== undefined && this.#pauseTimer.position >= 0;
+  }
+
+  /** How many of its jobs are in a state. */
+  jobsIn(state: JobState): number {
+    if (state === JobState.Ready) return this.#ready?.size ?? 0;
+    if (state === JobState.Delayed) return this.#delayed?.size ?? 0;
+    return state === JobState.Reserved ? this.reservedJobs : this.buriedJobs;
   }
 
   /** Whether somebody uses or watches the tube or a job is in it; `default` is kept by the engine besides. */
   get referenced(): boolean {
     return (
-      this.using > 0 || this.watching > 0 || this.jobs[1]! + this.jobs[2]! + this.jobs[3]! + this.jobs[4]! > 0
+      this.using > 0 ||
+      this.watching > 0 ||
+      this.reservedJobs > 0 ||
+      this.buriedJobs > 0 ||
+      this.jobsIn(JobState.Ready) > 0 ||
+      this.jobsIn(JobState.Delayed) > 0
     );
   }
 }

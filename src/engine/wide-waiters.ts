@@ -10,7 +10,14 @@
 import { type Session, Waiting, type Watch } from "./session.ts";
 
 export class WideWaiters {
-  readonly #watches: Watch[] = [];
+  readonly #watches: Watch[];
+
+  /** `watch` is the first member, because an array that begins empty has room for 17 in the end. */
+  constructor(watch: Watch, waitOrder: number) {
+    this.#watches = [watch];
+    watch.widePlace = waitOrder;
+    watch.widePosition = 0;
+  }
 
   get size(): number {
     return this.#watches.length;
@@ -28,9 +35,9 @@ export class WideWaiters {
     this.#siftUp(this.#watches.length - 1, watch);
   }
 
+  /** The caller says where the watch is from now on. */
   remove(watch: Watch): void {
     const position = watch.widePosition;
-    watch.widePosition = -1;
     const last = this.#watches.pop()!;
     if (last === watch) return;
     if (position > 0 && last.widePlace < this.#watches[(position - 1) >> 1]!.widePlace)
@@ -44,7 +51,7 @@ export class WideWaiters {
       const { session } = watch;
       if (session.waiting === Waiting.No || session.linkedInTubes) {
         this.remove(watch);
-        session.unlinked.add(watch);
+        session.remember(watch);
       } else if (watch.widePlace === session.waitOrder) {
         return session;
       } else {

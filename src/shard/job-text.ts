@@ -56,10 +56,10 @@ export function statsTubeText(engine: Engine, tube: Tube, nowMs: number, quoteNa
   return `---
 name: ${quoteNames ? `"${tube.name}"` : tube.name}
 current-jobs-urgent: ${tube.urgentJobs}
-current-jobs-ready: ${tube.jobs[JobState.Ready]}
-current-jobs-reserved: ${tube.jobs[JobState.Reserved]}
-current-jobs-delayed: ${tube.jobs[JobState.Delayed]}
-current-jobs-buried: ${tube.jobs[JobState.Buried]}
+current-jobs-ready: ${tube.jobsIn(JobState.Ready)}
+current-jobs-reserved: ${tube.jobsIn(JobState.Reserved)}
+current-jobs-delayed: ${tube.jobsIn(JobState.Delayed)}
+current-jobs-buried: ${tube.jobsIn(JobState.Buried)}
 total-jobs: ${tube.totalJobs}
 current-using: ${tube.using}
 current-watching: ${tube.watching}

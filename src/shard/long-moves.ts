@@ -32,7 +32,7 @@ export class LongMoves {
     this.#engine.runDue(nowMs);
     const client = session.engineSession;
     const buried = this.#engine.kicksBuried(client);
-    const there = client.used!.jobs[buried ? JobState.Buried : JobState.Delayed]!;
+    const there = client.used!.jobsIn(buried ? JobState.Buried : JobState.Delayed);
     // No more than there are now: workers that bury what was kicked would otherwise keep it going.
     const left = bound <= this.#jobsMax ? bound : Math.min(bound, there);
     session.longKick = { buried, left, kicked: 0, recordsBefore: this.#replies.recordsBefore };

@@ -9,6 +9,7 @@ import type { ClientEffects } from "../../src/engine/effects.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { JobState, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
 import type { Session } from "../../src/engine/session.ts";
+import { memoryInUse } from "../support/memory-in-use.ts";
 
 const MANY = 100_000;
 const TURN = 2000;
@@ -196,4 +197,26 @@ it("a wait for 100,000 tubes that gets a job and begins anew does not touch them
   }
   assert.equal(effects.length, 2000);
   assert.ok(performance.now() - startMs < ALL_MS_MAX / 20, "a wait is not a loop over its tubes");
+});
+
+it("a tube without jobs takes less than 400 bytes of memory, and one with a job or a watch not much more", () => {
+  const { engine } = scene();
+  const names = Array.from({ length: MANY }, (_, tube) => `tube ${tube}`);
+  const [producer, watcher] = [engine.session(0), engine.session(1)];
+  const users = names.map((_, index) => engine.session(2 + index));
+  const bytesOf = (make: (name: string, index: number) => void): number => {
+    const before = memoryInUse();
+    names.forEach(make);
+    return (memoryInUse() - before) / MANY;
+  };
+  const used = bytesOf((name, index) => engine.use(users[index]!, name));
+  // The table's row and the index of ids, 93 bytes, are among those of a job; the watch itself is among the other's.
+  const withJob = bytesOf((name, index) => {
+    engine.use(producer, name);
+    put(engine, producer, index + 1, 0, 0);
+  });
+  const watched = bytesOf((name) => engine.watch(watcher, name));
+  assert.ok(used < 400, `${used} bytes for a tube in use`);
+  assert.ok(withJob < 300, `${withJob} bytes more with a job`);
+  assert.ok(watched < 400, `${watched} bytes more with a watch of a session with many`);
 });

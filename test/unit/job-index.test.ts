@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { JobIndex } from "../../src/engine/job-index.ts";
 import { NO_SLOT } from "../../src/engine/job-table.ts";
+import { memoryInUse } from "../support/memory-in-use.ts";
 import { checkProperty, printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
@@ -78,21 +77,14 @@ it("JobIndex keeps one job of every 4,096 in a few hundred bytes, and 64 in less
 
 /** Bytes for each page of 4,096 ids of which all had a job, and the first `survivors` still have. */
 function bytesOfSurvivors(survivors: number): number {
-  setFlagsFromString("--expose-gc");
-  const gc = runInNewContext("gc") as () => void;
-  const used = (): number => {
-    gc();
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
-    return heapUsed + arrayBuffers;
-  };
   const pages = 200;
   const index = new JobIndex();
-  const before = used();
+  const before = memoryInUse();
   for (let page = 0; page < pages; page++) {
     for (let id = page * 4096; id < (page + 1) * 4096; id++) index.set(id, id & 1023);
     for (let id = page * 4096 + survivors; id < (page + 1) * 4096; id++) index.delete(id);
   }
-  const bytes = used() - before;
+  const bytes = memoryInUse() - before;
   assert.equal(index.get(4096 * 5), 0);
   assert.equal(index.get(4096 * 5 + survivors), NO_SLOT);
   return bytes / pages;
