@@ -10,7 +10,7 @@ import { createRing } from "../ring/ring-layout.ts";
 export const ControlWord = {
   /** 1 once SIGUSR1 has arrived: puts are refused. */
   Draining: 0,
-  /** Creation order of tubes, counted up. */
+  /** Creation order of tubes, counted up as job ids are, in two words: two clients can make 2^31 tubes in a day. */
   TubeSequence: 16,
   /** The next job id, two words (see ring/job-ids.ts). */
   JobIds: 32,

@@ -18,6 +18,7 @@ import { Op } from "../protocol/op.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
+import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { DeferredMessages } from "./deferred-messages.ts";
@@ -57,6 +58,7 @@ export class ShardCore implements ClientEffects {
   readonly #acceptors: number;
   readonly #quoteNames: boolean;
   readonly #control: ControlWords;
+  readonly #tubeSequences: JobIds;
   readonly #claims: readonly ClaimWords[];
   readonly #sessions: (ShardSession | undefined)[] = [];
   readonly #resuming: ShardSession[] = [];
@@ -74,6 +76,7 @@ export class ShardCore implements ClientEffects {
     this.#acceptors = topology.acceptors;
     this.#quoteNames = options.quoteNames;
     this.#control = new ControlWords(topology.control);
+    this.#tubeSequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
     this.ports = topology.responses.map((rings) => new ReplyPort(rings[shard]!));
@@ -488,7 +491,7 @@ export class ShardCore implements ClientEffects {
   }
 
   nextTubeSequence(): number {
-    return this.#control.increment(ControlWord.TubeSequence);
+    return 1 + this.#tubeSequences.take();
   }
 }
 
