@@ -2,8 +2,9 @@
 // acceptor and with both transports.
 
 import assert from "node:assert/strict";
-import { describe, it, type TestContext } from "node:test";
-import { type ServerProcess, startServer } from "./support/server-process.ts";
+import { describe, it } from "node:test";
+import type { ServerProcess } from "./support/server-process.ts";
+import { startWithTransport } from "./support/start-with-transport.ts";
 import { type Topology, topologyFlags, topologyName } from "./support/topologies.ts";
 import { WireClient } from "./support/wire-client.ts";
 
@@ -40,21 +41,6 @@ const WAYS: Readonly<Record<string, (client: WireClient) => Promise<void>>> = {
     client.halfClose();
   },
 };
-
-async function start(t: TestContext, transport: string, shape: Topology): Promise<ServerProcess | undefined> {
-  try {
-    const server = await startServer({
-      kind: "ours",
-      flags: [...topologyFlags(shape), "--transport", transport],
-    });
-    t.after(() => server.stop());
-    return server;
-  } catch (error) {
-    if (transport === "libuv" || !/io_uring_setup/.test(`${error}`)) throw error;
-    t.skip(`${error}`);
-    return undefined;
-  }
-}
 
 async function yaml(client: WireClient, command: string): Promise<Map<string, string>> {
   const text = (await client.ask(command)).body!.toString("latin1");
@@ -109,7 +95,7 @@ for (const transport of TRANSPORTS) {
   for (const shape of SHAPES) {
     describe(`the end of a connection (${transport}, ${topologyName(shape)})`, () => {
       it("who has seen it finds its jobs and right gauges", async (t) => {
-        const server = await start(t, transport, shape);
+        const server = await startWithTransport(t, transport, topologyFlags(shape));
         if (server === undefined) return;
         const all = await observers(server);
         for (const [way, leave] of Object.entries(WAYS)) {
@@ -128,7 +114,7 @@ for (const transport of TRANSPORTS) {
 
   describe(`the end of a connection (${transport})`, () => {
     it("who has seen the end of one that waited finds no wait of it", async (t) => {
-      const server = await start(t, transport, { shards: 4, acceptors: 2 });
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 4, acceptors: 2 }));
       if (server === undefined) return;
       const all = await observers(server);
       for (let round = 0; round < ROUNDS; round++) {
@@ -148,7 +134,7 @@ for (const transport of TRANSPORTS) {
     });
 
     it(`who has seen the end of one that held ${MANY_JOBS} jobs finds all of them ready`, async (t) => {
-      const server = await start(t, transport, { shards: 1, acceptors: 2 });
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 2 }));
       if (server === undefined) return;
       const observer = await WireClient.connect(server.address);
       for (let round = 0; round < 3; round++) {
@@ -167,7 +153,7 @@ for (const transport of TRANSPORTS) {
     });
 
     it("a client's own close is taken before what others send after it to the same acceptor", async (t) => {
-      const server = await start(t, transport, { shards: 1, acceptors: 1 });
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
       if (server === undefined) return;
       const other = await WireClient.connect(server.address);
       await other.put("x");

@@ -2,15 +2,24 @@
 // speak with a server once more with the one that is not the default (run.ts).
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { release } from "node:os";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { defaultTransport } from "../src/server/options.ts";
 import { launch, startServer } from "./support/server-process.ts";
+import { startWithTransport } from "./support/start-with-transport.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 /** EX_UNAVAILABLE */
 const REFUSED = 69;
+/** Acceptors of an idle server, and so many clients that nearly each has one. */
+const ACCEPTORS = 8;
+const CLIENTS = 60;
+/** An acceptor sleeps for half of a second at most: for a moment now and then it is not blocked in any case. */
+const LOOKS = 15;
+const LOOK_MS = 20;
 const withoutIoUring = fileURLToPath(new URL("./support/without-io-uring.ts", import.meta.url));
 
 test("where io_uring is not permitted the server says so, and what works instead", async () => {
@@ -63,4 +72,34 @@ test("another transport than the two is refused with the names of the two", asyn
   const server = await launch({ kind: "ours", flags: ["--transport", "tcp"] });
   assert.equal((await server.exited).code, 5);
   assert.match(server.stderr, /invalid transport: tcp \(libuv or io_uring\)/);
+});
+
+/** Threads that wait for a disk, by the kernel's count; the least of some looks, since others may really wait for one. */
+async function leastBlocked(): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let look = 0; look < LOOKS; look++) {
+    const [, blocked] = /^procs_blocked (\d+)$/m.exec(readFileSync("/proc/stat", "latin1"))!;
+    least = Math.min(least, Number(blocked));
+    await sleep(LOOK_MS);
+  }
+  return least;
+}
+
+test("acceptors with nothing to do are idle, and do not count as threads that wait for a disk", async (t) => {
+  const [major, minor] = release().split(".").map(Number);
+  if (major! < 6 || (major === 6 && minor! < 15)) {
+    t.skip("a thread can tell the kernel so from Linux 6.15 on");
+    return;
+  }
+  const before = await leastBlocked();
+  const flags = ["--acceptors", `${ACCEPTORS}`, "--shards", "1"];
+  const server = await startWithTransport(t, "io_uring", flags);
+  if (server === undefined) return;
+  const clients: WireClient[] = [];
+  for (let each = 0; each < CLIENTS; each++) clients.push(await WireClient.connect(server.address));
+  // An acceptor sleeps in the ring once it has had something to do.
+  for (const client of clients) await client.ask("list-tube-used");
+  const more = (await leastBlocked()) - before;
+  assert.ok(more < ACCEPTORS / 2, `${more} threads more than before wait for a disk`);
+  for (const client of clients) client.close();
 });

@@ -13,7 +13,8 @@ const SQE_BYTES = 64;
 const SQE_WORDS = SQE_BYTES / 4;
 const CQE_BYTES = 16;
 const PARAMS_BYTES = 120;
-/** Where the offsets of the two rings begin in io_uring_params, in int32 words. */
+/** Where the kernel's features are in io_uring_params, and where the offsets of the two rings begin, in int32 words. */
+const FEATURES = 5;
 const SQ_OFFSETS = 10;
 const CQ_OFFSETS = 20;
 const OFFSET_SQES = 0x10000000n;
@@ -26,6 +27,9 @@ const SETUP_DEFER_TASKRUN = 1 << 13;
 
 const ENTER_GETEVENTS = 1 << 0;
 const ENTER_EXT_ARG = 1 << 3;
+/** Since Linux 6.15: a thread that waits is idle, and not counted as one that waits for a disk. */
+const ENTER_NO_IOWAIT = 1 << 7;
+const FEATURE_NO_IOWAIT = 1 << 17;
 
 const REGISTER_PBUF_RING = 22;
 const BUFFER_SELECT = 1 << 5;
@@ -79,6 +83,7 @@ export class Uring {
   readonly #views: Uint8Array[] = [];
   readonly #addresses = new Int32Array(2 * BUFFERS);
   readonly #waitArgument: Mapping;
+  readonly #waitFlags: number;
 
   /** Throws KernelError where the kernel refuses. */
   constructor() {
@@ -104,6 +109,8 @@ export class Uring {
     this.#cqes = cqes >> 2;
     for (let entry = 0; entry < sqEntries; entry++) this.#words[(sqArray >> 2) + entry] = entry;
     this.#waitArgument = waitArgument();
+    const canIdle = (words[FEATURES]! & FEATURE_NO_IOWAIT) !== 0;
+    this.#waitFlags = ENTER_GETEVENTS | ENTER_EXT_ARG | (canIdle ? ENTER_NO_IOWAIT : 0);
 
     this.#buffers = map(BUFFERS * BUFFER_BYTES);
     this.#bufferRing = map(BUFFERS * BUFFER_ENTRY_BYTES);
@@ -182,7 +189,7 @@ export class Uring {
     const time = new BigInt64Array(argument.buffer, 24, 2);
     time[0] = BigInt(Math.floor(timeoutMs / 1000));
     time[1] = BigInt(Math.floor((timeoutMs % 1000) * 1e6));
-    this.#enter(1, ENTER_GETEVENTS | ENTER_EXT_ARG, argument.pointer, 24n);
+    this.#enter(1, this.#waitFlags, argument.pointer, 24n);
   }
 
   #enter(complete: number, flags: number, argument: bigint, argumentBytes: bigint): void {
