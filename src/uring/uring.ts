@@ -73,6 +73,12 @@ export class Uring {
   /** Submissions written; the kernel has seen those before `#submitted`. */
   #tail = 0;
   #submitted = 0;
+  /** Submissions that found no room because the kernel took none for want of memory, in order, and how many. */
+  #waiting: Int32Array = new Int32Array(0);
+  #waitingCount = 0;
+  /** Where the last `#entry` is: the ring's entries, or those that wait. */
+  #target: Int32Array;
+  readonly #call: typeof enter;
   #head = 0;
   readonly #buffers: Mapping;
   readonly #bufferRing: Mapping;
@@ -85,8 +91,9 @@ export class Uring {
   readonly #waitArgument: Mapping;
   readonly #waitFlags: number;
 
-  /** Throws KernelError where the kernel refuses. */
-  constructor() {
+  /** Throws KernelError where the kernel refuses. `call` takes the place of the system call, for tests. */
+  constructor(call: typeof enter = enter) {
+    this.#call = call;
     const params = map(PARAMS_BYTES);
     const words = new Int32Array(params.buffer, 0, PARAMS_BYTES / 4);
     words[1] = ENTRIES * 4;
@@ -99,6 +106,7 @@ export class Uring {
     // Since Linux 5.4 one mapping holds both rings.
     this.#words = new Int32Array(map(align(ringBytes), this.#descriptor).buffer);
     this.#sqes = new Int32Array(map(sqEntries * SQE_BYTES, this.#descriptor, OFFSET_SQES).buffer);
+    this.#target = this.#sqes;
     this.#sqHead = words[SQ_OFFSETS]! >> 2;
     this.#sqTail = words[SQ_OFFSETS + 1]! >> 2;
     this.#sqMask = sqEntries - 1;
@@ -135,14 +143,14 @@ export class Uring {
   /** Waits once until a descriptor is readable. */
   pollIn(descriptor: number, low: number, high: number): void {
     const at = this.#entry(UringOp.PollAdd, descriptor, low, high);
-    this.#sqes[at + 7] = POLLIN;
+    this.#target[at + 7] = POLLIN;
   }
 
   /** Receives once, into a buffer of the kernel's choice, when bytes have come; `likely` says that there are some. */
   receive(descriptor: number, likely: boolean, low: number, high: number): void {
     const pollFirst = likely ? 0 : RECV_POLL_FIRST << 16;
     const at = this.#entry(UringOp.Recv | (BUFFER_SELECT << 8) | pollFirst, descriptor, low, high);
-    this.#sqes[at + 10] = BUFFER_GROUP;
+    this.#target[at + 10] = BUFFER_GROUP;
   }
 
   /** Sends `length` bytes from an address; they must stay as they are until the completion, which tells of all of them. */
@@ -155,21 +163,22 @@ export class Uring {
     high: number,
   ): void {
     const at = this.#entry(UringOp.Send, descriptor, low, high);
-    const sqes = this.#sqes;
+    const sqes = this.#target;
     sqes[at + 4] = addressLow;
     sqes[at + 5] = addressHigh;
     sqes[at + 6] = length;
     sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
   }
 
-  /** Index of the first word of a fresh, zeroed entry. */
+  get #isFull(): boolean {
+    return this.#tail - this.#submitted === this.#sqEntries;
+  }
+
+  /** Index in `#target` of the first word of a fresh, zeroed entry. */
   #entry(first: number, descriptor: number, low: number, high: number): number {
-    if (this.#tail - this.#submitted === this.#sqEntries) {
-      this.#enter(0, 0, 0n, 0n);
-      if (this.#tail - this.#submitted === this.#sqEntries) throw new Error("io_uring takes no submissions");
-    }
-    const at = (this.#tail++ & this.#sqMask) * SQE_WORDS;
-    const sqes = this.#sqes;
+    if (this.#isFull && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
+    const at = this.#isFull || this.#waitingCount > 0 ? this.#waitingEntry() : this.#ringEntry();
+    const sqes = this.#target;
     sqes.fill(0, at, at + SQE_WORDS);
     sqes[at] = first;
     sqes[at + 1] = descriptor;
@@ -178,13 +187,51 @@ export class Uring {
     return at;
   }
 
+  #ringEntry(): number {
+    this.#target = this.#sqes;
+    return (this.#tail++ & this.#sqMask) * SQE_WORDS;
+  }
+
+  /**
+   * The kernel may answer EAGAIN or EBUSY and take nothing until completions are reaped, which can't be done here: this is
+   * called while they are. So the entry waits for a later turn. There are never more than two for each socket, and one.
+   */
+  #waitingEntry(): number {
+    const at = this.#waitingCount++ * SQE_WORDS;
+    if (at === this.#waiting.length) {
+      const larger = new Int32Array(Math.max(64 * SQE_WORDS, 2 * at));
+      larger.set(this.#waiting);
+      this.#waiting = larger;
+    }
+    this.#target = this.#waiting;
+    return at;
+  }
+
+  /** Moves entries that wait into the ring, as far as there is room now. */
+  #admitWaiting(): void {
+    const count = Math.min(this.#waitingCount, this.#sqEntries - (this.#tail - this.#submitted));
+    for (let entry = 0; entry < count; entry++) {
+      const from = entry * SQE_WORDS;
+      this.#sqes.set(this.#waiting.subarray(from, from + SQE_WORDS), this.#ringEntry());
+    }
+    this.#waiting.copyWithin(0, count * SQE_WORDS, this.#waitingCount * SQE_WORDS);
+    this.#waitingCount -= count;
+    if (this.#waitingCount === 0) this.#waiting = new Int32Array(0);
+  }
+
   /** Submits what was written and lets the kernel complete what it can. */
   submit(): void {
+    if (this.#waitingCount > 0) this.#admitWaiting();
     this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
   }
 
-  /** The same, then sleeps until there is a completion, at most `timeoutMs`. */
+  /** The same, then sleeps until there is a completion, at most `timeoutMs`; not while there is more to submit. */
   submitAndWait(timeoutMs: number): void {
+    if (this.#waitingCount > 0) this.#admitWaiting();
+    if (this.#waitingCount > 0) {
+      this.#enter(0, ENTER_GETEVENTS, 0n, 0n);
+      return;
+    }
     const argument = this.#waitArgument;
     const time = new BigInt64Array(argument.buffer, 24, 2);
     time[0] = BigInt(Math.floor(timeoutMs / 1000));
@@ -194,7 +241,7 @@ export class Uring {
 
   #enter(complete: number, flags: number, argument: bigint, argumentBytes: bigint): void {
     Atomics.store(this.#words, this.#sqTail, this.#tail);
-    const result = enter(
+    const result = this.#call(
       this.#descriptor,
       this.#tail - this.#submitted,
       complete,
