@@ -12,6 +12,7 @@ const PRODUCERS = 10;
 const CONSUMERS = 30;
 const DESERTERS = 6;
 const ASKERS = 4;
+const LEAVERS = 3;
 /** Around the pieces and batches of the smallest ring, and the largest body of all. */
 const BODY_BYTES = [0, 1, 60, 60, 60, 300, 960, 1020, 1100, 4100, 20_000, 65_535] as const;
 const PUTS_AT_ONCE = 6;
@@ -38,6 +39,8 @@ export const LOAD_OUTCOMES: readonly Outcome[] = [
   required("peek FOUND", "the job is there"),
   reply("peek NOT_FOUND", "somebody deletes, or has deleted, the job", "INTERESTING"),
   reply("kick KICKED", "buried jobs of the tube are ready again"),
+  required("after an end RESERVED", "who has seen the end of a connection finds what it held"),
+  required("after an end not watched", "and does not find it among those who watch and use a tube"),
   required("put, and deleted once", "what was acknowledged is there until somebody deletes it"),
 ];
 
@@ -67,7 +70,7 @@ export class ServerLoad {
   }
 
   get connections(): number {
-    return PRODUCERS + CONSUMERS + DESERTERS + ASKERS;
+    return PRODUCERS + CONSUMERS + DESERTERS + ASKERS + 2 * LEAVERS;
   }
 
   /** Puts load on the server, then takes all that is left and counts. */
@@ -80,6 +83,7 @@ export class ServerLoad {
     add(CONSUMERS, () => this.#consume());
     add(DESERTERS, () => this.#desert());
     add(ASKERS, () => this.#ask());
+    for (let each = 0; each < LEAVERS; each++) work.push(this.#watched(() => this.#leave(`own-${each}`)));
     const endsAt = performance.now() + seconds * 1000;
     while (performance.now() < endsAt && this.failures.length === 0 && !this.#server.hasExited)
       await sleep(20);
@@ -214,6 +218,37 @@ export class ServerLoad {
       if (this.#random.chance(0.5)) client.close();
       else client.reset();
     }
+  }
+
+  /** Has a connection that holds a job ended, and looks for the job by another one when it has seen the end. */
+  async #leave(tube: string): Promise<void> {
+    const heir = await WireClient.connect(this.#server.address);
+    await heir.ask(`watch ${tube}`);
+    await heir.ask("ignore default");
+    while (this.#goesOn) {
+      const client = await WireClient.connect(this.#server.address);
+      await client.ask(`use ${tube}`);
+      await client.ask(`watch ${tube}`);
+      await client.ask("ignore default");
+      const body = this.#body();
+      const answer = await client.put(body, { ttr: 120 });
+      this.#seeReply("put", answer, `${body.length} bytes`);
+      const id = Number(answer.line.split(" ")[1]);
+      this.#job(id).put = body;
+      this.#seeReply("reserve", await client.ask("reserve"), tube);
+      if (this.#random.chance(0.5)) client.send("quit\r\n");
+      else client.halfClose();
+      await client.expectEnd(REPLY_MS);
+      client.close();
+      const { line, body: got } = await heir.ask("reserve-with-timeout 0");
+      this.#see(`after an end ${line.split(" ")[0]}`, `${line}, job ${id}`);
+      this.#job(id).got = got?.toString("latin1");
+      const stats = (await heir.ask(`stats-tube ${tube}`)).body!.toString("latin1");
+      const isGone = /^current-using: 0$/m.test(stats) && /^current-watching: 1$/m.test(stats);
+      this.#see(`after an end ${isGone ? "not" : "still"} watched`, stats);
+      await this.#delete(heir, id);
+    }
+    heir.close();
   }
 
   /** Looks at jobs of others, by id, and kicks. */
