@@ -126,6 +126,8 @@ export class Storage implements CompactionHost {
   #retryRoomAtMs = Number.POSITIVE_INFINITY;
   /** Compaction waits until then; 0: it does not. */
   #compactAtMs = 0;
+  /** No file can be opened before then: there was no descriptor. */
+  #openAtMs = 0;
   #full = false;
   /** Nothing can be written until there is room: see `waiting`. */
   #waiting = false;
@@ -257,7 +259,7 @@ export class Storage implements CompactionHost {
 
   /** Goes on where it found no room. Every step that may have been interrupted by that can be taken again. */
   #resume(): void {
-    this.#compactAtMs = 0;
+    this.#compactAtMs = this.#openAtMs = 0;
     this.#write();
     if (this.#ending) this.#leave();
     const held = this.#held;
@@ -380,13 +382,13 @@ export class Storage implements CompactionHost {
 
   /** Empties the oldest segment; false if that has to wait for a descriptor. */
   #compactNow(): boolean {
-    if (this.#nowMs < this.#compactAtMs) return false;
+    if (this.#nowMs < this.#openAtMs) return false;
     try {
       return this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
     } catch (error) {
       // What was copied by then is booked; the room that is left is all there is until one can be opened.
       if (!isDescriptorShortage(error)) throw error;
-      this.#compactAtMs = this.#nowMs + RETRY_ROOM_MS;
+      this.#openAtMs = this.#nowMs + RETRY_ROOM_MS;
       return false;
     }
   }
@@ -517,6 +519,7 @@ export class Storage implements CompactionHost {
         // Nothing was lost: later. What is in the batch is for the next flush to write.
         this.#noteShortage(nowMs, systemCode(error));
         this.#compactAtMs = nowMs + RETRY_ROOM_MS;
+        if (isDescriptorShortage(error)) this.#openAtMs = this.#compactAtMs;
       }
       return false;
     }

@@ -31,6 +31,9 @@ export class DiskWeather {
   readonly #failingCall: DiskCall | undefined;
   readonly #failsAt: number;
   readonly #cutAt: number;
+  /** Calls from and until which nothing finds room that is written, be it over zeros; then it passes. */
+  readonly #shortAt: number;
+  readonly #shortUntil: number;
 
   constructor(disk: VirtualDisk, random: StepRandom) {
     this.#disk = disk;
@@ -39,6 +42,8 @@ export class DiskWeather {
     this.#failingCall = random.chance(0.15) ? random.pick(CALLS) : undefined;
     this.#failsAt = disk.calls + random.between(0, 150);
     this.#cutAt = random.chance(0.3) ? disk.calls + random.between(0, 250) : Number.POSITIVE_INFINITY;
+    this.#shortAt = random.chance(0.2) ? disk.calls + random.between(0, 150) : Number.POSITIVE_INFINITY;
+    this.#shortUntil = this.#shortAt + random.between(1, 8);
   }
 
   /** Begins with the server's first call. */
@@ -50,6 +55,9 @@ export class DiskWeather {
         this.struck = true;
         host.halt();
         throw Object.assign(new Error("the power is gone"), { code: "EIO" });
+      }
+      if (call === "write" && this.#disk.calls >= this.#shortAt && this.#disk.calls < this.#shortUntil) {
+        throw Object.assign(new Error("ENOSPC: injected in write"), { code: "ENOSPC" });
       }
       if (call !== this.#failingCall || this.#disk.calls < this.#failsAt) return;
       this.struck = true;

@@ -212,6 +212,8 @@ export class InProcessServer {
     this.inRecordWait = true;
     while (!ring.hasRoom(ring.messageBytesMax)) {
       if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
+      // Nothing else happens until it tries again to write.
+      if (this.storage!.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
       assert.ok(
         thread.ready === undefined || thread.ready(),
         "the log makes room while a shard waits for it",
@@ -535,11 +537,18 @@ export class InProcessServer {
     return true;
   }
 
-  /** Steps until every thread sleeps and no socket has anything for the server. */
+  /** Steps until every thread sleeps, no socket has anything for the server, and the log waits for no room. */
   settle(): void {
-    for (let steps = 0; this.step(); steps++) {
+    for (let steps = 0; this.step() || this.#logTriesAgain(); steps++) {
       assert.ok(steps < SETTLE_STEPS_MAX, "the server comes to rest");
     }
+  }
+
+  /** The next try of a log that waits for room is due: everybody else is at rest until then. */
+  #logTriesAgain(): boolean {
+    if (this.halted || this.logEnd !== undefined || this.storage?.waiting !== true) return false;
+    this.nowMs = Math.max(this.nowMs, this.storage.nextDeadline());
+    return true;
   }
 
   /** When the next timer of any shard or of the log is due, or Infinity. */

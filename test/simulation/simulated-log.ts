@@ -132,7 +132,7 @@ export class SimulatedLog {
     const flush = storage.flush.bind(storage);
     storage.flush = (nowMs) => {
       flush(nowMs);
-      if (storage.failure === undefined) ledger.noteFlushed(nowMs);
+      if (storage.failure === undefined && !storage.waiting) ledger.noteFlushed(nowMs);
     };
     for (const [shard, records] of server.records.entries()) {
       const note = (id: number, before: number): void => {
