@@ -427,8 +427,10 @@ export class InProcessServer {
       core.wantRoom();
       if (this.#heldUp()) yield undefined;
       const wakeAtMs = core.engine.nextDueAtMs;
-      if (core.hasWork || wakeAtMs <= this.nowMs) owner.cancel();
-      else {
+      if (core.hasWork || wakeAtMs <= this.nowMs) {
+        owner.cancel();
+        yield undefined;
+      } else {
         if (this.#heldUp()) yield undefined;
         this.fallAsleep(owner);
         yield () => this.#isRung(thread) || this.nowMs >= wakeAtMs;
