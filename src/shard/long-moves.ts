@@ -11,8 +11,10 @@ import { ReplyWord } from "../protocol/reply.ts";
 import type { Replies } from "./replies.ts";
 import type { LongKick, ShardSession } from "./shard-session.ts";
 
-/** Jobs moved, or watches ended, in one turn: about a millisecond of work. */
+/** Jobs moved, or watches ended, for one client in one turn: about a millisecond of work. */
 export const TURN_JOBS_MAX = 1000;
+/** How many times as many the commands of all clients that arrive in one turn may move at once; what is beyond stands in line. */
+const ALL_CLIENTS = 4;
 
 export class LongMoves {
   readonly #engine: Engine;
@@ -20,6 +22,8 @@ export class LongMoves {
   readonly #jobsMax: number;
   /** Sessions with a move under way; the first has the next turn. */
   readonly #line: ShardSession[] = [];
+  /** Jobs and watches that commands may still move at once in this turn. */
+  #turnLeft = 0;
 
   constructor(engine: Engine, replies: Replies, jobsMax: number) {
     this.#engine = engine;
@@ -27,22 +31,39 @@ export class LongMoves {
     this.#jobsMax = jobsMax;
   }
 
+  /** Allows new commands as many moves as a turn may take. */
+  beginTurn(): void {
+    this.#turnLeft = this.#jobsMax * ALL_CLIENTS;
+  }
+
   /** Kicks up to `bound` jobs and answers, now or in a later turn. */
   kick(session: ShardSession, bound: number, nowMs: number): void {
     this.#engine.runDue(nowMs);
-    const client = session.engineSession;
-    const buried = this.#engine.kicksBuried(client);
-    const there = client.used!.jobsIn(buried ? JobState.Buried : JobState.Delayed);
-    // No more than there are now: workers that bury what was kicked would otherwise keep it going.
-    const left = bound <= this.#jobsMax ? bound : Math.min(bound, there);
-    session.longKick = { buried, left, kicked: 0, recordsBefore: this.#replies.recordsBefore };
-    if (!this.#kickSome(session, session.longKick, nowMs)) this.#line.push(session);
+    const { recordsBefore } = this.#replies;
+    const kick: LongKick = { buried: undefined, left: bound, kicked: 0, recordsBefore };
+    session.longKick = kick;
+    const now = Math.min(bound, this.#kickable(session), this.#jobsMax);
+    if (!this.#takesTurn(now) || !this.#kickSome(session, kick, nowMs)) this.#line.push(session);
   }
 
-  /** Whether a connection that ends has more jobs and watches than go in one turn; if so, later turns give them back. */
+  /** Jobs that a kick could take now. */
+  #kickable(session: ShardSession): number {
+    const client = session.engineSession;
+    return client.used!.jobsIn(this.#engine.kicksBuried(client) ? JobState.Buried : JobState.Delayed);
+  }
+
+  /** Whether so many moves still fit into this turn; if so, they are taken off. */
+  #takesTurn(moves: number): boolean {
+    if (moves > this.#turnLeft) return false;
+    this.#turnLeft -= moves;
+    return true;
+  }
+
+  /** Whether a connection that ends has more jobs and watches than go in this turn; if so, later turns give them back. */
   givesBack(session: ShardSession): boolean {
     const client = session.engineSession;
-    if (client.held.size + client.watches.size <= this.#jobsMax) return false;
+    const steps = client.held.size + client.watches.size;
+    if (steps <= this.#jobsMax && this.#takesTurn(steps)) return false;
     // Its turn may be a while off, and no job may go to somebody who is not there.
     this.#engine.abandonWait(client);
     this.#line.push(session);
@@ -70,6 +91,11 @@ export class LongMoves {
   }
 
   #kickSome(session: ShardSession, kick: LongKick, nowMs: number): boolean {
+    if (kick.buried === undefined) {
+      kick.buried = this.#engine.kicksBuried(session.engineSession);
+      // No more than there are now: workers that bury what was kicked would otherwise keep it going.
+      if (kick.left > this.#jobsMax) kick.left = Math.min(kick.left, this.#kickable(session));
+    }
     const bound = Math.min(kick.left, this.#jobsMax);
     // The reply waits for the records of all turns.
     this.#replies.recordsBefore = kick.recordsBefore;

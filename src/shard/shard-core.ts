@@ -100,6 +100,7 @@ export class ShardCore implements ClientEffects {
     this.#nowMs = nowMs;
     let taken = 0;
     this.engine.beginTurn();
+    this.#moves.beginTurn();
     this.engine.runDue(nowMs);
     if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();

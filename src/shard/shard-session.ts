@@ -33,10 +33,10 @@ export interface LongReply {
   sentBytes: number;
 }
 
-/** A kick of more jobs than one turn moves. */
+/** A kick, until it is answered. */
 export interface LongKick {
-  /** Decided when it began: a kick never takes both kinds. */
-  readonly buried: boolean;
+  /** Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it stands in line. */
+  buried: boolean | undefined;
   left: number;
   kicked: number;
   /** The last record before it. */

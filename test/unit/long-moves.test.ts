@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { JobState } from "../../src/engine/job-table.ts";
 import type { FakeSocket } from "../simulation/fake-socket.ts";
 import { InProcessServer } from "../simulation/in-process-server.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
@@ -126,6 +127,53 @@ describe("a kick of more jobs than one turn moves", () => {
     }
     server.settle();
     assert.equal(client.takeReceived().toString(), `KICKED ${JOBS}\r\n`);
+  });
+});
+
+describe("many kicks, each small, that arrive in one turn", () => {
+  const clients = 12;
+  const each = TURN_JOBS - 1;
+
+  /** Steps until the server rests; the most buried jobs that were kicked in one step. */
+  function mostAtOnce(server: InProcessServer): number {
+    const { jobCounts } = engineOf(server);
+    let most = 0;
+    for (let before = jobCounts[JobState.Buried]!; server.step(); before = jobCounts[JobState.Buried]!)
+      most = Math.max(most, before - jobCounts[JobState.Buried]!);
+    return most;
+  }
+
+  it("are spread over turns, and each kick counts its jobs", () => {
+    const { server, client, ask } = scene();
+    for (let round = 0; round * JOBS < clients * each; round++) {
+      const first = 1 + round * JOBS;
+      ask(repeat(JOBS, () => put(0)) + repeat(JOBS, () => "reserve\r\n"));
+      ask(repeat(JOBS, (n) => `bury ${first - 1 + n} 0\r\n`));
+    }
+    client.write(Buffer.from(repeat(clients, () => `kick ${each}\r\n`)));
+    const most = mostAtOnce(server);
+    assert.ok(most <= TURN_JOBS * 5, `${most} at once`);
+    assert.equal(
+      client.takeReceived().toString(),
+      repeat(clients, () => `KICKED ${each}\r\n`),
+    );
+  });
+
+  it("a kick that stood in line takes what there is when it begins", () => {
+    const { server, client, ask } = scene();
+    buryAll(ask);
+    ask(repeat(JOBS, () => put(1000)));
+    const others = Array.from({ length: clients }, () => server.connect());
+    for (const other of others) other.write(Buffer.from(`kick ${each}\r\n`));
+    client.write(Buffer.from(`kick ${each}\r\n`));
+    server.settle();
+    const counts = [client, ...others].map((socket) => Number(/\d+/.exec(socket.takeReceived().toString())));
+    // One of them finds the last buried job alone; nobody finds nothing.
+    assert.deepEqual(
+      counts.toSorted(),
+      [1, ...Array.from({ length: clients }, () => each)].toSorted(),
+      "8 kicks of 3 and one of 1 take the buried, the others the delayed",
+    );
   });
 });
 
