@@ -298,6 +298,8 @@ export class AcceptorCore {
   }
 
   proceedLater(connection: Connection): void {
+    if (connection.proceedsLater) return;
+    connection.proceedsLater = true;
     this.#toProceed.push(connection);
   }
 
@@ -329,7 +331,10 @@ export class AcceptorCore {
     const toProceed = this.#toProceed;
     if (toProceed.length === 0) return;
     this.#toProceed = [];
-    for (const connection of toProceed) connection.proceed();
+    for (const connection of toProceed) {
+      connection.proceedsLater = false;
+      connection.proceed();
+    }
   }
 
   /** Whether record `number` of a shard is as far in the log as replies wait for. */

@@ -42,6 +42,8 @@ const WINDOW_COMMANDS_RESERVING = 128;
  * So all of them together are a few times as much, without a sum that replies would have to be subtracted from.
  */
 const PUT_BYTES_MAX = 128 * 1024;
+/** Lines that a connection may have executed before the others have their turn. */
+const TURN_LINES = 256;
 /** Reply bytes that wait for the client before its next command is looked at. */
 const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
 /** Unused input at which reading pauses. */
@@ -89,9 +91,10 @@ export class Connection implements SharedReserveHost {
   dead = false;
   /** Closed messages still to come; counted from the moment in which the connection ends. */
   closesLeft = 0;
-  /** In the core's lists of connections with output, or waiting for room in a ring. */
+  /** In the core's lists of connections with output, waiting for room in a ring, or to go on with their input. */
   dirty = false;
   waitsForRoom = false;
+  proceedsLater = false;
   /** In the core's list of connections whose output waits for the log. */
   held = false;
   /** The core's poll epoch in which an answer was last expected, or -1. */
@@ -210,8 +213,8 @@ export class Connection implements SharedReserveHost {
       if (tooMuch) this.#transport.pause();
       else this.#transport.resume();
     }
-    if (this.#halfClosed && this.#idle && !this.waitsForRoom && this.#outputBytes < OUTPUT_BYTES_MAX)
-      this.#end();
+    const goesOn = this.waitsForRoom || this.proceedsLater || this.#outputBytes >= OUTPUT_BYTES_MAX;
+    if (this.#halfClosed && this.#idle && !goesOn) this.#end();
   }
 
   #countWaitingInput(bytes: number): void {
@@ -231,10 +234,16 @@ export class Connection implements SharedReserveHost {
   /** Uses what it can of `bytes[at, end)`; returns the position behind what was used. */
   #consume(bytes: Uint8Array, at: number, end: number): number {
     let position = at;
+    let lines = 0;
     while (position < end && !this.#ending) {
       let next: number;
-      if (this.#expect === Expect.Line) next = this.#line(bytes, position, end);
-      else if (this.#expect === Expect.WholeBody) next = this.#wholeBody(bytes, position, end);
+      if (this.#expect === Expect.Line) {
+        if (lines++ === TURN_LINES) {
+          this.#core.proceedLater(this);
+          break;
+        }
+        next = this.#line(bytes, position, end);
+      } else if (this.#expect === Expect.WholeBody) next = this.#wholeBody(bytes, position, end);
       else if (this.#expect === Expect.PiecedBody) next = this.#piecedBody(bytes, position, end);
       else if (this.#expect === Expect.DroppedBody) next = this.#droppedBody(position, end);
       else if (this.#expect === Expect.Stopped) next = end;

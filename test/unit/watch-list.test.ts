@@ -27,11 +27,11 @@ it("WatchList lists in beanstalkd's order: the last tube moves into the gap (pro
 it("WatchList counts the shards of its tubes", (t) => {
   const step = fc.record({
     add: fc.boolean(),
-    name: fc.constantFrom("a", "b", "c", "d", "e", "f", "ab", "default"),
+    name: fc.constantFrom("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "ab", "default"),
   });
   checkProperty(
     t,
-    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       const list = new WatchList(SHARDS);
       for (const { add, name } of steps) {
         const position = find(list, name);
@@ -40,6 +40,7 @@ it("WatchList counts the shards of its tubes", (t) => {
         if (!add && position >= 0) list.removeAt(position);
         const shards = new Set(list.tubes.map((tube) => tube.shard));
         assert.equal(list.size, list.tubes.length);
+        assert.equal(list.nameBytes, names(list).join("").length);
         assert.equal(list.shardCount, shards.size);
         for (let shard = 0; shard < SHARDS; shard++) assert.equal(list.watches(shard), shards.has(shard));
         if (shards.size === 1) assert.ok(shards.has(list.onlyShard));
