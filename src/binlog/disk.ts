@@ -16,7 +16,7 @@ export interface Disk {
   open(name: string, mode: "read" | "write" | "create"): Handle;
   close(handle: Handle): void;
   bytes(handle: Handle): number;
-  /** Reads up to `length` bytes and returns how many there were. */
+  /** Reads up to `length` bytes and returns how many it read; fewer are not always the end of the file, none are. */
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number;
   /** Writes all of it or throws. */
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void;

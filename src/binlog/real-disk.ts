@@ -12,6 +12,9 @@ const FLAGS = {
   create: fs.constants.O_RDWR | fs.constants.O_CREAT,
 } as const;
 
+/** At most so much in one call: node:fs takes lengths as 32-bit numbers with a sign. */
+const CALL_BYTES_MAX = 2 ** 30;
+
 export class RealDisk implements Disk {
   readonly path: string;
   readonly #reserve: DescriptorReserve;
@@ -47,12 +50,15 @@ export class RealDisk implements Disk {
   }
 
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number {
-    return fs.readSync(handle, into, start, length, position);
+    return fs.readSync(handle, into, start, Math.min(length, CALL_BYTES_MAX), position);
   }
 
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void {
     let done = 0;
-    while (done < length) done += fs.writeSync(handle, from, start + done, length - done, position + done);
+    while (done < length) {
+      const bytes = Math.min(length - done, CALL_BYTES_MAX);
+      done += fs.writeSync(handle, from, start + done, bytes, position + done);
+    }
   }
 
   truncate(handle: Handle, bytes: number): void {

@@ -2,9 +2,10 @@
 
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
+import { BinlogError } from "./binlog-error.ts";
 import { type Disk, readFully } from "./disk.ts";
 import type { ScanTask } from "./scan-worker.ts";
-import { segmentName, segmentNumber } from "./segment-format.ts";
+import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "./segment-format.ts";
 import { type SegmentScan, scanSegment } from "./segment-scan.ts";
 
 /** Below this a pool costs more than it saves. */
@@ -29,6 +30,7 @@ export async function scanLog(options: ScanOptions): Promise<SegmentScan[]> {
   const { disk } = options;
   const numbers = segmentNumbers(disk);
   const sizes = numbers.map((number) => sizeOf(disk, number));
+  for (const [i, bytes] of sizes.entries()) if (bytes > SEGMENT_BYTES_MAX) throw tooLong(disk, numbers[i]!);
   const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
   if (options.parallel && total >= POOL_BYTES_MIN) return scanInPool(options, numbers, sizes, total);
   let done = 0;
@@ -37,6 +39,14 @@ export async function scanLog(options: ScanOptions): Promise<SegmentScan[]> {
     options.progress((done += sizes[i]!), total);
     return scan;
   });
+}
+
+function tooLong(disk: Disk, number: number): BinlogError {
+  return new BinlogError(
+    "BINLOG_CORRUPT",
+    `${disk.path}/${segmentName(number)} is longer than a file of the log can be (${SEGMENT_BYTES_MAX} bytes)`,
+    "Nothing of runnerbean writes such a file: see where it came from. Nothing was changed.",
+  );
 }
 
 function sizeOf(disk: Disk, number: number): number {

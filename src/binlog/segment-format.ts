@@ -13,6 +13,8 @@ import { recordChecksum } from "./record-checksum.ts";
 export const FORMAT_VERSION = 1;
 export const HEADER_BYTES = 64;
 export const FRAME_BYTES = 20;
+/** Offsets in a segment are kept in 32 bits; a segment has whole pages. */
+export const SEGMENT_BYTES_MAX = 2 ** 32 - 4096;
 /** The longest record that a frame may hold. */
 export const MAX_FRAMED_BYTES = FRAME_BYTES + MAX_RECORD_BYTES;
 

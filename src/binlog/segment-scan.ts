@@ -164,7 +164,11 @@ function firstNonZero(bytes: Uint8Array, from: number): number {
   // Eight at a time: the zeros of a fresh segment are most of what there is to read.
   const aligned = (8 - ((bytes.byteOffset + at) & 7)) & 7;
   for (const stop = Math.min(bytes.length, at + aligned); at < stop; at++) if (bytes[at] !== 0) return at;
-  const words = new Float64Array(bytes.buffer, bytes.byteOffset + at, Math.max(0, bytes.length - at) >> 3);
+  const words = new Float64Array(
+    bytes.buffer,
+    bytes.byteOffset + at,
+    Math.floor(Math.max(0, bytes.length - at) / 8),
+  );
   // A double is 0 also when only the sign bit is set: Object.is tells -0 from 0.
   let i = 0;
   while (i < words.length && Object.is(words[i], 0)) i++;

@@ -689,7 +689,8 @@ export class Storage implements CompactionHost {
           this.#syncAll(nowMs, true);
           if (trim) this.#writer.trim();
         } catch (error) {
-          this.#fail("close", error);
+          // All is durable; only END is missing, and the next start writes that as after a kill.
+          if (!isShortage(error)) this.#fail("close", error);
         }
       }
     }

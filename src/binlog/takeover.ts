@@ -24,6 +24,9 @@ import type { SegmentScan } from "./segment-scan.ts";
 import { emptyLog, type LogState, Storage } from "./storage.ts";
 import { appendWholeJob } from "./whole-job.ts";
 
+/** A checksum is computed in pieces: a file may have more bytes than 32 bits count. */
+const CRC_BYTES = 2 ** 30;
+
 interface TakeoverNote {
   takeover: "begin" | "end";
   /** Where the files go. */
@@ -47,7 +50,9 @@ export async function takeOverBeanstalkd(options: OpenOptions): Promise<void> {
 function fingerprint(disk: Disk, files: readonly number[]): string {
   const last = files.at(-1)!;
   const bytes = readBeanstalkdFile(disk, last);
-  return `${last}-${bytes.length}-${crc32(bytes).toString(16).padStart(8, "0")}`;
+  let crc = 0;
+  for (let at = 0; at < bytes.length; at += CRC_BYTES) crc = crc32(bytes.subarray(at, at + CRC_BYTES), crc);
+  return `${last}-${bytes.length}-${crc.toString(16).padStart(8, "0")}`;
 }
 
 function folderFor(disk: Disk, print: string): string {

@@ -3,6 +3,7 @@
 import { availableParallelism, release } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import type { TransportKind } from "../acceptor/thread.ts";
+import { SEGMENT_BYTES_MAX } from "../binlog/segment-format.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
@@ -44,7 +45,6 @@ export interface Exit {
 export const SHARDS_MAX = 64;
 export const ACCEPTORS_MAX = 16;
 const BINLOG_BYTES_DEFAULT = 10485760;
-const BINLOG_BYTES_MAX = 2 ** 40;
 const FSYNC_MS_DEFAULT = 50;
 
 /** An acceptor costs most of a core at full load, a shard a fifth of one: so many of each for `cores`. */
@@ -158,9 +158,9 @@ function describe(options: Options, program: string): Command {
   });
   add(
     "-s, --binlog-size <bytes>",
-    `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT})`,
+    `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
     (bytes) => {
-      options.binlogBytes = size("-s", bytes, BINLOG_BYTES_MAX);
+      options.binlogBytes = size("-s", bytes, SEGMENT_BYTES_MAX);
     },
   );
   add("-u, --user <user>", "become this user, with its groups, after binding", (user) => {

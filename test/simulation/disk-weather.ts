@@ -25,6 +25,8 @@ export interface WeatherHost {
 export class DiskWeather {
   /** A call has failed, and every one of its kind does from now on; or the power is gone. */
   struck = false;
+  /** A write has found no room. */
+  wasShort = false;
   readonly #disk: VirtualDisk;
   readonly #random: StepRandom;
   readonly #syncMs: number;
@@ -57,6 +59,7 @@ export class DiskWeather {
         throw Object.assign(new Error("the power is gone"), { code: "EIO" });
       }
       if (call === "write" && this.#disk.calls >= this.#shortAt && this.#disk.calls < this.#shortUntil) {
+        this.wasShort = true;
         throw Object.assign(new Error("ENOSPC: injected in write"), { code: "ENOSPC" });
       }
       if (call !== this.#failingCall || this.#disk.calls < this.#failsAt) return;

@@ -1,0 +1,76 @@
+// Files of more bytes than 31 bits count: read and written in pieces, scanned to their end, refused where the format ends.
+
+import assert from "node:assert/strict";
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { copyBytes } from "../../src/base/bytes.ts";
+import { readFully } from "../../src/binlog/disk.ts";
+import { RealDisk } from "../../src/binlog/real-disk.ts";
+import { scanLog } from "../../src/binlog/scan-log.ts";
+import { encodeHeader, SEGMENT_BYTES_MAX, segmentName } from "../../src/binlog/segment-format.ts";
+import { scanSegment } from "../../src/binlog/segment-scan.ts";
+import { ExitCode } from "../../src/server/operator-error.ts";
+import { parseOptions } from "../../src/server/options.ts";
+
+/** Memory that is never written to takes no room. */
+const HUGE_BYTES = 2 ** 31 + 2 ** 20;
+
+function temporary(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), "runnerbean-huge-"));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+test("a read of more than 2 GiB is made in pieces", (t) => {
+  const path = temporary(t);
+  writeFileSync(join(path, "file"), "what there is");
+  const disk = new RealDisk(path);
+  const handle = disk.open("file", "read");
+  const bytes = new Uint8Array(HUGE_BYTES);
+  assert.equal(readFully(disk, handle, bytes, 0, bytes.length, 0), 13);
+  assert.equal(Buffer.from(bytes.buffer, 0, 13).toString(), "what there is");
+  disk.close(handle);
+});
+
+test("a write of more than 2 GiB is made in pieces", () => {
+  // What is written to /dev/null takes no room.
+  const disk = new RealDisk("/dev");
+  const handle = openSync("/dev/null", "w");
+  disk.write(handle, new Uint8Array(HUGE_BYTES), 0, HUGE_BYTES, 0);
+  closeSync(handle);
+});
+
+test("zeros behind 2 GiB are scanned to their end, and what stands there is copied", () => {
+  const bytes = new Uint8Array(HUGE_BYTES);
+  bytes.set(encodeHeader({ number: 1, createdAtMs: 1, maxId: 0, oldest: 1, salt: 7 }));
+  assert.equal(scanSegment(bytes, 1, false).end, "zeros");
+  const at = HUGE_BYTES - 1000;
+  bytes[at] = 1;
+  const copy = new Uint8Array(100);
+  copyBytes(copy, 0, bytes, at, 100);
+  assert.equal(copy[0], 1);
+});
+
+test("-s takes what the format can hold, and says how much that is", () => {
+  assert.ok("binlogBytes" in parseOptions(["-s", String(SEGMENT_BYTES_MAX)], "runnerbean"));
+  const refused = parseOptions(["-s", String(SEGMENT_BYTES_MAX + 1)], "runnerbean");
+  assert.ok("exitCode" in refused);
+  assert.equal(refused.exitCode, ExitCode.Usage);
+  assert.match(refused.stderr, /invalid size: 4294963201 \(-s takes at most 4294963200\)/);
+});
+
+test("a file of the log beyond that is refused, unread", async (t) => {
+  const path = temporary(t);
+  const file = join(path, segmentName(1));
+  writeFileSync(file, "");
+  truncateSync(file, SEGMENT_BYTES_MAX + 1);
+  await assert.rejects(
+    scanLog({ disk: new RealDisk(path), salvage: false, parallel: true, progress: () => {} }),
+    {
+      code: "BINLOG_CORRUPT",
+      message: /0001\.log is longer than a file of the log can be \(4294963200 bytes\)/,
+    },
+  );
+});
