@@ -1,6 +1,7 @@
 // From a directory to a log in use: lock, take over what beanstalkd left, scan, judge, repair or salvage, begin.
 
 import { MAX_RECORD_BYTES } from "../message/record.ts";
+import { segmentBytesMin } from "../message/topology.ts";
 import type { BinlogError } from "./binlog-error.ts";
 import type { Disk } from "./disk.ts";
 import { bookRecords, type LogBooks, repairLog } from "./log-recovery.ts";
@@ -20,7 +21,7 @@ export const SEGMENT_BYTES_DEFAULT = 10 * 1024 * 1024;
 export interface OpenOptions {
   disk: Disk;
   shards: number;
-  /** -s; raised to SEGMENT_BYTES_MIN unless `smallSegments`. */
+  /** -s; raised to SEGMENT_BYTES_MIN, and to what so many shards need, unless `smallSegments`. */
   segmentBytes: number;
   syncEvery: SyncEvery;
   salvage: boolean;
@@ -61,7 +62,9 @@ export async function openBinlog(options: OpenOptions): Promise<OpenedBinlog> {
   }
   noteRepairs(verdict, books, disk.path, notice);
   const log = repairLog(disk, verdict, books);
-  const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options) });
+  const segmentBytes = segmentBytesOf(options);
+  noteSegmentBytes(options, segmentBytes);
+  const storage = new Storage({ ...options, log, segmentBytes });
   const source = { disk, scans: verdict.kept, index: books.index };
   return {
     storage,
@@ -74,7 +77,7 @@ export async function openBinlog(options: OpenOptions): Promise<OpenedBinlog> {
 export function segmentBytesOf(options: OpenOptions): number {
   return options.smallSegments === true
     ? options.segmentBytes
-    : Math.max(SEGMENT_BYTES_MIN, options.segmentBytes);
+    : Math.max(SEGMENT_BYTES_MIN, segmentBytesMin(options.shards), options.segmentBytes);
 }
 
 /** Scans and judges without changing anything. */
@@ -89,6 +92,13 @@ export async function readLog(
 
 function firstProblem(verdict: LogVerdict): BinlogError {
   return verdict.problems[0]!.error;
+}
+
+/** Silent where a file has a mebibyte instead of less, which concerns nobody. */
+function noteSegmentBytes(options: OpenOptions, segmentBytes: number): void {
+  if (segmentBytes <= Math.max(SEGMENT_BYTES_MIN, options.segmentBytes)) return;
+  const message = `${options.shards} shards need log files of ${segmentBytes} bytes: -s ${options.segmentBytes} is too small`;
+  options.notice({ level: "info", code: "BINLOG_SEGMENT_BYTES", message });
 }
 
 function noteRepairs(

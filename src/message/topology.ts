@@ -100,7 +100,15 @@ export interface TopologyOptions {
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
 
-/** The rings of all shards together hold at most a quarter of a segment: what may come after the log said it is full. */
+/** Smaller segments of the log would keep too little back for what the smallest rings of so many shards can hold. */
+export function segmentBytesMin(shards: number): number {
+  return 4 * RECORD_RING_BYTES_MIN * shards;
+}
+
+/**
+ * The rings of all shards together hold at most a quarter of a segment: what may come after the log said it is full. The log
+ * makes its segments large enough for that (segmentBytesMin).
+ */
 function recordRingBytes(shards: number, segmentBytes: number): number {
   let bytes = RECORD_RING_BYTES_MAX;
   while (bytes > RECORD_RING_BYTES_MIN && bytes * shards > segmentBytes / 4) bytes /= 2;

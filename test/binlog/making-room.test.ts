@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { createTopology } from "../../src/message/topology.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
@@ -102,5 +103,39 @@ test("on a disk of any size and under any load puts are refused before the log f
       storage.flush(1e6);
       assert.equal(storage.failure, undefined, what);
     }
+  }
+});
+
+test("what the rings of all shards can hold finds room after the log has said that it is full", async () => {
+  for (const shards of [1, 2, 8, 9, 33, 64]) {
+    const disk = new VirtualDisk();
+    const notices: string[] = [];
+    const options = { ...virtualOptions(disk, notices), smallSegments: false, segmentBytes: MIB, shards };
+    const { storage } = await openBinlog(options);
+    const { binlog } = createTopology({
+      shards,
+      acceptors: 1,
+      jobBytesMax: 65_535,
+      ringBytes: 4096,
+      binlog: { repliesWait: false, segmentBytes: MIB },
+    });
+    const ringBytes = binlog!.rings.reduce((sum, ring) => sum + ring.byteLength, 0);
+    disk.capacityBytes = disk.usedBytes();
+    const body = "x".repeat(7000);
+    const writer = new JobWriter(storage);
+    let id = 0;
+    for (; !storage.full; storage.work(id / 100)) {
+      writer.put(++id, body);
+      storage.flush(id / 100);
+    }
+    for (let bytes = 0; bytes < ringBytes; bytes += body.length) writer.put(++id, body);
+    storage.flush(1e6);
+    assert.equal(storage.waiting, false, `${shards} shards`);
+    assert.equal(storage.failure, undefined);
+    assert.equal(
+      notices.some((notice) => /BINLOG_SEGMENT_BYTES \d+ shards need/.test(notice)),
+      shards > 8,
+    );
+    storage.close(2e6);
   }
 });
