@@ -40,6 +40,29 @@ export function isShortage(error: unknown): boolean {
   return ["ENOSPC", "EDQUOT"].includes(systemCode(error)) || isDescriptorShortage(error);
 }
 
+/** Whether it came from the system (ENOENT, EACCES …) and not from this program. */
+export function isSystemError(error: unknown): boolean {
+  return !(error instanceof BinlogError) && /^E(?!RR_)[A-Z0-9]+$/.test(systemCode(error));
+}
+
+/** An error of the system met at the start or by a tool, as the operator's problem that it is; anything else as it is. */
+export function asBinlogError(error: unknown, path: string): unknown {
+  const code = systemCode(error);
+  if (!isSystemError(error)) return error;
+  const denied = ["EACCES", "EPERM"].includes(code);
+  return new BinlogError(
+    denied ? "BINLOG_DIR" : "BINLOG_IO",
+    `Cannot use ${path} for the binlog: ${reasonOf(error)}`,
+    denied ? ownerStep(path) : "See what the system says about that file and its disk, then try again.",
+    error,
+  );
+}
+
+/** What to do where a file belongs to somebody else. */
+export function ownerStep(path: string): string {
+  return `Give the directory and all its files to the user that the server runs as: chown -R USER ${path}`;
+}
+
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

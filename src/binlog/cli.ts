@@ -1,7 +1,7 @@
 // `runnerbean binlog …`: the tools for a log that no server uses, as commands.
 
 import { Command } from "commander";
-import { BinlogError } from "./binlog-error.ts";
+import { BinlogError, isSystemError, reasonOf, systemCode } from "./binlog-error.ts";
 import { inspectText } from "./inspect-log.ts";
 import {
   compact,
@@ -21,11 +21,29 @@ function exitCodeOf(error: BinlogError): number {
   return error.code === "BINLOG_INPUT" ? 2 : 1;
 }
 
+/** As a shell says of a program that wrote into a pipe whose reader had gone. */
+const READER_GONE = 141;
+
+/** Whoever reads has seen enough (`| head`), or what is printed finds no room: no reason for a stack trace. */
+function endWithOutput(error: Error): void {
+  if (systemCode(error) === "EPIPE") process.exit(READER_GONE);
+  process.stderr.write(`Cannot print: ${reasonOf(error)}\n`);
+  process.exit(2);
+}
+
 /** Runs a tool; an operator's problem becomes two lines and an exit code. */
 async function run(work: () => Promise<void>): Promise<void> {
+  process.stdout.on("error", endWithOutput);
+  process.stderr.on("error", () => {});
   try {
     await work();
   } catch (error) {
+    if (isSystemError(error)) {
+      // A file that the tool was given: nobody else's fault, and the system's words say what is wrong.
+      process.stderr.write(`${reasonOf(error)}\n`);
+      process.exitCode = 2;
+      return;
+    }
     if (!(error instanceof BinlogError)) throw error;
     process.stderr.write(`${error.code}: ${error.message}\n  ${error.nextStep}\n`);
     process.exitCode = exitCodeOf(error);

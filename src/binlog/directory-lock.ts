@@ -8,7 +8,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { BinlogError, reasonOf, systemCode } from "./binlog-error.ts";
+import { BinlogError, ownerStep, reasonOf, systemCode } from "./binlog-error.ts";
+import { ownerOfFiles } from "./file-owner.ts";
 
 const LOCK_NAME = "lock";
 const SQLITE_BUSY = 5;
@@ -64,13 +65,19 @@ export class DirectoryLock {
 
 function makeLockFile(path: string, file: string): void {
   try {
-    fs.closeSync(fs.openSync(file, "wx", 0o600));
+    const handle = fs.openSync(file, "wx", 0o600);
+    try {
+      ownerOfFiles(path)?.give(handle);
+    } finally {
+      fs.closeSync(handle);
+    }
   } catch (error) {
     // There already: it must not be opened, because closing it could end a lock of this process.
     if (systemCode(error) !== "EEXIST") throw cannotUse(path, error);
   }
   try {
     fs.accessSync(path, fs.constants.W_OK | fs.constants.R_OK);
+    fs.accessSync(file, fs.constants.W_OK | fs.constants.R_OK);
   } catch (error) {
     throw cannotUse(path, error);
   }
@@ -80,7 +87,9 @@ function cannotUse(path: string, error: unknown): BinlogError {
   return new BinlogError(
     "BINLOG_DIR",
     `Cannot use ${path} for the binlog: ${reasonOf(error)}`,
-    "Give -b an existing directory that this user may write to.",
+    systemCode(error) === "EACCES"
+      ? ownerStep(path)
+      : "Give -b an existing directory that this user may write to.",
     error,
   );
 }

@@ -2,7 +2,7 @@
 
 import { MAX_RECORD_BYTES } from "../message/record.ts";
 import { segmentBytesMin } from "../message/topology.ts";
-import type { BinlogError } from "./binlog-error.ts";
+import { asBinlogError, type BinlogError } from "./binlog-error.ts";
 import type { Disk } from "./disk.ts";
 import { bookRecords, type LogBooks, repairLog } from "./log-recovery.ts";
 import { judgeLog, type LogVerdict } from "./log-verdict.ts";
@@ -49,6 +49,14 @@ export interface OpenedBinlog {
 
 /** Throws a BinlogError if the log cannot be used. The directory must be locked (directory-lock.ts). */
 export async function openBinlog(options: OpenOptions): Promise<OpenedBinlog> {
+  try {
+    return await open(options);
+  } catch (error) {
+    throw asBinlogError(error, options.disk.path);
+  }
+}
+
+async function open(options: OpenOptions): Promise<OpenedBinlog> {
   const { disk, notice } = options;
   await takeOverBeanstalkd(options);
   let { verdict, books } = await readLog(options, false);

@@ -4,6 +4,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { DescriptorReserve } from "./descriptor-reserve.ts";
 import type { Disk, Handle } from "./disk.ts";
+import { type FileOwner, ownerOfFiles } from "./file-owner.ts";
 
 /** Not "w+" to make a file: that would empty one that is there. */
 const FLAGS = {
@@ -20,12 +21,21 @@ export class RealDisk implements Disk {
   readonly #reserve: DescriptorReserve;
   /** The directory itself, where descriptors may become scarce. */
   readonly #folder: Handle | undefined;
+  /** Whom new files are given to, if not to whoever makes them. */
+  #owner: FileOwner | undefined;
 
   /** `spareDescriptors` are kept back for it until the thread ends. */
   constructor(path: string, spareDescriptors = 0) {
     this.path = path;
     this.#reserve = new DescriptorReserve(spareDescriptors);
     if (spareDescriptors > 0) this.#folder = fs.openSync(path, "r");
+  }
+
+  /** A directory that a tool works in, maybe as root: what it makes there belongs to whom the other files belong to. */
+  static ofTool(path: string): RealDisk {
+    const disk = new RealDisk(path);
+    disk.#owner = ownerOfFiles(path);
+    return disk;
   }
 
   names(folder = ""): string[] {
@@ -38,7 +48,9 @@ export class RealDisk implements Disk {
   }
 
   open(name: string, mode: "read" | "write" | "create"): Handle {
-    return this.#reserve.open(join(this.path, name), FLAGS[mode], 0o600);
+    const handle = this.#reserve.open(join(this.path, name), FLAGS[mode], 0o600);
+    if (mode === "create") this.#owner?.give(handle);
+    return handle;
   }
 
   close(handle: Handle): void {

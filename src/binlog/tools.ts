@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
 import { type ExportResult, exportForBeanstalkd } from "./beanstalkd-export.ts";
 import { beanstalkdFiles } from "./beanstalkd-log.ts";
-import { BinlogError, reasonOf } from "./binlog-error.ts";
+import { asBinlogError, BinlogError, reasonOf } from "./binlog-error.ts";
 import { DirectoryLock } from "./directory-lock.ts";
 import { dumpLines, readDump, restoreJob } from "./dump.ts";
 import { type InspectReport, inspectLog } from "./inspect-log.ts";
@@ -30,7 +30,7 @@ export interface ToolOptions {
 
 function openOptions(options: ToolOptions): OpenOptions {
   return {
-    disk: new RealDisk(options.path),
+    disk: RealDisk.ofTool(options.path),
     shards: 1,
     segmentBytes: options.segmentBytes ?? SEGMENT_BYTES_DEFAULT,
     syncEvery: "never",
@@ -59,8 +59,8 @@ async function withLog<T>(
   tolerant: boolean,
   work: (open: OpenOptions, verdict: LogVerdict, books: LogBooks) => Promise<T> | T,
 ): Promise<T> {
-  const open = openOptions(options);
   return locked(options.path, async () => {
+    const open = openOptions(options);
     if (segmentNumbers(open.disk).length === 0) {
       const theirs = beanstalkdFiles(open.disk).length > 0;
       throw new BinlogError(
@@ -71,7 +71,9 @@ async function withLog<T>(
           : "Give the directory that the server has with -b.",
       );
     }
-    const { verdict, books } = await readLog(open, open.salvage);
+    const { verdict, books } = await readLog(open, open.salvage).catch((error: unknown) => {
+      throw asBinlogError(error, options.path);
+    });
     const problem = verdict.problems[0];
     if (problem !== undefined && !tolerant && !open.salvage) throw problem.error;
     return work(open, verdict, books);
@@ -117,10 +119,13 @@ export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<n
 
 export async function dumpToFile(options: ToolOptions, file: string): Promise<number> {
   const stream = createWriteStream(file, { flags: "wx", mode: 0o600, flush: true });
+  // An error may come while nobody waits for the stream: it must not end the process before it is told.
+  const ended = once(stream, "close");
+  ended.catch(() => {});
   await once(stream, "open");
   const jobs = await dump(options, stream);
   stream.end();
-  await once(stream, "close");
+  await ended;
   return jobs;
 }
 
@@ -143,9 +148,9 @@ async function* linesOf(from: NodeJS.ReadableStream): AsyncGenerator<string> {
 
 /** Makes a log in a directory that has none, from a dump, and returns how many jobs it holds. */
 export async function restore(options: ToolOptions, from: NodeJS.ReadableStream): Promise<number> {
-  const open = openOptions(options);
-  const { disk } = open;
   return locked(options.path, async () => {
+    const open = openOptions(options);
+    const { disk } = open;
     if (segmentNumbers(disk).length > 0 || beanstalkdFiles(disk).length > 0) {
       throw new BinlogError(
         "BINLOG_INPUT",
@@ -222,6 +227,6 @@ export function exportBeanstalkd(options: ToolOptions, out: string): Promise<Exp
       );
     }
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
-    return exportForBeanstalkd(batches, new RealDisk(out));
+    return exportForBeanstalkd(batches, RealDisk.ofTool(out));
   });
 }

@@ -2,7 +2,16 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -11,10 +20,17 @@ import { DirectoryLock } from "../../src/binlog/directory-lock.ts";
 import { type OpenOptions, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { RealDisk } from "../../src/binlog/real-disk.ts";
 import { segmentName } from "../../src/binlog/segment-format.ts";
-import { compact, dumpToFile, inspect, restoreFromFile, verify } from "../../src/binlog/tools.ts";
+import {
+  compact,
+  dumpToFile,
+  exportBeanstalkd,
+  inspect,
+  restoreFromFile,
+  verify,
+} from "../../src/binlog/tools.ts";
 import { RecordState } from "../../src/message/record.ts";
 import { recoveredTexts } from "./model.ts";
-import { JobWriter } from "./sample-log.ts";
+import { JobWriter, smallLog, virtualOptions } from "./sample-log.ts";
 
 function temporary(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), "runnerbean-tools-"));
@@ -187,6 +203,94 @@ test("the commands: what they print, and their exit codes", async (t) => {
   assert.equal(damaged.status, 1);
   assert.equal(run("dump", path).status, 1);
   assert.match(run("dump", "--salvage", path).stderr, /Dumped \d+ jobs/);
+});
+
+/** Runs a tool in a process of its own, by a line of the shell in which $TOOL stands for it. */
+function shell(t: TestContext, line: string) {
+  const cli = fileURLToPath(new URL("../../src/binlog/cli.ts", import.meta.url));
+  const script = join(temporary(t), "run.mjs");
+  writeFileSync(
+    script,
+    `import { binlogCommand } from ${JSON.stringify(cli)}; await binlogCommand().parseAsync();`,
+  );
+  const { NODE_TEST_CONTEXT: _, ...rest } = process.env;
+  const env = { ...rest, TOOL: `${process.execPath} ${script}` };
+  return spawnSync("bash", ["-c", line], { encoding: "utf8", env, timeout: 20_000 });
+}
+
+test("a reader that has seen enough ends a tool quietly", async (t) => {
+  const path = temporary(t);
+  await makeLog(path);
+  const dumped = shell(t, `$TOOL dump ${path} | head -c 10; exit \${PIPESTATUS[0]}`);
+  assert.equal(dumped.stdout.length, 10);
+  assert.equal(dumped.stderr, "");
+  assert.equal(dumped.status, 141);
+  const full = shell(t, `$TOOL dump ${path} > /dev/full`);
+  assert.match(full.stderr, /^Cannot print: ENOSPC: [^\n]*\n$/);
+  assert.equal(full.status, 2);
+});
+
+test("a file that is there already, or is missing, is told in a line", async (t) => {
+  const path = temporary(t);
+  await makeLog(path);
+  const there = shell(t, `$TOOL dump ${path} ${join(path, segmentName(1))}`);
+  assert.match(there.stderr, /^EEXIST: [^\n]*\n$/);
+  assert.equal(there.status, 2);
+  const missing = shell(t, `$TOOL restore ${join(path, "none")} ${temporary(t)}`);
+  assert.match(missing.stderr, /^ENOENT: [^\n]*\n$/);
+  assert.equal(missing.status, 2);
+  assert.equal(shell(t, `$TOOL dump ${path} /dev/full`).status, 2);
+});
+
+const NOBODY = 65_534;
+
+test("what root's tools make belongs to whom the log belongs, with its mode", async (t) => {
+  if (process.geteuid?.() !== 0) {
+    t.skip("only root can give files away");
+    return;
+  }
+  const path = temporary(t);
+  const jobs = await makeLog(path);
+  const give = (folder: string) => {
+    chownSync(folder, NOBODY, NOBODY);
+    for (const name of readdirSync(folder)) {
+      chownSync(join(folder, name), NOBODY, NOBODY);
+      chmodSync(join(folder, name), 0o640);
+    }
+  };
+  const check = (folder: string, mode: number) => {
+    for (const name of readdirSync(folder)) {
+      const stat = statSync(join(folder, name));
+      assert.deepEqual([name, stat.uid, stat.gid], [name, NOBODY, NOBODY]);
+      if (name !== "lock") assert.equal(stat.mode & 0o777, mode, name);
+    }
+  };
+  give(path);
+  await compact({ path });
+  check(path, 0o640);
+  const file = join(temporary(t), "jobs.dump");
+  await dumpToFile({ path }, file);
+  const other = temporary(t);
+  chownSync(other, NOBODY, NOBODY);
+  assert.equal(await restoreFromFile({ path: other }, file), jobs.size);
+  check(other, 0o600);
+  const out = temporary(t);
+  chownSync(out, NOBODY, NOBODY);
+  await exportBeanstalkd({ path }, out);
+  check(out, 0o600);
+});
+
+test("a file of another user is named when the log is opened, with what to do", async () => {
+  const { disk } = await smallLog("closed");
+  disk.fault = (call) => {
+    const code = "EACCES";
+    if (call === "open") throw Object.assign(new Error("EACCES: permission denied, open 'file'"), { code });
+  };
+  await assert.rejects(openBinlog(virtualOptions(disk)), {
+    code: "BINLOG_DIR",
+    message: "Cannot use /virtual for the binlog: EACCES: permission denied, open 'file'",
+    nextStep: /chown -R USER \/virtual$/,
+  });
 });
 
 test("a log that is large enough is scanned by a pool of threads, with progress", async (t) => {
