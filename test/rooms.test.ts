@@ -38,7 +38,11 @@ const moduleImport = (name: string): RegExp => new RegExp(`["'](?:node:)?${name}
 const KEEPERS: readonly Keeper[] = [
   { hazard: "Atomics", pattern: /\bAtomics\b/, keepers: ["ring/", "uring/"] },
   { hazard: "node:ffi", pattern: moduleImport("ffi"), keepers: ["uring/kernel.ts"] },
-  { hazard: "node:net", pattern: moduleImport("net"), keepers: ["acceptor/", "server/listen-address.ts"] },
+  {
+    hazard: "node:net",
+    pattern: moduleImport("net"),
+    keepers: ["acceptor/", "server/listen-address.ts", "server/line-sink.ts"],
+  },
   {
     hazard: "node:fs",
     pattern: moduleImport("fs"),
@@ -48,6 +52,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/switch-user.ts",
       "server/listen-address.ts",
       "server/descriptor-limit.ts",
+      "server/line-sink.ts",
     ],
   },
   {

@@ -16,6 +16,7 @@ import {
 } from "../message/topology.ts";
 import { CommandParser } from "../protocol/command-parser.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
+import { ControlWords } from "../ring/control-words.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { LogWords } from "../ring/log-words.ts";
@@ -81,6 +82,7 @@ export class AcceptorCore {
   #held: Connection[] = [];
   /** How far the log has come with what replies wait for. */
   readonly #logged: LogWords | undefined;
+  readonly #control: ControlWords;
   /** Open connections. */
   open = 0;
   /** Bytes that clients have sent behind a wait, beyond what is read of every client. */
@@ -109,6 +111,7 @@ export class AcceptorCore {
     this.requests = topology.requests[acceptor]!.map((ring) => new RequestWriter(new RingWriter(ring)));
     this.responses = topology.responses[acceptor]!.map((ring) => new RingReader(ring));
     this.payloadBytesMax = this.requests[0]!.payloadBytesMax;
+    this.#control = new ControlWords(topology.control);
     this.#ids = new JobIds(new Int32Array(topology.control), ControlWord.JobIds);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     this.#posted = this.requests.map(() => []);
@@ -369,8 +372,15 @@ export class AcceptorCore {
     return this.#held.some((connection) => connection.mayFlushHeld);
   }
 
-  /** Sends what connections have gathered. */
+  /**
+   * Sends what connections have gathered; nothing any more once the log has failed, because a reply may tell of a change
+   * that will not be there after the restart.
+   */
   flush(): void {
+    if (this.#control.isSet(ControlWord.BinlogFailed)) {
+      this.#dirty = [];
+      return;
+    }
     if (this.#held.length > 0) this.#releaseHeld();
     const dirty = this.#dirty;
     if (dirty.length > 0) {

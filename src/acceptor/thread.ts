@@ -12,10 +12,11 @@ import { FEW_CLIENTS, Linger } from "./linger.ts";
 import { NetTransport } from "./net-transport.ts";
 import { type ProcessFacts, statsText } from "./stats-text.ts";
 import type { UringSockets } from "./uring-sockets.ts";
+import { VerboseLines } from "./verbose-lines.ts";
 
 export type ListenAddress =
   | { kind: "tcp"; host: string; port: number; reusePort: boolean }
-  | { kind: "unix"; path: string }
+  /** A bound socket that somebody else owns, and that other acceptors may share: it is used and never closed. */
   | { kind: "descriptor"; fd: number };
 
 export type TransportKind = "libuv" | "io_uring";
@@ -40,6 +41,8 @@ export type AcceptorOrder =
   | { order: "listen"; address: ListenAddress }
   /** Serves the connections accepted so far and all later ones. */
   | { order: "serve" }
+  /** The last batch of verbose lines has been taken. */
+  | { order: "say-more" }
   | { order: "stop" };
 
 /** What an acceptor tells the main thread. */
@@ -50,7 +53,7 @@ export type AcceptorNews =
   | { news: "failed"; code: string; message: string }
   | { news: "stopped" }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
-  | { news: "verbose"; line: string };
+  | { news: "verbose"; lines: string[]; dropped: number };
 
 const BACKLOG = 1024;
 const READ_BUFFER_BYTES = 256 * 1024;
@@ -70,8 +73,9 @@ const PASSES_PER_TURN = 8;
 /** With io_uring the longest sleep, for what the event loop does by time and not by descriptor, ms. */
 const WAIT_MS_MAX = 500;
 
-/** So many descriptors short of the limit count as none left: other threads use some at times. */
-const DESCRIPTORS_SPARE = 4;
+/** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
+const DESCRIPTORS_KEPT = 32;
+const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** The shortage is over when connections have fallen to this share of those at its beginning. */
 const OPEN_AGAIN_SHARE = 0.95;
 
@@ -83,6 +87,11 @@ class AcceptorThread {
   readonly #turns: TurnCounters;
   readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
   #server: Server | undefined;
+  /** It listens on a descriptor that it must not close. */
+  #sharesDescriptor = false;
+  readonly #verboseLines = new VerboseLines((lines, dropped) => tell({ news: "verbose", lines, dropped }));
+  /** A connection with this descriptor or a higher one is closed. */
+  readonly #descriptorsEnd: number;
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   readonly #linger: Linger;
@@ -104,8 +113,11 @@ class AcceptorThread {
       acceptor,
       nowMs: monotonicMs,
       statsText: () => statsText(topology, facts, monotonicMs()),
-      trace: data.verbose > 1 ? (line) => tell({ news: "verbose", line }) : undefined,
+      trace: data.verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
+    const { descriptorsMax } = data;
+    const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
+    this.#descriptorsEnd = descriptorsMax - kept;
     const words = new Int32Array(topology.doorbells);
     this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
     this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
@@ -138,6 +150,7 @@ class AcceptorThread {
   #obey(order: AcceptorOrder): void {
     if (order.order === "listen") this.#listen(order.address);
     else if (order.order === "serve") this.#serve();
+    else if (order.order === "say-more") this.#verboseLines.taken();
     else this.#stop();
   }
 
@@ -163,9 +176,8 @@ class AcceptorThread {
         backlog: BACKLOG,
         reusePort: address.reusePort,
       });
-    } else if (address.kind === "unix") {
-      server.listen({ path: address.path, backlog: BACKLOG });
     } else {
+      this.#sharesDescriptor = true;
       server.listen({ fd: address.fd, backlog: BACKLOG });
     }
   }
@@ -175,7 +187,10 @@ class AcceptorThread {
       this.#error("a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)");
       return;
     }
-    if (this.#waitingClients === undefined) this.#serveOne(client);
+    if ((client as AcceptedHandle).fd >= this.#descriptorsEnd) {
+      (client as AcceptedHandle).close();
+      this.#outOfDescriptors();
+    } else if (this.#waitingClients === undefined) this.#serveOne(client);
     else this.#waitingClients.push(client);
   }
 
@@ -194,12 +209,11 @@ class AcceptorThread {
   readonly #log: ConnectionLog = {
     accepted: (descriptor: number): void => {
       this.#verbose(`accept ${descriptor}`);
-      if (descriptor + DESCRIPTORS_SPARE >= this.#data.descriptorsMax) this.#outOfDescriptors();
     },
     closed: (descriptor: number): void => {
       this.#verbose(`close ${descriptor}`);
       if (this.#core.open < this.#openAtLimit * OPEN_AGAIN_SHARE) this.#descriptorsAgain();
-      if (this.#stopping && this.#core.open === 0) tell({ news: "stopped" });
+      if (this.#stopping && this.#core.open === 0) this.#stopped();
     },
     noSlot: (): void =>
       this.#error("no slot left for a new connection: closed it; start with more --acceptors"),
@@ -210,12 +224,13 @@ class AcceptorThread {
   }
 
   /**
-   * New descriptors get the lowest free number, so one near the limit means that they are used up. libuv then takes a
-   * further connection only to close it at once, which costs nobody else anything; the operator is told once.
+   * New descriptors get the lowest free number, so one near the limit means that they are used up but for those kept for
+   * the log. A further connection is taken only to be closed at once, which costs nobody else anything; the operator is
+   * told once.
    */
   #outOfDescriptors(): void {
     if (this.#openAtLimit > 0) return;
-    this.#openAtLimit = this.#core.open;
+    this.#openAtLimit = Math.max(1, this.#core.open);
     this.#error(
       `out of file descriptors with ${this.#core.open} connections: new ones are closed until others end; raise the limit (ulimit -n, LimitNOFILE)`,
     );
@@ -231,16 +246,39 @@ class AcceptorThread {
   }
 
   #verbose(line: string): void {
-    if (this.#data.verbose > 0) tell({ news: "verbose", line });
+    if (this.#data.verbose > 0) this.#verboseLines.say(line);
   }
 
   /** Stops accepting, answers what is under way, closes. */
   #stop(): void {
     this.#stopping = true;
-    this.#server?.close();
-    if (this.#core.open === 0) tell({ news: "stopped" });
+    this.#stopListening();
+    if (this.#core.open === 0) this.#stopped();
     else this.#core.endAll();
     this.#wake();
+  }
+
+  #stopped(): void {
+    this.#verboseLines.flush();
+    tell({ news: "stopped" });
+  }
+
+  /**
+   * A shared descriptor must stay open: closed by one acceptor, its number may belong to a file of the log when the next
+   * closes it. But a handle has no way to stop listening other than `close`. It has one to stop reading, after which the
+   * event loop looks at the descriptor no more, and that is all: who connects from now on stays in the backlog, for
+   * systemd's next start. A handle that was made of a descriptor counts as readable, so that it can be asked to.
+   */
+  #stopListening(): void {
+    if (!this.#sharesDescriptor) {
+      this.#server?.close();
+      return;
+    }
+    const handle = (this.#server as unknown as { _handle: ListeningHandle | null })._handle;
+    if (handle === null) return;
+    handle.onconnection = (_status, client) => (client as AcceptedHandle | undefined)?.close();
+    handle.readStart?.();
+    handle.readStop?.();
   }
 
   // --- turns ------------------------------------------------------------------------------------------------------
@@ -353,6 +391,15 @@ class AcceptorThread {
 interface ListeningHandle {
   readonly fd: number;
   onconnection: (status: number, client: unknown) => void;
+  /** Internals of Node's. Without them connections are still taken while the server stops, and closed at once. */
+  readStart?(): number;
+  readStop?(): number;
+}
+
+/** A connection that libuv has accepted and nobody has served yet. */
+interface AcceptedHandle {
+  readonly fd: number;
+  close(): void;
 }
 
 function tell(news: AcceptorNews): void {

@@ -58,10 +58,12 @@ class BinlogThread {
   readonly #shards: readonly Doorbell[];
   readonly #acceptors: readonly Doorbell[];
   readonly #doorbell: DoorbellOwner;
+  readonly #control: ControlWords;
 
   constructor(data: BinlogThreadData) {
     this.#data = data;
     const { topology } = data;
+    this.#control = new ControlWords(topology.control);
     this.#core = new BinlogCore(topology);
     this.#turns = new TurnCounters(this.#core.counters, this.#core.rings);
     const words = new Int32Array(topology.doorbells);
@@ -94,17 +96,25 @@ class BinlogThread {
       progress: (doneBytes, totalBytes) => tell({ news: "progress", doneBytes, totalBytes }),
       onFull: (id, segment) => this.#core.noteFile(id, segment),
     });
-    new JobIds(new ControlWords(topology.control).words, ControlWord.JobIds).reset(opened.nextId);
+    new JobIds(this.#control.words, ControlWord.JobIds).reset(opened.nextId);
     await this.#feedShards(this.#core.recovered(opened));
     this.#publishProgress(opened.storage);
     this.#core.publishState(opened.storage);
     tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
     this.#run(opened.storage);
+    if (this.#hasFailed(opened.storage)) return;
     opened.storage.close(monotonicMs());
+    if (this.#hasFailed(opened.storage)) return;
     lock.release();
-    const { failure } = opened.storage;
-    if (failure === undefined) tell({ news: "closed", timings: opened.storage.timings.summary() });
-    else tellFailure("failed", failure);
+    tell({ news: "closed", timings: opened.storage.timings.summary() });
+  }
+
+  /** If so, all threads stop before anything else is done, and the main thread ends the process. */
+  #hasFailed({ failure }: Storage): boolean {
+    if (failure === undefined) return false;
+    this.#control.set(ControlWord.BinlogFailed);
+    tellFailure("failed", failure);
+    return true;
   }
 
   /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
@@ -126,6 +136,7 @@ class BinlogThread {
       turns.begin();
       const taken = core.takeRecords(storage, (shard) => turns.rang(this.#shards[shard]!.ring()));
       turns.end(taken);
+      if (storage.failure !== undefined) return;
       storage.flush(monotonicMs());
       if (storage.failure !== undefined) return;
       this.#publishProgress(storage);
@@ -207,6 +218,10 @@ function tellFailure(news: "refused" | "failed", { code, message, nextStep }: Bi
 try {
   await new BinlogThread(workerData as BinlogThreadData).start();
 } catch (error) {
-  if (!(error instanceof BinlogError)) throw error;
+  if (!(error instanceof BinlogError)) {
+    // The main thread hears of it only after this one has been taken down; nothing may be acknowledged meanwhile.
+    new ControlWords((workerData as BinlogThreadData).topology.control).set(ControlWord.BinlogFailed);
+    throw error;
+  }
   tellFailure("refused", error);
 }

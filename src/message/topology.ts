@@ -20,8 +20,10 @@ export const ControlWord = {
   BinlogStop: 64,
   /** 1 while nothing can be written to the log for want of room: shards take no commands. */
   BinlogWaits: 80,
+  /** 1 once the log cannot go on: nothing more is acknowledged or taken, and the process ends. */
+  BinlogFailed: 96,
 } as const;
-const CONTROL_WORDS = 96;
+const CONTROL_WORDS = 112;
 
 /** Slots of float64 counters that each thread writes for itself and any acceptor may read. */
 export const COUNTERS_PER_THREAD = 64;

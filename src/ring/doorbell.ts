@@ -60,6 +60,11 @@ export class DoorbellOwner {
     Atomics.store(this.#words, this.#word, AWAKE);
   }
 
+  /** Blocks the thread for `ms`, awake to all others: nobody rings. */
+  rest(ms: number): void {
+    Atomics.wait(this.#words, this.#word, AWAKE, ms);
+  }
+
   /** A promise of the next ring for a thread with an event loop, or undefined if it rang already. */
   sleepAsync(): Promise<unknown> | undefined {
     const wait = Atomics.waitAsync(this.#words, this.#word, ASLEEP);

@@ -1,9 +1,12 @@
 // What the main thread does with the news of the binlog: progress and notices for the operator, and the end of the
 // process when the log can't be opened or fails.
 
+import { Writable } from "node:stream";
+import { isatty } from "node:tty";
 import { SingleBar } from "cli-progress";
-import type { Logger } from "pino";
 import type { BinlogNews } from "../binlog/thread.ts";
+import type { LineSink } from "./line-sink.ts";
+import type { Diagnostics } from "./log.ts";
 import { ExitCode } from "./operator-error.ts";
 
 /** A line of progress at most this often, ms, and none for a start that is over sooner. */
@@ -17,16 +20,21 @@ export class BinlogSupervisor {
   readonly closed: Promise<void>;
   /** The thread has said its last word, so its end is no surprise. */
   ended = false;
-  readonly #log: Logger;
+  readonly #log: Diagnostics["log"];
+  readonly #lines: LineSink;
   readonly #directory: string;
+  readonly #endProcess: (exitCode: number) => void;
   #onRecovered: () => void = () => {};
   #onClosed: () => void = () => {};
   #bar: SingleBar | undefined;
   #nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
 
-  constructor(log: Logger, directory: string) {
+  /** `endProcess` is called when the log can't be opened or has failed. */
+  constructor({ log, lines }: Diagnostics, directory: string, endProcess: (exitCode: number) => void) {
     this.#log = log;
+    this.#lines = lines;
     this.#directory = directory;
+    this.#endProcess = endProcess;
     this.recovered = new Promise((resolve) => {
       this.#onRecovered = resolve;
     });
@@ -48,7 +56,7 @@ export class BinlogSupervisor {
       this.ended = true;
       const exitCode = news.news === "refused" ? ExitCode.BinlogDirectory : ExitCode.BinlogFailed;
       this.#log.fatal(`${news.code}: ${news.message}. ${news.nextStep}`);
-      process.exit(exitCode);
+      this.#endProcess(exitCode);
     }
   }
 
@@ -68,10 +76,11 @@ export class BinlogSupervisor {
     }
     if (Date.now() < this.#nextProgressAtMs) return;
     this.#nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
-    if (process.stderr.isTTY === true) {
+    if (isatty(2)) {
       this.#bar = new SingleBar({
         format: "reading the log {bar} {percentage} %  {eta} s left",
         clearOnComplete: true,
+        stream: terminalOf(this.#lines),
       });
       this.#bar.start(totalBytes, doneBytes);
       return;
@@ -80,4 +89,15 @@ export class BinlogSupervisor {
     const megabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(0);
     this.#log.info(`reading the log: ${percent} % (${megabytes(doneBytes)} of ${megabytes(totalBytes)} MB)`);
   }
+}
+
+/** A terminal as the bar wants it, which does not wait either. */
+function terminalOf(lines: LineSink): Writable {
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.write(String(chunk));
+      done();
+    },
+  });
+  return Object.assign(stream, { isTTY: true, columns: 80 });
 }

@@ -1,8 +1,10 @@
 // Where to listen: from the flags, or from systemd; checked before a thread is started for it.
 
 import { lookup } from "node:dns/promises";
-import { lstatSync, readFileSync, unlinkSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs";
+import * as net from "node:net";
+import { dirname } from "node:path";
+import { getSystemErrorName } from "node:util";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import type { Options } from "./options.ts";
 
@@ -84,21 +86,81 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
       `socket path ${path} is too long (${bytes} characters), where maximum allowed is ${UNIX_PATH_BYTES_MAX}`,
     );
   }
-  const found = lstatSync(path, { throwIfNoEntry: false });
-  if (found === undefined) return;
-  if (!found.isSocket()) throw listenError(`another file already exists in the given path: ${path}`);
-  const served = await new Promise<boolean>((resolve) => {
-    const probe = connect(path);
+  const listen: Listen = { kind: "unix", path };
+  try {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return;
+    if (!found.isSocket()) throw listenError(`another file already exists in the given path: ${path}`);
+    const answer = await probeSocket(path);
+    if (answer === "ENOENT") return;
+    // Only a refusal says that nobody is there. EAGAIN, say, is of one that lives and has its backlog full.
+    if (answer === "connected" || answer === "EAGAIN")
+      throw listenError(`another server already answers on ${path}: stop it first, or choose another path`);
+    if (answer !== "ECONNREFUSED") throw explainListenError(listen, answer, answer);
+    notice("removing existing local socket to replace it");
+    unlinkSync(path);
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw explainListenError(listen, code ?? "UNKNOWN", message);
+  }
+}
+
+/** "connected", or the code of the error. */
+function probeSocket(path: string): Promise<string> {
+  return new Promise((resolve) => {
+    const probe = net.connect(path);
     probe.on("connect", () => {
       probe.destroy();
-      resolve(true);
+      resolve("connected");
     });
-    probe.on("error", () => resolve(false));
+    probe.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code ?? "UNKNOWN"));
   });
-  if (served)
-    throw listenError(`another server already answers on ${path}: stop it first, or choose another path`);
-  notice("removing existing local socket to replace it");
-  unlinkSync(path);
+}
+
+/** What node:net makes of an address before it listens: kept internal by Node. */
+interface HandleMaker {
+  _createServerHandle(path: string, port: -1, addressType: -1): { readonly fd: number } | number;
+}
+
+/**
+ * A socket at a path, bound and not listening, for all acceptors to share. It belongs to the main thread and is open
+ * as long as the process: closed any earlier its number could become that of a file which an acceptor, at its end, would
+ * close. libuv would also remove the path with it, whosever socket is there by then.
+ */
+export class SocketFile {
+  readonly fd: number;
+  readonly #path: string;
+  readonly #handle: { readonly fd: number };
+  readonly #identity: string | undefined;
+
+  /** Throws an OperatorError where the path can't be bound. */
+  constructor(path: string) {
+    const handle = (net as unknown as HandleMaker)._createServerHandle(path, -1, -1);
+    if (typeof handle === "number") {
+      const code = getSystemErrorName(handle);
+      throw explainListenError({ kind: "unix", path }, code, code);
+    }
+    this.#handle = handle;
+    this.fd = handle.fd;
+    this.#path = path;
+    this.#identity = identityOf(path);
+  }
+
+  /** Removes the path if it still leads to this socket and not to that of another server. */
+  remove(): void {
+    if (this.#handle.fd < 0 || this.#identity === undefined) return;
+    try {
+      if (identityOf(this.#path) === this.#identity) unlinkSync(this.#path);
+    } catch {
+      // After -u the folder may not be ours to change: the next server finds a path that nobody answers on.
+    }
+  }
+}
+
+function identityOf(path: string): string | undefined {
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? undefined : `${found.dev} ${found.ino}`;
 }
 
 /**
@@ -106,7 +168,7 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
  * server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked for.
  */
 export async function probeAddress(host: string, port: number): Promise<number> {
-  const server = createServer();
+  const server = net.createServer();
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen({ host, port, exclusive: true }, resolve);
@@ -115,6 +177,15 @@ export async function probeAddress(host: string, port: number): Promise<number> 
   await new Promise((resolve) => server.close(resolve));
   return address !== null && typeof address === "object" ? address.port : port;
 }
+
+/** What is the matter with a socket's path. */
+const PATH_ERRORS: Readonly<Record<string, string>> = {
+  EACCES: "no permission for this path: the server's user must be able to write to its directory",
+  EPERM: "no permission for this path: the server's user must be able to write to its directory",
+  ENOENT: "its directory does not exist: make it first",
+  ENOTDIR: "a part of the path is not a directory",
+  EROFS: "the file system is read-only",
+};
 
 /** The operator's message for an error of listen(). */
 export function explainListenError(listen: Listen, code: string, message: string): OperatorError {
@@ -129,8 +200,14 @@ export function explainListenError(listen: Listen, code: string, message: string
   }
   if (code === "EADDRNOTAVAIL")
     return listenError(`cannot listen on ${where}: Cannot assign requested address`);
-  if (code === "EACCES") {
+  if (code === "EACCES" && listen.kind === "tcp") {
     return listenError(`cannot listen on ${where}: Permission denied (ports below 1024 need root; see -u)`);
+  }
+  if (listen.kind === "unix") {
+    // libuv says EACCES for both.
+    const cause = code === "EACCES" && !existsSync(dirname(listen.path)) ? "ENOENT" : code;
+    const explained = PATH_ERRORS[cause];
+    if (explained !== undefined) return listenError(`cannot listen on ${where}: ${explained} (${cause})`);
   }
   return listenError(`cannot listen on ${where}: ${message}`);
 }

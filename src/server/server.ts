@@ -2,6 +2,8 @@
 
 import { randomBytes } from "node:crypto";
 import { availableParallelism, hostname, machine, version as osVersion } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isatty } from "node:tty";
 import type { Logger } from "pino";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/thread.ts";
@@ -14,13 +16,21 @@ import { LogWord } from "../ring/log-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
-import { explainListenError, type Listen, listenAddress, probeAddress } from "./listen-address.ts";
-import { createLog } from "./log.ts";
+import { LineSink, nonBlockingWriter } from "./line-sink.ts";
+import {
+  explainListenError,
+  type Listen,
+  listenAddress,
+  probeAddress,
+  SocketFile,
+} from "./listen-address.ts";
+import { createLog, type Diagnostics, droppedWords } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { type Options, parseOptions } from "./options.ts";
 import { switchUser } from "./switch-user.ts";
 import {
   AcceptorThreadHandle,
+  type BinlogThreadHandle,
   type RecoveryChannels,
   recoveryChannels,
   startBinlog,
@@ -31,6 +41,13 @@ import { VERSION } from "./version.ts";
 const RING_BYTES = 1 << 20;
 /** How long an orderly stop may take. */
 const STOP_MS_MAX = 4000;
+/** The same before anybody has been served: there is nothing to answer, and the log has been read only. */
+const STOP_LOADING_MS_MAX = 500;
+/** How long an exit waits for a reader of the last lines, and for the log's thread. */
+const LAST_LINES_MS = 200;
+const LOG_THREAD_MS = 200;
+const STDOUT = 1;
+const STDERR = 2;
 /** Longest spin of an idle shard, and longest look of an idle acceptor, where there is a core for each. */
 const SPIN_MS = 0.1;
 const LINGER_MS = 0.1;
@@ -52,29 +69,43 @@ export async function main(): Promise<void> {
     process.exitCode = options.exitCode;
     return;
   }
-  const log = await createLog(process.stderr.isTTY === true, options.logLevel);
+  const diagnostics = await createLog(isatty(STDERR), options.logLevel, nonBlockingWriter(STDERR));
+  const server = new Server(options, diagnostics);
   try {
-    await new Server(options, log).run();
+    leaveRemovedDirectory(options);
+    await server.run();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    log.fatal(error.message);
-    process.exit(error.exitCode);
+    diagnostics.log.fatal(error.message);
+    await server.exit(error.exitCode);
   }
 }
 
 class Server {
   readonly #options: Options;
   readonly #log: Logger;
+  readonly #diagnostics: LineSink;
+  /** What -V and -VV print; undefined without. */
+  readonly #verbose: LineSink | undefined;
   readonly #topology: Topology;
   readonly #control: ControlWords;
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorThreadHandle[] = [];
   #binlog: BinlogSupervisor | undefined;
+  #binlogThread: BinlogThreadHandle | undefined;
+  #socketFile: SocketFile | undefined;
+  #serving = false;
   #stopping = false;
+  #exiting = false;
 
-  constructor(options: Options, log: Logger) {
+  constructor(options: Options, { log, lines }: Diagnostics) {
     this.#options = options;
     this.#log = log;
+    this.#diagnostics = lines;
+    if (options.verbose > 0) {
+      const droppedLine = (count: number): string => `${droppedWords(count, "of -V")}\n`;
+      this.#verbose = new LineSink(nonBlockingWriter(STDOUT), droppedLine);
+    }
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
     this.#topology = createTopology({
       shards,
@@ -99,16 +130,20 @@ class Server {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
     this.#noteAcceptors();
-    if (options.verbose > 0) process.stdout.write(`pid ${process.pid}\n`);
+    this.#verbose?.write(`pid ${process.pid}\n`);
     this.#handleSignals();
     const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
     const transport = await this.#startAcceptors();
     const where = await this.#listen(listen);
-    if (options.user !== undefined) switchUser(options.user);
-    if (options.binlog !== undefined) await this.#startBinlog(options.binlog, recovery.toBinlog);
+    // The threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
+    if (options.user !== undefined) switchUser(options.user);
+    if (this.#stopping) return;
+    if (options.binlog !== undefined) await this.#startBinlog(options.binlog, recovery.toBinlog);
+    if (this.#stopping) return;
+    this.#serving = true;
     for (const acceptor of this.#acceptors) acceptor.serve();
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")}`;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
@@ -213,9 +248,13 @@ class Server {
   async #startBinlog(directory: string, recovery: RecoveryChannels["toBinlog"]): Promise<void> {
     const { binlogBytes, fsyncMs, salvage } = this.#options;
     const topology = this.#topology;
-    const supervisor = new BinlogSupervisor(this.#log, directory);
+    const supervisor = new BinlogSupervisor(
+      { log: this.#log, lines: this.#diagnostics },
+      directory,
+      (exitCode) => void this.exit(exitCode),
+    );
     this.#binlog = supervisor;
-    startBinlog(
+    this.#binlogThread = startBinlog(
       {
         topology,
         directory,
@@ -238,7 +277,11 @@ class Server {
   /** Has every acceptor listen; returns the address in words. */
   async #listen(listen: Listen): Promise<string> {
     const [first, ...others] = this.#acceptors;
-    let address: ListenAddress = listen.kind === "tcp" ? { ...listen, reusePort: others.length > 0 } : listen;
+    let address: ListenAddress;
+    if (listen.kind === "unix") {
+      this.#socketFile = new SocketFile(listen.path);
+      address = { kind: "descriptor", fd: this.#socketFile.fd };
+    } else address = listen.kind === "tcp" ? { ...listen, reusePort: others.length > 0 } : listen;
     if (address.kind === "tcp" && address.reusePort) {
       try {
         address = { ...address, port: await probeAddress(address.host, address.port) };
@@ -248,11 +291,9 @@ class Server {
       }
     }
     const bound = await this.#listenOne(first!, address, listen);
-    // A socket file is bound once; the other acceptors share its descriptor.
-    const shared: ListenAddress = address.kind === "unix" ? { kind: "descriptor", fd: bound.fd } : address;
-    for (const acceptor of others) await this.#listenOne(acceptor, shared, listen);
+    for (const acceptor of others) await this.#listenOne(acceptor, address, listen);
     const where = describeAddress(listen, bound.port);
-    if (this.#options.verbose > 0) process.stdout.write(`bind ${bound.fd} ${where}\n`);
+    this.#verbose?.write(`bind ${bound.fd} ${where}\n`);
     return where;
   }
 
@@ -268,19 +309,43 @@ class Server {
 
   #onNews(news: AcceptorNews): void {
     if (news.news === "log") this.#log[news.level](news.message);
-    else if (news.news === "verbose") process.stdout.write(`${news.line}\n`);
-    else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
+    else if (news.news === "verbose") {
+      for (const line of news.lines) this.#verbose?.write(`${line}\n`);
+      if (news.dropped > 0) this.#verbose?.write(`${droppedWords(news.dropped, "of -V")}\n`);
+    } else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
   }
 
   #threadDied(thread: string, error: Error | undefined): void {
     // An orderly stop would wait for it for ever.
-    if (this.#stopping && error === undefined) return;
+    if (this.#exiting || (this.#stopping && error === undefined)) return;
+    // Nobody is told of a change any more that might be lost with the thread.
+    this.#control.set(ControlWord.BinlogFailed);
     this.#stopping = true;
     this.#log.fatal(
       { err: error },
       `the thread "${thread}" died; the server ends, because a part of it is worse than none`,
     );
-    process.exit(ExitCode.ThreadDied);
+    void this.exit(ExitCode.ThreadDied);
+  }
+
+  /** Ends the process although the log may not be closed. */
+  async exit(exitCode: number): Promise<never> {
+    if (this.#exiting) return new Promise(() => {});
+    this.#exiting = true;
+    this.#stopping = true;
+    this.#socketFile?.remove();
+    return await this.#endProcess(exitCode);
+  }
+
+  /**
+   * The log's thread goes first: acceptors that share a listening descriptor each close its number when Node takes them
+   * down, and it must not be that of a log file by then. Waits but for a moment, for the thread and for who reads the last
+   * lines.
+   */
+  async #endProcess(exitCode: number): Promise<never> {
+    await Promise.race([this.#binlogThread?.end(), sleep(LOG_THREAD_MS)]);
+    await Promise.all([this.#diagnostics.drained(LAST_LINES_MS), this.#verbose?.drained(LAST_LINES_MS)]);
+    process.exit(exitCode);
   }
 
   #handleSignals(): void {
@@ -292,9 +357,20 @@ class Server {
   }
 
   async #stop(signal: string): Promise<void> {
-    if (this.#stopping) process.exit(1);
+    if (this.#stopping) {
+      if (this.#exiting) process.exit(1);
+      return this.exit(1);
+    }
     this.#stopping = true;
     this.#log.info(`${signal}: stopping; once more to stop at once`);
+    this.#socketFile?.remove();
+    if (!this.#serving) {
+      setTimeout(() => {
+        this.#log.info("stopped before the log was loaded");
+        void this.exit(0);
+      }, STOP_LOADING_MS_MAX);
+      return this.#end();
+    }
     const late = setTimeout(() => {
       this.#log.warn("some clients did not take their replies in time; their connections are cut");
       void this.#end();
@@ -311,9 +387,27 @@ class Server {
       new Doorbell(new Int32Array(this.#topology.doorbells), binlogThread(this.#topology)).ring();
       await this.#binlog.closed;
     }
+    if (this.#exiting) return;
+    this.#exiting = true;
     this.#log.debug({ threads: turnCountsOf(this.#topology) }, "what the threads did");
     this.#log.info("stopped");
-    process.exit(0);
+    await this.#endProcess(0);
+  }
+}
+
+/** No thread starts in a working directory that has been removed; and there is nothing to be found from it. */
+function leaveRemovedDirectory({ binlog, listen }: Options): void {
+  try {
+    process.cwd();
+  } catch {
+    for (const path of [binlog, /^unix:(.+)/.exec(listen)?.[1]]) {
+      if (path === undefined || path.startsWith("/")) continue;
+      throw new OperatorError(
+        `the working directory has been removed, so ${path} leads nowhere: give a path that begins with /`,
+        ExitCode.Usage,
+      );
+    }
+    process.chdir("/");
   }
 }
 

@@ -1,13 +1,19 @@
 // Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
 
-import { MessageChannel, type MessagePort, type Transferable, Worker } from "node:worker_threads";
+import {
+  MessageChannel,
+  type MessagePort,
+  type Transferable,
+  Worker,
+  type WorkerOptions,
+} from "node:worker_threads";
 import type { AcceptorNews, AcceptorOrder, AcceptorThreadData, ListenAddress } from "../acceptor/thread.ts";
 import type { BinlogNews, BinlogThreadData } from "../binlog/thread.ts";
 import type { Topology } from "../message/topology.ts";
 import type { ShardThreadData } from "../shard/thread.ts";
 
 /** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
-const execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
+let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
 
 // A build turns .ts into .js, but not in this kind of string: follow this very file.
 const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
@@ -23,10 +29,22 @@ function start(
   onDeath: OnThreadDeath,
   transferList: Transferable[] = [],
 ): Worker {
-  const worker = new Worker(threadFile(room), { workerData: data, name, transferList, execArgv });
+  const worker = newWorker(threadFile(room), { workerData: data, name, transferList });
   worker.on("error", (error) => onDeath(name, error instanceof Error ? error : new Error(String(error))));
   worker.on("exit", () => onDeath(name, undefined));
   return worker;
+}
+
+/** Options of V8 (--max-old-space-size=4096) are of the whole process, and Node refuses them for a thread. */
+function newWorker(file: URL, options: WorkerOptions): Worker {
+  try {
+    return new Worker(file, { ...options, execArgv });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== "ERR_WORKER_INVALID_EXEC_ARGV") throw error;
+    execArgv = execArgv.filter((argument) => !message.includes(argument));
+    return new Worker(file, { ...options, execArgv });
+  }
 }
 
 /** Starts a shard; resolves once it takes messages. */
@@ -61,9 +79,15 @@ export function startBinlog(
   data: BinlogThreadData,
   onDeath: OnThreadDeath,
   onNews: (news: BinlogNews) => void,
-): void {
+): BinlogThreadHandle {
   const worker = start("binlog", "binlog", data, onDeath, data.recovery);
   worker.on("message", onNews);
+  return { end: () => worker.terminate() };
+}
+
+export interface BinlogThreadHandle {
+  /** Ends the thread, as a kill would; resolves when it is gone. */
+  end(): Promise<unknown>;
 }
 
 export class AcceptorThreadHandle {
@@ -76,7 +100,10 @@ export class AcceptorThreadHandle {
       const waiting = this.#waiting.get(news.news);
       this.#waiting.delete(news.news);
       if (waiting !== undefined) waiting(news);
-      else onNews(news);
+      else if (news.news === "verbose") {
+        onNews(news);
+        this.#tell({ order: "say-more" });
+      } else onNews(news);
     });
   }
 

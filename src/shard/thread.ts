@@ -49,11 +49,13 @@ class ShardThread {
   readonly #records: RecordLog | undefined;
   readonly #spin: IdleSpin;
   readonly #turns: TurnCounters;
+  readonly #control: ControlWords;
   readonly #data: ShardThreadData;
 
   constructor(data: ShardThreadData) {
     this.#data = data;
     const { topology, shard } = data;
+    this.#control = new ControlWords(topology.control);
     const words = new Int32Array(topology.doorbells);
     this.#doorbell = new DoorbellOwner(words, shardThread(shard));
     this.#binlog = new Doorbell(words, binlogThread(topology));
@@ -74,7 +76,7 @@ class ShardThread {
   #createRecords(): RecordLog | undefined {
     const { topology, shard } = this.#data;
     if (topology.binlog === undefined) return undefined;
-    const control = new ControlWords(topology.control);
+    const control = this.#control;
     const counters = countersOf(topology, binlogThread(topology));
     return new RecordLog({
       binlog: topology.binlog,
@@ -133,6 +135,8 @@ class ShardThread {
     const doorbell = this.#doorbell;
     const turns = this.#turns;
     for (;;) {
+      // Nothing that is done now would be remembered; the process is about to end.
+      while (this.#control.isSet(ControlWord.BinlogFailed)) doorbell.rest(SLEEP_MS_MAX);
       const nowMs = monotonicMs();
       turns.begin();
       const taken = core.step(nowMs);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { createTopology } from "../../src/message/topology.ts";
+import { LogWord } from "../../src/ring/log-words.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
@@ -117,7 +118,7 @@ test("what the rings of all shards can hold finds room after the log has said th
       acceptors: 1,
       jobBytesMax: 65_535,
       ringBytes: 4096,
-      binlog: { repliesWait: false, segmentBytes: MIB },
+      binlog: { repliesWaitFor: LogWord.Written, segmentBytes: MIB },
     });
     const ringBytes = binlog!.rings.reduce((sum, ring) => sum + ring.byteLength, 0);
     disk.capacityBytes = disk.usedBytes();
