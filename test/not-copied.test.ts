@@ -1,4 +1,4 @@
-// Behaviour of beanstalkd that is not copied, by its row in the README's table: what shows at the process and not on the
+// Behaviour of beanstalkd that is not copied, by its row in the table of protocol/README.md 14: what shows at the process and not on the
 // wire. Other rows are not-copy-NN in transcripts/, or "row N" in the name of a test elsewhere; none may be without.
 
 import assert from "node:assert/strict";
@@ -46,7 +46,7 @@ async function expectIdle(server: ServerProcess): Promise<void> {
   assert.ok(share < IDLE_SHARE_MAX, `it took ${Math.round(share * 100)} % of a processor`);
 }
 
-test("every row of the README's table has a test that is found by its number", () => {
+test("every row of the table of what is not copied has a test that is found by its number", () => {
   const folder = fileURLToPath(new URL(".", import.meta.url));
   const found = new Set<number>();
   for (const file of globSync("transcripts/not-copy-*.txt", { cwd: folder }))
