@@ -86,7 +86,7 @@ describe("process: ours", () => {
     }
   });
 
-  // Row 8b of what is not copied: 1.12 assigns the job and says DEADLINE_SOON.
+  // Row 8 of what is not copied (protocol/README.md 14): 1.12 assigns the job and says DEADLINE_SOON.
   it("says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     for (const shards of ["1", "4"]) {

@@ -1,4 +1,4 @@
-// Checks who may import whom (architecture.md, "Rooms"), and that each hazard stays with its keeper.
+// Checks who may import whom (src/README.md, "Rooms"), and that each hazard stays with its keeper.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";

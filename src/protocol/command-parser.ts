@@ -184,7 +184,7 @@ export class CommandParser {
     return Syntax.Ok;
   }
 
-  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text (protocol.md, 3.1).
+  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text (protocol/README.md 3.1).
   #put(bytes: Uint8Array, at: number, end: number): Syntax {
     this.op = Op.Put;
     const number = this.#number;

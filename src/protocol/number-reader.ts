@@ -61,7 +61,7 @@ export class NumberReader {
 
   /**
    * The argument of kick: any blanks, an optional sign, digits; later text is ignored. What C's 64 bits can't hold
-   * is malformed; what 32 bits can't hold, and any negative number, means all (protocol.md, section 16, row 3).
+   * is malformed; what 32 bits can't hold, and any negative number, means all (protocol/README.md 14 row 3).
    */
   readKickBound(bytes: Uint8Array, end: number): boolean {
     let at = this.at;

@@ -24,7 +24,7 @@ export interface LineMeaning {
   readonly mayWait: boolean;
   /** It makes a job delayed, if it succeeds. */
   readonly delays: boolean;
-  /** beanstalkd 1.12 answers otherwise, and shall (protocol.md, 16 and 17). */
+  /** beanstalkd 1.12 answers otherwise, and shall (protocol/README.md 13 and 14). */
   readonly differsFrom112: boolean;
 }
 

@@ -1,7 +1,7 @@
 // Plays one conversation with two servers at once and compares every reply.
 //
 // A piece is sent when everything before it is answered or waits, so both servers see the same order. What 1.12 answers
-// otherwise on purpose (protocol.md, 16 and 17) is not sent: the stream model knows it. That model also says how many
+// otherwise on purpose (protocol/README.md 13 and 14) is not sent: the stream model knows it. That model also says how many
 // replies a piece gets, and so has to agree with both.
 
 import { differenceOf } from "../support/compare-replies.ts";

@@ -2,7 +2,7 @@
 
 import { fieldsOf } from "./lockstep-side.ts";
 
-/** Of the process or the machine, or quoted otherwise by version (protocol.md, 17), or moved by the harness's own questions. */
+/** Of the process or the machine, or quoted otherwise by version (protocol/README.md 13.2), or moved by the harness's own questions. */
 const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "pid",
   "version",
@@ -34,7 +34,7 @@ export function differenceOf(commandName: string, left: string, right: string): 
   return "the replies differ";
 }
 
-/** 1.12 moves the last tube into the place of one that goes; ours keeps the order of creation (protocol.md, 0.1). */
+/** 1.12 moves the last tube into the place of one that goes; ours keeps the order of creation (protocol/README.md 13.1). */
 function differenceOfLists(left: string, right: string): string | undefined {
   const sorted = (reply: string): string => reply.split("\n").sort().join("\n");
   return sorted(left) === sorted(right) ? undefined : "not the same tubes";

@@ -1,12 +1,12 @@
 // Draws the next step of a random conversation of several clients, for the differential test.
 //
 // Every number comes from the seed, so a conversation is the same again for the same seed as long as both servers give the same
-// replies. What is not drawn, and why (protocol.md, section 16: behaviour that is different on purpose):
+// replies. What is not drawn, and why (protocol/README.md 13 and 14: behaviour that is different on purpose; the rows are those of 14):
 // - lines of 225 + 224 k bytes and stray CRs (rows 1 and 2);
 // - kick with a sign or beyond u32 (row 3);
 // - a look at a job whose body is under way (row 4): a split put is completed within its step;
 // - two waiting clients with a watched tube in common (row 5: 1.12 serves them in another order);
-// - reserve-with-timeout with odd numbers (section 17: 1.12 reads them with strtol).
+// - reserve-with-timeout with odd numbers (13.1: 1.12 reads them with strtol).
 
 import type { SeededRandom } from "./seeded-random.ts";
 
@@ -168,7 +168,7 @@ export class ConversationGenerator {
 
   /** A waiting client can only hang up; mostly another one acts instead. */
   #nextForWaiting(client: number): ConversationStep {
-    // What lies behind a reserve when its client closes may or may not be carried out (protocol.md, 12).
+    // What lies behind a reserve when its client closes may or may not be carried out (protocol/README.md 12).
     const leave: "half-close" | "close" = this.#view.hasMoreBehind(client)
       ? "half-close"
       : this.#random.pick(["half-close", "close"]);

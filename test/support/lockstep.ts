@@ -286,7 +286,7 @@ export class Lockstep implements ConversationView {
     }
   }
 
-  /** 1.12 may have missed the end of a TTR until the owner sends a byte (protocol.md, 16, row 8): so the owner sends a line. */
+  /** 1.12 may have missed the end of a TTR until the owner sends a byte (protocol/README.md 14 row 8): so the owner sends a line. */
   async #afterTtr(owner: number): Promise<void> {
     if (this.isWaiting(owner)) return;
     await this.#settle();

@@ -48,7 +48,7 @@ const BARE_COMMANDS = {
   "list-tubes-watched": Op.ListTubesWatched,
 } as const;
 
-describe("CommandParser recognises (protocol.md 2.1)", () => {
+describe("CommandParser recognises (protocol/README.md 2.1)", () => {
   it("case-sensitive prefixes at the first byte only", () => {
     check(Syntax.Unknown, Op.Unknown, [
       "",
@@ -142,7 +142,7 @@ describe("CommandParser recognises (protocol.md 2.1)", () => {
   });
 });
 
-describe("CommandParser reads integers (protocol.md 2.2)", () => {
+describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
   it("ids of 64 bits, any number of blanks before and none behind", () => {
     for (const [name, op] of Object.entries(MORE_ID_COMMANDS)) {
       check(Syntax.Ok, op, [
@@ -232,7 +232,7 @@ describe("CommandParser reads integers (protocol.md 2.2)", () => {
   });
 });
 
-describe("CommandParser reads put (protocol.md 3.1)", () => {
+describe("CommandParser reads put (protocol/README.md 3.1)", () => {
   it("four numbers; ttr 0 becomes 1", () => {
     const { parser, syntax } = parse("put 00 7 0 05");
     assert.equal(syntax, Syntax.Ok);
@@ -273,7 +273,7 @@ describe("CommandParser reads put (protocol.md 3.1)", () => {
   });
 });
 
-describe("CommandParser reads tube names (protocol.md 2.3)", () => {
+describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
   it("as everything behind the one space", () => {
     for (const [name, op] of Object.entries(NAME_COMMANDS)) {
       for (const tube of ["a", "a-", "+", "0", "0.5", "()-+/;.$_", N200, "x_y"]) {
@@ -293,7 +293,7 @@ describe("CommandParser reads tube names (protocol.md 2.3)", () => {
     }
   });
 
-  it("accepts exactly the bytes of the contract", () => {
+  it("accepts exactly the bytes of protocol/README.md 2.3", () => {
     const allowed = /^[A-Za-z0-9\-+/;.$_()]$/;
     for (let byte = 0; byte < 256; byte++) {
       const character = String.fromCharCode(byte);

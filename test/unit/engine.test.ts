@@ -89,7 +89,7 @@ describe("Engine serves waiters", () => {
 });
 
 describe("Engine gives the best job", () => {
-  it("by priority, then by id, over all watched tubes (protocol.md 4.1)", () => {
+  it("by priority, then by id, over all watched tubes (protocol/README.md 4.1)", () => {
     const bench = new EngineBench();
     const producer = bench.session(0, "b");
     bench.put(producer, { pri: 10 });
@@ -186,7 +186,7 @@ describe("Engine ends reservations", () => {
   });
 });
 
-describe("Engine warns of a deadline (protocol.md 4.4)", () => {
+describe("Engine warns of a deadline (protocol/README.md 4.4)", () => {
   it("one second before it while the holder waits", () => {
     const bench = new EngineBench();
     const holder = bench.session(1, "t", "t");
@@ -254,7 +254,7 @@ describe("Engine warns of a deadline (protocol.md 4.4)", () => {
 });
 
 describe("Engine runs timers", () => {
-  it("of delayed jobs by deadline, not by priority (protocol.md 11)", () => {
+  it("of delayed jobs by deadline, not by priority (protocol/README.md 11)", () => {
     const bench = new EngineBench();
     const producer = bench.session(0, "t");
     const later = bench.put(producer, { pri: 0, delay: 3 });
@@ -367,7 +367,7 @@ describe("Engine pauses tubes", () => {
   });
 });
 
-describe("Engine kicks (protocol.md 6)", () => {
+describe("Engine kicks (protocol/README.md 6)", () => {
   it("buried jobs in the order of their burial, and no delayed ones with them", () => {
     const bench = new EngineBench();
     const session = bench.session(1, "t", "t");

@@ -11,7 +11,7 @@ const names = (list: WatchList): string[] => list.tubes.map((tube) => tube.name)
 const find = (list: WatchList, name: string): number =>
   list.find(asciiBytes(`<${name}>`), 1, 1 + name.length);
 
-it("WatchList lists in beanstalkd's order: the last tube moves into the gap (protocol.md 7.3)", () => {
+it("WatchList lists in beanstalkd's order: the last tube moves into the gap (protocol/README.md 7.3)", () => {
   const list = new WatchList(SHARDS);
   for (const name of ["default", "a", "b", "c", "d"]) list.add(new TubeRef(name, SHARDS));
   list.removeAt(find(list, "a"));
