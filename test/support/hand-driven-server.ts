@@ -109,8 +109,8 @@ export class HandDrivenServer {
 
   settle(): void {
     const nobody = (): void => {};
+    this.acceptor.publish(nobody);
     for (let turn = 0; turn < TURNS_MAX; turn++) {
-      this.acceptor.publish(nobody);
       let moved = 0;
       for (const shard of this.shards) {
         moved += shard.step(1000);
@@ -119,6 +119,7 @@ export class HandDrivenServer {
       }
       moved += this.acceptor.takeAnswers(nobody);
       this.acceptor.flush();
+      this.acceptor.publish(() => moved++);
       if (moved === 0 && !this.acceptor.hasWork && !this.shards.some((shard) => shard.hasWork)) return;
     }
     assert.fail("the server comes to rest");

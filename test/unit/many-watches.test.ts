@@ -12,13 +12,18 @@ it("WatchList finds a tube among 20,000 in about the time that it takes among 20
     const list = new WatchList(1);
     for (let i = 0; i < count; i++) list.add(new TubeRef(`tube-${i}`, 1));
     const name = asciiBytes("tube-nosuch");
-    const startedAt = performance.now();
-    for (let i = 0; i < 5_000; i++) assert.equal(list.find(name, 0, name.length), -1);
-    return performance.now() - startedAt;
+    // The quickest of several looks: a busy machine may hold up any of them.
+    let leastMs = Number.POSITIVE_INFINITY;
+    for (let look = 0; look < 10; look++) {
+      const startedAt = performance.now();
+      for (let i = 0; i < 500; i++) assert.equal(list.find(name, 0, name.length), -1);
+      leastMs = Math.min(leastMs, performance.now() - startedAt);
+    }
+    return leastMs;
   };
   timeMs(200);
   const [few, many] = [timeMs(200), timeMs(20_000)];
-  assert.ok(many < 20 * few + 20, `${few} ms among 200, ${many} ms among 20,000`);
+  assert.ok(many < 20 * few + 2, `${few} ms among 200, ${many} ms among 20,000`);
 });
 
 it("Connection executes some hundred lines in a turn, and the rest in later ones", () => {
