@@ -23,7 +23,9 @@ import { LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { FULL, RingWriter } from "../ring/ring-writer.ts";
 import { Connection } from "./connection.ts";
+import { ListReplies } from "./list-replies.ts";
 import type { Transport } from "./transport.ts";
+import { TubeListings } from "./tube-listings.ts";
 import { TubeRef } from "./tube-ref.ts";
 
 /** Answers taken from one shard before the others have their turn. */
@@ -70,6 +72,8 @@ export class AcceptorCore {
   readonly payloadBytesMax: number;
   readonly requests: readonly RequestWriter[];
   readonly responses: readonly RingReader[];
+  readonly listReplies: ListReplies = new ListReplies();
+  readonly tubeListings: TubeListings;
   readonly #ids: JobIds;
   readonly #directory: JobDirectory | undefined;
   /** For each shard, messages that found its ring full. */
@@ -100,6 +104,7 @@ export class AcceptorCore {
   constructor(options: AcceptorOptions) {
     const { topology, acceptor } = options;
     this.shards = topology.shards;
+    this.tubeListings = new TubeListings(topology.shards);
     this.nowMs = options.nowMs;
     this.statsText = options.statsText;
     this.trace = options.trace;
@@ -321,6 +326,7 @@ export class AcceptorCore {
     }
     this.#drainPosted();
     this.#letProceed();
+    this.listReplies.turn();
     return taken;
   }
 
@@ -404,6 +410,7 @@ export class AcceptorCore {
       this.#waitingForRoom.length > 0 ||
       this.#toProceed.length > 0 ||
       this.#dirty.length > 0 ||
+      this.listReplies.hasWork ||
       this.#posted.some((posted) => posted.length > 0)
     );
   }
@@ -431,7 +438,7 @@ export class AcceptorCore {
     } else if (kind === ResponseKind.Reply) {
       connection.onReply(shard, flags, ring.uint32[word + 7]!, ring.bytes, payload, length);
     } else if (kind === ResponseKind.Tubes) {
-      connection.onTubes(ring.bytes, payload, length);
+      connection.onTubes(shard, ring.bytes, payload, length);
     } else {
       const value = ring.float64[(offset >> 3) + 2]!;
       connection.onSignal(shard, kind, flags, value, ring.uint32[word + 6]!, ring.float64[payload >> 3]!);

@@ -18,9 +18,11 @@ import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import { AskAll } from "./ask-all.ts";
 import type { Conversation } from "./conversation.ts";
-import { GatherStats, GatherTubes, tubeListText } from "./gather.ts";
+import { GatherStats } from "./gather-stats.ts";
 import { Holds } from "./holds.ts";
 import { InputBuffer } from "./input-buffer.ts";
+import { ListTubes } from "./list-tubes.ts";
+import { ListWatched } from "./list-watched.ts";
 import { MoveUse } from "./move-use.ts";
 import { Output } from "./output.ts";
 import { ReplyMeter } from "./reply-meter.ts";
@@ -332,14 +334,13 @@ export class Connection implements SharedReserveHost {
       case Op.PauseTube:
         return this.#byTube(op, bytes, parser.nameStart, parser.nameEnd);
       case Op.Stats:
+        return this.#stats();
       case Op.ListTubes:
-        return this.#gather(op);
+        return this.#listTubes();
       case Op.ListTubeUsed:
         return this.#answer(op, asciiBytes(`USING ${this.#used.name}\r\n`));
-      case Op.ListTubesWatched: {
-        const text = tubeListText(this.#watched.tubes.map((tube) => tube.name));
-        return this.#answerLong(op, asciiBytes(`OK ${text.length}\r\n${text}\r\n`));
-      }
+      case Op.ListTubesWatched:
+        return this.#listWatched();
       default:
         assert(op === Op.Quit, "every command is executed");
         if (!this.#idle) return false;
@@ -562,15 +563,29 @@ export class Connection implements SharedReserveHost {
     return true;
   }
 
-  #gather(op: Op): boolean {
+  #stats(): boolean {
     if (!this.#idle) return false;
     const shards = this.#core.shards;
-    this.#core.count(op);
-    this.#conversation =
-      op === Op.Stats
-        ? new GatherStats(this, shards, () => this.#core.statsText())
-        : new GatherTubes(this, shards);
-    for (let shard = 0; shard < shards; shard++) this.post(shard, op, 0, 0);
+    this.#core.count(Op.Stats);
+    this.#conversation = new GatherStats(this, shards, () => this.#core.statsText());
+    for (let shard = 0; shard < shards; shard++) this.post(shard, Op.Stats, 0, 0);
+    return true;
+  }
+
+  #listTubes(): boolean {
+    if (!this.#idle) return false;
+    const { tubeListings, listReplies } = this.#core;
+    this.#core.count(Op.ListTubes);
+    const conversation = new ListTubes(this, tubeListings, listReplies);
+    this.#conversation = conversation;
+    tubeListings.ask(conversation);
+    return true;
+  }
+
+  #listWatched(): boolean {
+    if (!this.#idle) return false;
+    this.#core.count(Op.ListTubesWatched);
+    this.#conversation = new ListWatched(this, this.#watched, this.#core.listReplies);
     return true;
   }
 
@@ -674,9 +689,18 @@ export class Connection implements SharedReserveHost {
     }
   }
 
-  /** A reply of any length: it waits until nothing is under way. */
-  #answerLong(counted: number, reply: Uint8Array): boolean {
-    return this.#idle && this.#answer(counted, reply);
+  /** Whether the client has read so much that a piece of a long list may follow. */
+  get mayTakeMore(): boolean {
+    return !this.dead && this.#outputBytes < OUTPUT_BYTES_MAX;
+  }
+
+  /** `bytes[0, length)` of a list. */
+  appendPiece(bytes: Uint8Array, length: number, first: boolean): void {
+    if (first) this.#appendOutput(bytes, 0, length);
+    else {
+      this.output.append(bytes, 0, length);
+      this.#core.markDirty(this);
+    }
   }
 
   // --- answers in -------------------------------------------------------------------------------------------------
@@ -719,8 +743,8 @@ export class Connection implements SharedReserveHost {
     this.#conversation?.onSignal(shard, kind, value, pri, soonestMs);
   }
 
-  onTubes(bytes: Uint8Array, at: number, length: number): void {
-    this.#conversation?.onTubes?.(bytes, at, length);
+  onTubes(shard: number, bytes: Uint8Array, at: number, length: number): void {
+    this.#conversation?.onTubes?.(shard, bytes, at, length);
   }
 
   #noteHolding(shard: number, flags: number): void {
@@ -760,6 +784,7 @@ export class Connection implements SharedReserveHost {
       return;
     }
     this.#grantCredit();
+    this.#conversation?.onRoom?.();
     if (this.#input.length > 0 || this.#halfClosed) this.#core.proceedLater(this);
   }
 
@@ -784,6 +809,7 @@ export class Connection implements SharedReserveHost {
     if (this.#ending) return;
     if (this.output.length > 0) this.#core.markDirty(this);
     this.#grantCredit();
+    this.#conversation?.onRoom?.();
     this.proceed();
   }
 
@@ -832,7 +858,9 @@ export class Connection implements SharedReserveHost {
     this.output.clear();
     this.#holds.clear();
     if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
+    const conversation = this.#conversation;
     this.#conversation = undefined;
+    conversation?.onClosed?.();
     this.#end();
   }
 

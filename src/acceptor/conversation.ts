@@ -5,8 +5,12 @@ export interface Conversation {
   onSignal(shard: number, kind: number, value: number, pri: number, soonestMs: number): void;
   /** The last part of a reply for the client has come from a shard; its bytes are in the output already. */
   onReply(shard: number): void;
-  /** Part of a list of tubes: `bytes[at, at + length)`. */
-  onTubes?(bytes: Uint8Array, at: number, length: number): void;
+  /** Part of a list of a shard's tubes: `bytes[at, at + length)`. */
+  onTubes?(shard: number, bytes: Uint8Array, at: number, length: number): void;
+  /** The client may have read so much that a long list can go on. */
+  onRoom?(): void;
+  /** The connection is gone. */
+  onClosed?(): void;
   /** The client can't send any more. */
   onHalfClose?(): void;
 }

@@ -25,7 +25,7 @@ export const ResponseKind = {
   Closed: 5,
   /** The wait number `value` may have to end. */
   WaitDue: 6,
-  /** Part of a list of tubes: entries of float64 sequence, uint32 length, name, padded to 8 bytes. */
+  /** Part of a list of tubes: entries of float64 sequence, uint8 length, name, one behind the other. */
   Tubes: 7,
 } as const;
 

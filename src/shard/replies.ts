@@ -19,8 +19,6 @@ const SPACE = 0x20;
 const BODY_HEAD_BYTES_MAX = 48;
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
-/** Room for the parts of a list of tubes. */
-const TUBES_PAYLOAD_BYTES_MAX = 16 * 1024;
 
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
@@ -137,31 +135,6 @@ export class Replies {
     this.signal(session, ResponseKind.Candidate, page.id[slot & PAGE_MASK]!, page.pri[slot & PAGE_MASK]!);
   }
 
-  /** All tubes here, in as many messages as it takes, then Ack. */
-  tubes(session: ShardSession): void {
-    const port = this.#ports[session.acceptor]!;
-    const payloadBytesMax = Math.min(port.payloadBytesMax, TUBES_PAYLOAD_BYTES_MAX);
-    const payload = new ArrayBuffer(payloadBytesMax);
-    const view = new DataView(payload);
-    const bytes = new Uint8Array(payload);
-    let at = 0;
-    const send = (): void => {
-      port.begin(ResponseKind.Tubes, this.#holds(session), session.slot, at, 0, 0, 0);
-      copyBytes(port.target, port.at, bytes, 0, at);
-      at = 0;
-    };
-    for (const tube of this.#engine.tubes.values()) {
-      const entryBytes = 12 + tube.name.length;
-      if (at + entryBytes > payloadBytesMax) send();
-      view.setFloat64(at, tube.sequence, true);
-      view.setUint32(at + 8, tube.name.length, true);
-      for (let i = 0; i < tube.name.length; i++) bytes[at + 12 + i] = tube.name.charCodeAt(i);
-      at += entryBytes;
-    }
-    if (at > 0) send();
-    this.signal(session, ResponseKind.Ack);
-  }
-
   #holds(session: ShardSession): number {
     return session.engineSession.held.size > 0 ? ResponseFlag.Holds : 0;
   }
@@ -210,7 +183,7 @@ export class Replies {
 
   /** Whether a long reply could go on now. */
   get longHasWork(): boolean {
-    return this.#long.some((reply) => mayGoOn(reply) && this.#hasRoomForPiece(reply.session));
+    return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
   }
 
   /** Asks for room on behalf of the long replies whose clients have read enough. */
@@ -224,7 +197,7 @@ export class Replies {
   pumpLong(): ShardSession | undefined {
     for (let i = 0; i < this.#long.length; i++) {
       const reply = this.#long[i]!;
-      if (!mayGoOn(reply) || !this.#hasRoomForPiece(reply.session)) continue;
+      if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
       if (!this.#sendPiece(reply)) continue;
       this.#long.splice(i, 1);
       this.#engine.bodies.unpin(reply.body);
@@ -243,8 +216,8 @@ export class Replies {
     session.longReply = undefined;
   }
 
-  /** Long replies leave half of the ring to everybody else. */
-  #hasRoomForPiece(session: ShardSession): boolean {
+  /** Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else. */
+  hasRoomForPiece(session: ShardSession): boolean {
     const ring = this.#ports[session.acceptor]!.ring;
     return ring.used <= ring.messageBytesMax && !this.#ports[session.acceptor]!.blocked;
   }

@@ -29,6 +29,7 @@ import type { RecordLog } from "./record-log.ts";
 import { type RecordNumbers, Replies } from "./replies.ts";
 import { ReplyPort } from "./reply-port.ts";
 import { ShardSession } from "./shard-session.ts";
+import { TubeLists } from "./tube-lists.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
@@ -64,6 +65,7 @@ export class ShardCore implements ClientEffects {
   readonly #resuming: ShardSession[] = [];
   readonly #stalled: ShardSession[] = [];
   readonly #replies: Replies;
+  readonly #lists: TubeLists;
   readonly #puts: PutIntake;
   readonly #moves: LongMoves;
   readonly #records: RecordLog | undefined;
@@ -90,6 +92,7 @@ export class ShardCore implements ClientEffects {
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
     this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
+    this.#lists = new TubeLists(this.engine, this.ports, this.#replies);
     this.#moves = new LongMoves(this.engine, this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.#records = options.records;
     this.#puts = new PutIntake(this.engine, this.#replies, () => this.#control.isSet(ControlWord.Draining));
@@ -119,6 +122,7 @@ export class ShardCore implements ClientEffects {
     for (let session = this.#replies.pumpLong(); session !== undefined; session = this.#replies.pumpLong()) {
       this.#resume(session);
     }
+    this.#lists.pump();
     if (this.#resuming.length > 0) this.#runResumed();
     return taken;
   }
@@ -153,7 +157,8 @@ export class ShardCore implements ClientEffects {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       this.#moves.hasWork(this.#mayAnswer) ||
-      this.#replies.longHasWork
+      this.#replies.longHasWork ||
+      this.#lists.hasWork
     );
   }
 
@@ -162,6 +167,7 @@ export class ShardCore implements ClientEffects {
     this.#records?.wantRoom();
     for (const port of this.ports) if (!port.open) port.ring.wantRoom();
     this.#replies.wantRoomForLong();
+    this.#lists.wantRoom();
   }
 
   // --- requests ---------------------------------------------------------------------------------------------------
@@ -375,7 +381,7 @@ export class ShardCore implements ClientEffects {
         replies.signal(session, ResponseKind.Ack);
         return;
       case Op.ListTubes:
-        replies.tubes(session);
+        this.#lists.begin(session);
         return;
       case RequestOp.Echo:
         replies.bytes(session, source.bytes, payload, payloadBytes);
@@ -429,6 +435,7 @@ export class ShardCore implements ClientEffects {
     this.#leadWaits.delete(session);
     this.#puts.abandon(session);
     this.#replies.abandonLong(session);
+    this.#lists.abandon(session);
     if (session.longKick !== undefined || this.#moves.givesBack(session)) return;
     const index = session.slot * this.#acceptors + session.acceptor;
     this.engine.closeSession(session.engineSession, this.#nowMs);

@@ -107,21 +107,24 @@ export class HandDrivenServer {
     return client;
   }
 
-  settle(): void {
+  /** One turn of every thread. Returns whether there is something left to do. */
+  turn(): boolean {
     const nobody = (): void => {};
     this.acceptor.publish(nobody);
-    for (let turn = 0; turn < TURNS_MAX; turn++) {
-      let moved = 0;
-      for (const shard of this.shards) {
-        moved += shard.step(1000);
-        for (const ring of shard.requests) ring.release();
-        for (const port of shard.ports) port.ring.publish();
-      }
-      moved += this.acceptor.takeAnswers(nobody);
-      this.acceptor.flush();
-      this.acceptor.publish(() => moved++);
-      if (moved === 0 && !this.acceptor.hasWork && !this.shards.some((shard) => shard.hasWork)) return;
+    let moved = 0;
+    for (const shard of this.shards) {
+      moved += shard.step(1000);
+      for (const ring of shard.requests) ring.release();
+      for (const port of shard.ports) port.ring.publish();
     }
+    moved += this.acceptor.takeAnswers(nobody);
+    this.acceptor.flush();
+    this.acceptor.publish(() => moved++);
+    return moved > 0 || this.acceptor.hasWork || this.shards.some((shard) => shard.hasWork);
+  }
+
+  settle(): void {
+    for (let turn = 0; turn < TURNS_MAX; turn++) if (!this.turn()) return;
     assert.fail("the server comes to rest");
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Connection } from "../../src/acceptor/connection.ts";
-import { GatherStats, GatherTubes } from "../../src/acceptor/gather.ts";
+import { GatherStats } from "../../src/acceptor/gather-stats.ts";
 import { MoveUse } from "../../src/acceptor/move-use.ts";
 import { TubeRef } from "../../src/acceptor/tube-ref.ts";
 import { latin1 } from "../../src/base/bytes.ts";
@@ -35,15 +35,13 @@ it("MoveUse is not moved by the late WaitDue of a reserve that has ended", () =>
   assert.deepEqual(did.slice(2), ["USING b\r\n"]);
 });
 
-it("GatherStats and GatherTubes count acknowledgements only", () => {
-  for (const Gather of [GatherStats, GatherTubes]) {
-    const { connection, did } = connectionNoting();
-    const gather = new Gather(connection, 2, () => "text");
-    gather.onSignal(0, ResponseKind.WaitDue);
-    gather.onSignal(0, ResponseKind.Ack);
-    gather.onSignal(1, ResponseKind.WaitDue);
-    assert.deepEqual(did, []);
-    gather.onSignal(1, ResponseKind.Ack);
-    assert.equal(did.length, 1);
-  }
+it("GatherStats counts acknowledgements only", () => {
+  const { connection, did } = connectionNoting();
+  const gather = new GatherStats(connection, 2, () => "text");
+  gather.onSignal(0, ResponseKind.WaitDue);
+  gather.onSignal(0, ResponseKind.Ack);
+  gather.onSignal(1, ResponseKind.WaitDue);
+  assert.deepEqual(did, []);
+  gather.onSignal(1, ResponseKind.Ack);
+  assert.equal(did.length, 1);
 });

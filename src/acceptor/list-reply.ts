@@ -1,0 +1,70 @@
+// A list of names as a reply: written piece by piece as its client reads, so that a long one takes no memory and no time
+// that others would miss.
+
+import { asciiBytes, copyBytes } from "../base/bytes.ts";
+import type { Connection } from "./connection.ts";
+import type { Names } from "./names.ts";
+
+const BEGINNING = asciiBytes("---\n");
+/** What a name takes besides itself: `- ` before it and LF behind it. */
+const ENTRY_BYTES = 3;
+const DASH = 0x2d;
+const SPACE = 0x20;
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** Where the pieces of this thread are put together. */
+const piece = new Uint8Array(32 * 1024);
+
+export class ListReply {
+  /** In the list of those that go on. */
+  queued = false;
+  readonly #connection: Connection;
+  readonly #names: Names;
+  /** What comes before the next piece of names. */
+  #head: Uint8Array;
+  #hasName: boolean;
+  #begun = false;
+
+  constructor(connection: Connection, names: Names) {
+    this.#connection = connection;
+    this.#names = names;
+    const bytes = BEGINNING.length + names.nameBytes + ENTRY_BYTES * names.count;
+    this.#head = asciiBytes(`OK ${bytes}\r\n---\n`);
+    this.#hasName = names.next();
+  }
+
+  /** Whether the client has read so much that the next piece may be written. */
+  get mayGoOn(): boolean {
+    return this.#connection.mayTakeMore;
+  }
+
+  /** Writes a piece. Returns whether it was the last. */
+  writePiece(): boolean {
+    const names = this.#names;
+    let end = this.#head.length;
+    copyBytes(piece, 0, this.#head, 0, end);
+    this.#head = NOTHING;
+    // Room for CR LF stays.
+    for (
+      ;
+      this.#hasName && end + ENTRY_BYTES + names.length + 2 <= piece.length;
+      this.#hasName = names.next()
+    ) {
+      piece[end] = DASH;
+      piece[end + 1] = SPACE;
+      copyBytes(piece, end + 2, names.bytes, names.at, names.length);
+      end += ENTRY_BYTES + names.length;
+      piece[end - 1] = LF;
+    }
+    if (!this.#hasName) {
+      piece[end++] = CR;
+      piece[end++] = LF;
+    }
+    this.#connection.appendPiece(piece, end, !this.#begun);
+    this.#begun = true;
+    return !this.#hasName;
+  }
+}
+
+const NOTHING = new Uint8Array(0);

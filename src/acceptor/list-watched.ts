@@ -1,0 +1,61 @@
+// `list-tubes-watched`, sent as its client reads: nothing else of the connection is executed meanwhile, so the list stays.
+
+import type { Connection } from "./connection.ts";
+import type { Conversation } from "./conversation.ts";
+import type { ListReplies } from "./list-replies.ts";
+import { ListReply } from "./list-reply.ts";
+import type { Names } from "./names.ts";
+import type { WatchList } from "./watch-list.ts";
+
+export class ListWatched implements Conversation {
+  readonly #connection: Connection;
+  readonly #replies: ListReplies;
+  readonly #reply: ListReply;
+
+  constructor(connection: Connection, watched: WatchList, replies: ListReplies) {
+    this.#connection = connection;
+    this.#replies = replies;
+    this.#reply = new ListReply(connection, new WatchedNames(watched));
+    this.onRoom();
+  }
+
+  onSignal(): void {}
+
+  onReply(): void {}
+
+  onRoom(): void {
+    this.#replies.add(this.#reply, this.#finish);
+  }
+
+  readonly #finish = (): void => this.#connection.finishConversation(undefined);
+}
+
+class WatchedNames implements Names {
+  readonly at = 0;
+  readonly #watched: WatchList;
+  #position = -1;
+
+  constructor(watched: WatchList) {
+    this.#watched = watched;
+  }
+
+  get count(): number {
+    return this.#watched.size;
+  }
+
+  get nameBytes(): number {
+    return this.#watched.nameBytes;
+  }
+
+  get bytes(): Uint8Array {
+    return this.#watched.tubes[this.#position]!.bytes;
+  }
+
+  get length(): number {
+    return this.bytes.length;
+  }
+
+  next(): boolean {
+    return ++this.#position < this.#watched.size;
+  }
+}

@@ -1,0 +1,79 @@
+// Who asks for the list of tubes, and when the shards are asked for it.
+//
+// One list is gathered at a time. Who asks meanwhile waits for the next one, because a tube of his may have been made
+// behind the back of this one; all who wait share it. Lists that are still being read are kept; with too many bytes of
+// them the next one waits until a reader is done or gone.
+
+import { Op } from "../protocol/op.ts";
+import type { ListTubes } from "./list-tubes.ts";
+import { TubeListing } from "./tube-listing.ts";
+
+/** Bytes of lists being read with which a further one is gathered. */
+const KEPT_BYTES_MAX = 128 * 1024 * 1024;
+
+export class TubeListings {
+  readonly #shards: number;
+  #waiting: ListTubes[] = [];
+  /** Who will read the list that is being gathered; the shards send it to the first. */
+  #readers: ListTubes[] = [];
+  #listing: TubeListing | undefined;
+  #shardsLeft = 0;
+  #keptBytes = 0;
+
+  constructor(shards: number) {
+    this.#shards = shards;
+  }
+
+  ask(asker: ListTubes): void {
+    this.#waiting.push(asker);
+    this.#gatherNext();
+  }
+
+  onTubes(shard: number, bytes: Uint8Array, at: number, length: number): void {
+    this.#listing!.add(shard, bytes, at, length);
+  }
+
+  /** A shard has sent all. */
+  onShardDone(): void {
+    if (--this.#shardsLeft > 0) return;
+    const listing = this.#listing!;
+    const readers = this.#readers;
+    this.#listing = undefined;
+    this.#readers = [];
+    listing.readers = readers.length;
+    this.#keptBytes += listing.bytes;
+    for (const reader of readers) reader.read(listing);
+    this.#gatherNext();
+  }
+
+  /** A reader has got all, or is gone. */
+  doneReading(listing: TubeListing): void {
+    if (--listing.readers > 0) return;
+    this.#keptBytes -= listing.bytes;
+    this.#gatherNext();
+  }
+
+  /** Somebody is gone who has not got a list yet. */
+  leave(asker: ListTubes): void {
+    this.#waiting = this.#waiting.filter((each) => each !== asker);
+    const wasFirst = this.#readers[0] === asker;
+    this.#readers = this.#readers.filter((each) => each !== asker);
+    if (!wasFirst) return;
+    // What the shards still send goes to nobody: they are asked again for the others.
+    this.#waiting = [...this.#readers, ...this.#waiting];
+    this.#readers = [];
+    this.#listing = undefined;
+    this.#gatherNext();
+  }
+
+  #gatherNext(): void {
+    if (this.#listing !== undefined || this.#waiting.length === 0 || this.#keptBytes >= KEPT_BYTES_MAX)
+      return;
+    this.#listing = new TubeListing(this.#shards);
+    this.#shardsLeft = this.#shards;
+    this.#readers = this.#waiting;
+    this.#waiting = [];
+    const { connection } = this.#readers[0]!;
+    for (let shard = 0; shard < this.#shards; shard++) connection.post(shard, Op.ListTubes, 0, 0);
+  }
+}
