@@ -10,6 +10,7 @@ import {
 } from "./beanstalkd-format.ts";
 import { BinlogError } from "./binlog-error.ts";
 import { type Disk, readFully } from "./disk.ts";
+import { StartInterrupted } from "./start-interrupted.ts";
 
 const NAME = /^binlog\.([1-9]\d{0,9})$/;
 
@@ -51,10 +52,11 @@ export function readBeanstalkdFile(disk: Disk, number: number): Uint8Array {
 }
 
 /** Throws a BinlogError at damage, unless `salvage`: then it leaves out what is damaged and says so. */
-export function readBeanstalkdLog(disk: Disk, salvage: boolean): BeanstalkdLog {
+export function readBeanstalkdLog(disk: Disk, salvage: boolean, stopping?: () => boolean): BeanstalkdLog {
   const files = beanstalkdFiles(disk);
   const reader = new LogReader(disk.path, salvage);
   for (const [i, number] of files.entries()) {
+    StartInterrupted.check(stopping);
     const before = files[i - 1];
     if (before !== undefined && number !== before + 1) {
       reader.damage(before + 1, 0, "the file is missing");

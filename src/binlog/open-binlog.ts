@@ -34,6 +34,8 @@ export interface OpenOptions {
   clockMs: () => number;
   notice: (notice: StorageNotice) => void;
   progress: (doneBytes: number, totalBytes: number) => void;
+  /** Whether to stop before everything is read: then a StartInterrupted is thrown, and the next start begins anew. */
+  stopping?: () => boolean;
   /** Told in which segment a job's full record is, whenever one is written. */
   onFull?: (id: number, segment: number) => void;
 }
@@ -90,7 +92,7 @@ export function segmentBytesOf(options: OpenOptions): number {
 
 /** Scans and judges without changing anything. */
 export async function readLog(
-  options: Pick<OpenOptions, "disk" | "parallel" | "progress">,
+  options: Pick<OpenOptions, "disk" | "parallel" | "progress" | "stopping">,
   salvage: boolean,
 ): Promise<{ verdict: LogVerdict; books: LogBooks }> {
   const scans = await scanLog({ ...options, salvage });

@@ -7,6 +7,7 @@ import { type Disk, readFully } from "./disk.ts";
 import type { ScanTask } from "./scan-worker.ts";
 import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "./segment-format.ts";
 import { type SegmentScan, scanSegment } from "./segment-scan.ts";
+import { StartInterrupted } from "./start-interrupted.ts";
 
 /** Below this a pool costs more than it saves. */
 const POOL_BYTES_MIN = 24 * 1024 * 1024;
@@ -19,6 +20,8 @@ export interface ScanOptions {
   /** The directory may be read by threads that open it by its path. */
   parallel: boolean;
   progress: (doneBytes: number, totalBytes: number) => void;
+  /** See OpenOptions. */
+  stopping?: () => boolean;
 }
 
 export function segmentNumbers(disk: Disk): number[] {
@@ -35,6 +38,7 @@ export async function scanLog(options: ScanOptions): Promise<SegmentScan[]> {
   if (options.parallel && total >= POOL_BYTES_MIN) return scanInPool(options, numbers, sizes, total);
   let done = 0;
   return numbers.map((number, i) => {
+    StartInterrupted.check(options.stopping);
     const scan = scanFile(disk, number, options.salvage);
     options.progress((done += sizes[i]!), total);
     return scan;
@@ -90,6 +94,8 @@ async function scanInPool(
     const scans = numbers.map(async (number, i) => {
       const scan = await pool.run({ path: options.disk.path, number, salvage: options.salvage });
       options.progress((doneBytes += sizes[i]!), totalBytes);
+      // The pool is destroyed with all that it has not read yet.
+      StartInterrupted.check(options.stopping);
       return scan;
     });
     return await Promise.all(scans);

@@ -21,6 +21,7 @@ import { type OpenOptions, readLog, segmentBytesOf } from "./open-binlog.ts";
 import { segmentNumbers } from "./scan-log.ts";
 import { FRAME_BYTES, segmentName } from "./segment-format.ts";
 import type { SegmentScan } from "./segment-scan.ts";
+import { StartInterrupted } from "./start-interrupted.ts";
 import { emptyLog, type LogState, Storage } from "./storage.ts";
 import { appendWholeJob } from "./whole-job.ts";
 
@@ -106,13 +107,19 @@ function discardOurs(disk: Disk, maxId: number): LogState {
 
 function copyJobs(options: OpenOptions, log: LogState, folder: string, files: string): void {
   const { disk, notice } = options;
-  const old = readBeanstalkdLog(disk, options.salvage);
+  const old = readBeanstalkdLog(disk, options.salvage, options.stopping);
   for (const message of old.warnings) notice({ level: "warn", code: "BINLOG_TAKEOVER", message });
   log.index.maxId = Math.max(log.index.maxId, old.maxId);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
   storage.appendNote({ takeover: "begin", folder, files } satisfies TakeoverNote);
   storage.syncNow(0);
-  appendJobs(disk, storage, old);
+  try {
+    appendJobs(disk, storage, old, options.stopping);
+  } catch (error) {
+    // Without its end the takeover is made again.
+    if (error instanceof StartInterrupted) storage.close(0);
+    throw error;
+  }
   storage.appendNote({ takeover: "end", folder, files } satisfies TakeoverNote);
   storage.close(0);
   if (storage.failure !== undefined) throw storage.failure;
@@ -120,11 +127,17 @@ function copyJobs(options: OpenOptions, log: LogState, folder: string, files: st
   notice({ level: "info", code: "BINLOG_TAKEOVER", message });
 }
 
-function appendJobs(disk: Disk, storage: Storage, old: BeanstalkdLog): void {
+function appendJobs(
+  disk: Disk,
+  storage: Storage,
+  old: BeanstalkdLog,
+  stopping: OpenOptions["stopping"],
+): void {
   const byFile = Map.groupBy(old.jobs.values(), (job) => job.file);
   let scratch = new Uint8Array(65_536);
   let view = new DataView(scratch.buffer);
   for (const [file, jobs] of byFile) {
+    StartInterrupted.check(stopping);
     const bytes = readBeanstalkdFile(disk, file);
     for (const { fields, tube, bodyAt, bodyBytes } of jobs) {
       const length = putRecordBytes(tube.length, bodyBytes);

@@ -20,6 +20,7 @@ import { DirectoryLock } from "./directory-lock.ts";
 import { openBinlog } from "./open-binlog.ts";
 import { RealDisk } from "./real-disk.ts";
 import type { RecoveredBatch } from "./recovered-jobs.ts";
+import { StartInterrupted } from "./start-interrupted.ts";
 import type { Storage, StorageNotice } from "./storage.ts";
 import type { SyncEvery } from "./sync-policy.ts";
 
@@ -82,6 +83,7 @@ class BinlogThread {
     const { directory, topology, segmentBytes, syncEvery, salvage } = this.#data;
     const startedAtMs = monotonicMs();
     const lock = DirectoryLock.take(directory);
+    const stopping = () => this.#core.stopping;
     const opened = await openBinlog({
       disk: new RealDisk(directory, SPARE_DESCRIPTORS),
       shards: topology.shards,
@@ -92,12 +94,18 @@ class BinlogThread {
       randomSalt: () => randomInt(2 ** 32 - 1),
       wallMs: Date.now,
       clockMs: monotonicMs,
+      stopping,
       notice: (notice) => tell({ news: "notice", notice }),
       progress: (doneBytes, totalBytes) => tell({ news: "progress", doneBytes, totalBytes }),
       onFull: (id, segment) => this.#core.noteFile(id, segment),
     });
     new JobIds(this.#control.words, ControlWord.JobIds).reset(opened.nextId);
-    await this.#feedShards(this.#core.recovered(opened));
+    try {
+      await this.#feedShards(this.#core.recovered(opened), stopping);
+    } catch (error) {
+      if (error instanceof StartInterrupted) opened.storage.close(monotonicMs());
+      throw error;
+    }
     this.#publishProgress(opened.storage);
     this.#core.publishState(opened.storage);
     tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
@@ -118,9 +126,10 @@ class BinlogThread {
   }
 
   /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
-  async #feedShards(batches: Iterable<RecoveredBatch>): Promise<void> {
+  async #feedShards(batches: Iterable<RecoveredBatch>, stopping: () => boolean): Promise<void> {
     const feeds = this.#data.recovery.map((port) => new ShardFeed(port));
     for (const { bytes, jobs } of batches) {
+      StartInterrupted.check(stopping);
       for (const [shard, offsets] of jobs.entries())
         if (offsets.length > 0) await feeds[shard]!.send({ bytes, offsets });
     }
@@ -140,7 +149,8 @@ class BinlogThread {
       storage.flush(monotonicMs());
       if (storage.failure !== undefined) return;
       this.#publishProgress(storage);
-      const more = storage.work(monotonicMs());
+      // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
+      const more = !stopping && storage.work(monotonicMs());
       if (storage.failure !== undefined) return;
       // Work may have written and synced as well.
       this.#publishProgress(storage);
@@ -218,10 +228,13 @@ function tellFailure(news: "refused" | "failed", { code, message, nextStep }: Bi
 try {
   await new BinlogThread(workerData as BinlogThreadData).start();
 } catch (error) {
-  if (!(error instanceof BinlogError)) {
+  if (error instanceof StartInterrupted) {
+    // The lock ends with the process.
+    tell({ news: "closed", timings: error.message });
+  } else if (error instanceof BinlogError) tellFailure("refused", error);
+  else {
     // The main thread hears of it only after this one has been taken down; nothing may be acknowledged meanwhile.
     new ControlWords((workerData as BinlogThreadData).topology.control).set(ControlWord.BinlogFailed);
     throw error;
   }
-  tellFailure("refused", error);
 }

@@ -303,7 +303,7 @@ export class InProcessServer {
         this.ringDurable(acceptors);
       }
       if (this.#heldUp()) yield undefined;
-      const more = storage.work(this.nowMs);
+      const more = !stopping && storage.work(this.nowMs);
       if (storage.failure !== undefined) yield* this.#endLog("failed");
       if (this.#heldUp()) yield undefined;
       if (core.publishProgress(storage)) {

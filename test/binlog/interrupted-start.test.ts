@@ -1,0 +1,54 @@
+// A server that is told to stop while it reads its log, or takes over another's, ends soon and leaves all as it was.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { exportForBeanstalkd } from "../../src/binlog/beanstalkd-export.ts";
+import { beanstalkdFileName } from "../../src/binlog/beanstalkd-log.ts";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { StartInterrupted } from "../../src/binlog/start-interrupted.ts";
+import { recoveredTexts } from "./model.ts";
+import { largerLog, virtualOptions } from "./sample-log.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
+
+/** Opens the log with a stop at the n-th look, for n = 0, 1, 2 … until none comes; returns how often it was interrupted. */
+async function interruptEverywhere(disk: VirtualDisk): Promise<number> {
+  for (let interrupted = 0; ; interrupted++) {
+    let looks = 0;
+    const stopping = () => looks++ >= interrupted;
+    try {
+      const { storage } = await openBinlog({ ...virtualOptions(disk), stopping });
+      storage.close(0);
+      return interrupted;
+    } catch (error) {
+      assert.ok(error instanceof StartInterrupted);
+      assert.equal(disk.openHandles, 0, "no file is left open");
+    }
+  }
+}
+
+async function jobsOf(disk: VirtualDisk): Promise<Map<number, string>> {
+  const again = await openBinlog(virtualOptions(disk));
+  const jobs = recoveredTexts(again, 1);
+  again.storage.close(0);
+  return jobs;
+}
+
+test("reading is left between any two segments", async () => {
+  const { disk, jobs } = await largerLog();
+  assert.ok((await interruptEverywhere(disk)) > 3);
+  assert.deepEqual(await jobsOf(disk), jobs);
+});
+
+test("a takeover is left between any two files, and made again", async () => {
+  const { disk: source, jobs } = await largerLog();
+  const opened = await openBinlog(virtualOptions(source));
+  const disk = new VirtualDisk();
+  const result = exportForBeanstalkd(
+    opened.jobs(() => 0),
+    disk,
+  );
+  assert.equal(result.jobs, jobs.size);
+  assert.ok(disk.names().includes(beanstalkdFileName(1)));
+  assert.ok((await interruptEverywhere(disk)) >= 2);
+  assert.deepEqual([...(await jobsOf(disk)).keys()].sort(), [...jobs.keys()].sort());
+});
