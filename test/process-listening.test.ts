@@ -83,10 +83,10 @@ async function inherit(
   t: TestContext,
   fd: number,
   unixPath: string,
-  acceptors: number,
+  flags: readonly string[],
 ): Promise<ServerProcess> {
   const script = 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"';
-  const command = [process.execPath, OUR_MAIN, "--acceptors", `${acceptors}`];
+  const command = [process.execPath, OUR_MAIN, ...flags];
   const child = spawn("/bin/sh", ["-c", script, "sh", ...command], { stdio: ["ignore", "pipe", "pipe", fd] });
   const server = new ServerProcess("ours", child, 0, unixPath);
   t.after(() => server.kill());
@@ -95,23 +95,28 @@ async function inherit(
 }
 
 describe("listening", { timeout: 60_000 }, () => {
-  for (const acceptors of [1, 3]) {
-    it(`an inherited socket with ${acceptors} acceptors stays open and is left alone during a stop: the next server has who came meanwhile`, async (t) => {
+  for (const flags of [
+    ["--acceptors", "1"],
+    ["--acceptors", "3"],
+    ["--acceptors", "3", "--transport", "libuv"],
+  ]) {
+    it(`an inherited socket (${flags.join(" ")}) stays open and is left alone during a stop: the next server has who came meanwhile`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const path = join(temporaryFolder(t), "socket");
       const bound = boundSocket(path);
       t.after(() => bound.close());
-      const first = await inherit(t, bound.fd, path, acceptors);
+      const first = await inherit(t, bound.fd, path, flags);
       const [inherited] = sockets(first).filter((each) => each.startsWith("3 "));
       const slow = await slowReader(first.address);
       slow.on("error", () => {});
       await until("its replies fill the socket", () => slow.bytesWritten > 0 && slow.writableLength === 0);
-      const client = await WireClient.connect(first.address);
-      client.send("reserve\r\n");
-      await client.expectNothing(50);
+      // So many that every acceptor has some.
+      const waiting = await Promise.all(Array.from({ length: 24 }, () => WireClient.connect(first.address)));
+      for (const client of waiting) client.send("reserve\r\n");
+      await waiting[0]!.expectNothing(50);
       first.signal("SIGTERM");
-      // Ends its wait and its connection: the acceptors have been told.
-      assert.equal((await client.readReply()).line, "TIMED_OUT");
+      // Their waits end, so the acceptors have been told.
+      for (const client of waiting) assert.equal((await client.readReply()).line, "TIMED_OUT");
       await until("it stops", () => /stopping/.test(first.stderr));
       const meanwhile = await WireClient.connect(first.address);
       meanwhile.send("list-tube-used\r\n");
@@ -120,7 +125,7 @@ describe("listening", { timeout: 60_000 }, () => {
       assert.ok(sockets(first).includes(inherited!), "the descriptor is open");
       slow.destroy();
       assert.deepEqual(await first.exited, { code: 0, signal: null });
-      const second = await inherit(t, bound.fd, path, acceptors);
+      const second = await inherit(t, bound.fd, path, flags);
       assert.equal((await meanwhile.readReply()).line, "USING default");
       meanwhile.close();
       await second.stop();

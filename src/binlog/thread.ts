@@ -1,6 +1,8 @@
 // The worker thread around the log: recovers it, feeds the shards what it knew, then writes and syncs what they append.
 
 import { randomInt } from "node:crypto";
+import { accessSync, constants } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import {
   acceptorThread,
@@ -34,8 +36,13 @@ export interface BinlogThreadData {
   recovery: MessagePort[];
 }
 
+/** The only order of the main thread; before it the thread touches nothing but its own code. */
+export type BinlogOrder = "open";
+
 /** What the binlog tells the main thread. */
 export type BinlogNews =
+  /** The code is loaded; waits for the order to open the log. */
+  | { news: "loaded" }
   | { news: "progress"; doneBytes: number; totalBytes: number }
   | { news: "notice"; notice: StorageNotice }
   | { news: "recovered"; jobs: number; ms: number }
@@ -90,7 +97,8 @@ class BinlogThread {
       segmentBytes,
       syncEvery,
       salvage,
-      parallel: true,
+      // Other threads would have to read their code, which the user that the process has become may not be allowed to.
+      parallel: isReadable(fileURLToPath(import.meta.url)),
       randomSalt: () => randomInt(2 ** 32 - 1),
       wallMs: Date.now,
       clockMs: monotonicMs,
@@ -217,6 +225,22 @@ class ShardFeed {
   }
 }
 
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Resolves with the order to open the log. */
+function toldToOpen(): Promise<unknown> {
+  const told = new Promise((resolve) => parentPort!.once("message", resolve));
+  tell({ news: "loaded" });
+  return told;
+}
+
 function tell(news: BinlogNews): void {
   parentPort!.postMessage(news);
 }
@@ -226,6 +250,7 @@ function tellFailure(news: "refused" | "failed", { code, message, nextStep }: Bi
 }
 
 try {
+  await toldToOpen();
   await new BinlogThread(workerData as BinlogThreadData).start();
 } catch (error) {
   if (error instanceof StartInterrupted) {

@@ -43,7 +43,7 @@ export class BinlogSupervisor {
     });
   }
 
-  onNews(news: BinlogNews): void {
+  onNews(news: Exclude<BinlogNews, { news: "loaded" }>): void {
     if (news.news === "progress") this.#progress(news.doneBytes, news.totalBytes);
     else if (news.news === "notice")
       this.#log[news.notice.level](`${news.notice.code}: ${news.notice.message}`);

@@ -42,6 +42,6 @@ export function droppedWords(count: number, what: string): string {
 /** As pino-pretty's stream, which would write by itself. */
 async function prettyLine(): Promise<(line: string) => string> {
   const { prettyFactory } = await import("pino-pretty");
-  const pretty = prettyFactory({ colorize: true, ignore: "name", translateTime: "SYS:HH:MM:ss" });
+  const pretty = prettyFactory({ ignore: "name", translateTime: "SYS:HH:MM:ss" });
   return (line) => pretty(line) ?? "";
 }

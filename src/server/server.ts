@@ -137,11 +137,13 @@ class Server {
     const shards = this.#startShards(recovery.toShards);
     const transport = await this.#startAcceptors();
     const where = await this.#listen(listen);
-    // The threads have read their code by now, which the user that the process becomes may not be allowed to.
+    const { binlog } = options;
+    const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
+    // All threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
     if (options.user !== undefined) switchUser(options.user);
     if (this.#stopping) return;
-    if (options.binlog !== undefined) await this.#startBinlog(options.binlog, recovery.toBinlog);
+    await loadLog?.();
     if (this.#stopping) return;
     this.#serving = true;
     for (const acceptor of this.#acceptors) acceptor.serve();
@@ -244,8 +246,11 @@ class Server {
     return transport === "libuv" || refused === topology.acceptors ? "libuv" : "io_uring";
   }
 
-  /** Resolves when every job of the log is in its shard. */
-  async #startBinlog(directory: string, recovery: RecoveryChannels["toBinlog"]): Promise<void> {
+  /** Resolves when the thread is ready, with what loads the log: that resolves when every job of it is in its shard. */
+  async #startBinlog(
+    directory: string,
+    recovery: RecoveryChannels["toBinlog"],
+  ): Promise<() => Promise<void>> {
     const { binlogBytes, fsyncMs, salvage } = this.#options;
     const topology = this.#topology;
     const supervisor = new BinlogSupervisor(
@@ -253,8 +258,7 @@ class Server {
       directory,
       (exitCode) => void this.exit(exitCode),
     );
-    this.#binlog = supervisor;
-    this.#binlogThread = startBinlog(
+    const thread = startBinlog(
       {
         topology,
         directory,
@@ -271,7 +275,13 @@ class Server {
       },
       (news) => supervisor.onNews(news),
     );
-    await supervisor.recovered;
+    this.#binlogThread = thread;
+    await thread.loaded;
+    return () => {
+      this.#binlog = supervisor;
+      thread.open();
+      return supervisor.recovered;
+    };
   }
 
   /** Has every acceptor listen; returns the address in words. */

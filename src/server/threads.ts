@@ -8,7 +8,7 @@ import {
   type WorkerOptions,
 } from "node:worker_threads";
 import type { AcceptorNews, AcceptorOrder, AcceptorThreadData, ListenAddress } from "../acceptor/thread.ts";
-import type { BinlogNews, BinlogThreadData } from "../binlog/thread.ts";
+import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
 import type { Topology } from "../message/topology.ts";
 import type { ShardThreadData } from "../shard/thread.ts";
 
@@ -74,18 +74,28 @@ export function recoveryChannels(topology: Topology): RecoveryChannels {
   return channels;
 }
 
-/** Starts the binlog; its news begin with progress. */
+/** Starts the binlog's thread, which opens the log when it is told to; its news begin with progress. */
 export function startBinlog(
   data: BinlogThreadData,
   onDeath: OnThreadDeath,
-  onNews: (news: BinlogNews) => void,
+  onNews: (news: Exclude<BinlogNews, { news: "loaded" }>) => void,
 ): BinlogThreadHandle {
   const worker = start("binlog", "binlog", data, onDeath, data.recovery);
-  worker.on("message", onNews);
-  return { end: () => worker.terminate() };
+  const loaded = new Promise<void>((resolve) => {
+    worker.on("message", (news: BinlogNews) => {
+      if (news.news === "loaded") resolve();
+      else onNews(news);
+    });
+  });
+  const open: BinlogOrder = "open";
+  return { loaded, open: () => worker.postMessage(open), end: () => worker.terminate() };
 }
 
 export interface BinlogThreadHandle {
+  /** Resolves when the thread has read its code. */
+  readonly loaded: Promise<void>;
+  /** Opens the log and recovers it. */
+  open(): void;
   /** Ends the thread, as a kill would; resolves when it is gone. */
   end(): Promise<unknown>;
 }
