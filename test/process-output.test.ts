@@ -136,6 +136,12 @@ describe("output that nobody takes", { timeout: 60_000 }, () => {
       const commands = 20_000;
       client.send("list-tube-used\r\n".repeat(commands));
       for (let i = 0; i < commands; i++) assert.equal((await client.readReply()).line, "USING default");
+      if (server.child.stdout !== null) {
+        server.child.stdout.resume();
+        const dropped = /\d+ lines of -V could not be written and were dropped/;
+        for (const deadline = performance.now() + LIMIT_MS; !dropped.test(server.stdout); await sleep(5))
+          assert.ok(performance.now() < deadline, "it tells of no line that it dropped");
+      }
       await stops(server);
     });
   }
