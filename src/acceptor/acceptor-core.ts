@@ -82,6 +82,8 @@ export class AcceptorCore {
   readonly #freeSlots: number[] = [];
   #dirty: Connection[] = [];
   #waitingForRoom: Connection[] = [];
+  /** 1 for each shard whose ring had no room for one of them. */
+  readonly #full: Uint8Array;
   #toProceed: Connection[] = [];
   #held: Connection[] = [];
   /** How far the log has come with what replies wait for. */
@@ -120,6 +122,7 @@ export class AcceptorCore {
     this.#ids = new JobIds(new Int32Array(topology.control), ControlWord.JobIds);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     this.#posted = this.requests.map(() => []);
+    this.#full = new Uint8Array(topology.shards);
     const { binlog } = topology;
     this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
   }
@@ -299,7 +302,9 @@ export class AcceptorCore {
     this.#dirty.push(connection);
   }
 
-  waitForRoom(connection: Connection): void {
+  /** The ring to the shard has no room for the connection's next message. */
+  waitForRoom(connection: Connection, shard: number): void {
+    this.#full[shard] = 1;
     if (connection.waitsForRoom) return;
     connection.waitsForRoom = true;
     this.#waitingForRoom.push(connection);
@@ -334,6 +339,7 @@ export class AcceptorCore {
     const waiting = this.#waitingForRoom;
     if (waiting.length > 0) {
       this.#waitingForRoom = [];
+      this.#full.fill(0);
       for (const connection of waiting) connection.waitsForRoom = false;
       for (const connection of waiting) connection.proceed();
     }
@@ -407,12 +413,30 @@ export class AcceptorCore {
   /** Whether there is something to do that no ring or socket will tell of. */
   get hasWork(): boolean {
     return (
-      this.#waitingForRoom.length > 0 ||
-      this.#toProceed.length > 0 ||
-      this.#dirty.length > 0 ||
-      this.listReplies.hasWork ||
-      this.#posted.some((posted) => posted.length > 0)
+      this.#toProceed.length > 0 || this.#dirty.length > 0 || this.listReplies.hasWork || this.hasRoomAgain
     );
+  }
+
+  /**
+   * Whether a ring that something waits for has room for any message. If not, there are messages in it that its shard has
+   * still to release, and it rings then if it was asked to: an empty ring has room for any message.
+   */
+  get hasRoomAgain(): boolean {
+    for (let shard = 0; shard < this.shards; shard++) {
+      const { ring } = this.requests[shard]!;
+      if (this.#wantsRoom(shard) && ring.hasRoom(ring.messageBytesMax)) return true;
+    }
+    return false;
+  }
+
+  /** Asks the shards to ring when they have made room, where something waits for it. */
+  wantRoom(): void {
+    for (let shard = 0; shard < this.shards; shard++)
+      if (this.#wantsRoom(shard)) this.requests[shard]!.ring.wantRoom();
+  }
+
+  #wantsRoom(shard: number): boolean {
+    return this.#full[shard] === 1 || this.#posted[shard]!.length > 0;
   }
 
   /** Whether a shard has answered. */

@@ -467,7 +467,7 @@ export class Connection implements SharedReserveHost {
   #sendPiece(op: number, flags: number, bytes: Uint8Array, at: number, length: number): boolean {
     const shard = this.#shard;
     if (this.#core.write(this.slot, shard, op, flags, 0, bytes, at, length, 0, 0, 0, 0, 0, 0)) return true;
-    this.#core.waitForRoom(this);
+    this.#core.waitForRoom(this, shard);
     return false;
   }
 
@@ -636,7 +636,7 @@ export class Connection implements SharedReserveHost {
     if (
       !this.#core.write(this.slot, shard, op, metered, counted, bytes, start, length, a, b, c, d, id, time)
     ) {
-      this.#core.waitForRoom(this);
+      this.#core.waitForRoom(this, shard);
       return false;
     }
     if (first) this.#meter.begin(unreadBytes);

@@ -367,7 +367,8 @@ class AcceptorThread {
     this.#core.stopExpecting();
     this.#doorbell.prepare();
     this.#asleep = true;
-    if (this.#core.hasAnswers || this.#core.hasDurable) {
+    this.#core.wantRoom();
+    if (this.#core.hasAnswers || this.#core.hasDurable || this.#core.hasRoomAgain) {
       this.#wake();
       return;
     }

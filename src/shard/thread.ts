@@ -162,10 +162,9 @@ class ShardThread {
   #publish(): void {
     const shownRecord = this.#records?.shownNumber ?? 0;
     for (let acceptor = 0; acceptor < this.#acceptors.length; acceptor++) {
-      // An acceptor that ran out of room looks again whenever it turns; it needs no ring.
-      this.#core.requests[acceptor]!.release();
-      if (this.#core.ports[acceptor]!.publish(shownRecord))
-        this.#turns.rang(this.#acceptors[acceptor]!.ring());
+      const waits = this.#core.requests[acceptor]!.release();
+      const answered = this.#core.ports[acceptor]!.publish(shownRecord);
+      if (waits || answered) this.#turns.rang(this.#acceptors[acceptor]!.ring());
     }
     if (this.#records?.publish()) this.#turns.rang(this.#binlog.ring());
   }

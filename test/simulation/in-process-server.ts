@@ -408,8 +408,10 @@ export class InProcessServer {
       if (this.#heldUp()) yield undefined;
       const shownRecord = records?.shownNumber ?? 0;
       for (let acceptor = 0; acceptor < bells.length; acceptor++) {
-        core.requests[acceptor]!.release();
-        if (!core.ports[acceptor]!.publish(shownRecord)) continue;
+        const waits = core.requests[acceptor]!.release();
+        if (this.#heldUp()) yield undefined;
+        const answered = core.ports[acceptor]!.publish(shownRecord);
+        if (!waits && !answered) continue;
         if (this.#heldUp()) yield undefined;
         this.ring(bells[acceptor]!);
       }
@@ -498,7 +500,9 @@ export class InProcessServer {
       this.announceSleep(owner);
       asleep = true;
       if (this.#heldUp()) yield undefined;
-      if (core.hasAnswers || core.hasDurable) {
+      core.wantRoom();
+      if (this.#heldUp()) yield undefined;
+      if (core.hasAnswers || core.hasDurable || core.hasRoomAgain) {
         wake();
         continue;
       }

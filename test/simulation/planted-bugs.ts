@@ -196,6 +196,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   planted("a thread sleeps for want of room and asks nobody to ring", ({ shards }) => {
     for (const core of shards) core.wantRoom = () => {};
   }),
+  planted("an acceptor sleeps for want of room and asks nobody to ring", ({ acceptors }) => {
+    for (const core of acceptors) core.wantRoom = () => {};
+  }),
   planted("a long reply gets no credit", ({ acceptors }) => {
     for (const core of acceptors) {
       const post = core.post.bind(core);
@@ -249,9 +252,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       const isLate = everyNth(40);
       core.write = (...args) => {
         if (!isLate()) return write(...args);
-        const [slot, shard, op, flags, counted, bytes, start, length, a, b, c, id, time] = args;
+        const [slot, shard, op, flags, counted, bytes, start, length, a, b, c, d, id, time] = args;
         const payload = bytes.slice(start, start + length);
-        queueLater(() => core.post(slot, shard, op, flags, counted, payload, { a, b, c, d: 0, id, time }));
+        queueLater(() => core.post(slot, shard, op, flags, counted, payload, { a, b, c, d, id, time }));
         return true;
       };
       // What was held back goes out with the next turn.
