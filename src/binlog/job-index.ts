@@ -2,24 +2,29 @@
 
 import type { SegmentTable } from "./segment-table.ts";
 
-const PAGE_JOBS = 1024;
+/** So few that a single job that stays among many that went costs little: 1.3 KB, where pages of 1024 took 20. */
+const PAGE_JOBS = 64;
+/** Words of a job in its page: */
+const FULL_SEGMENT = 0; // the segment of the full record; 0: no such job
+const FULL_OFFSET = 1;
+const FULL_BYTES = 2;
+const UPDATE_SEGMENT = 3; // the segment of the latest update after the full record; 0: none
+const UPDATE_OFFSET = 4;
+const JOB_WORDS = 5;
 
-/** The locations of 1024 consecutive ids; a page without a live job is dropped. */
+/** The locations of as many consecutive ids. */
 class Page {
   readonly number: number;
   live = 0;
-  /** The segment of the full record; 0: no such job. */
-  readonly fullSegment = new Uint32Array(PAGE_JOBS);
-  readonly fullOffset = new Uint32Array(PAGE_JOBS);
-  readonly fullBytes = new Uint32Array(PAGE_JOBS);
-  /** The segment of the latest update after the full record; 0: none. */
-  readonly updateSegment = new Uint32Array(PAGE_JOBS);
-  readonly updateOffset = new Uint32Array(PAGE_JOBS);
+  readonly words = new Uint32Array(PAGE_JOBS * JOB_WORDS);
 
   constructor(number: number) {
     this.number = number;
   }
 }
+
+/** Where a job's words begin in its page. */
+const rowOf = (id: number): number => (id % PAGE_JOBS) * JOB_WORDS;
 
 export interface PieceLocation {
   bodyOffset: number;
@@ -54,8 +59,15 @@ export class JobIndex {
     const number = Math.floor(id / PAGE_JOBS);
     if (this.#lastPage?.number === number) return this.#lastPage;
     const page = this.#pages.get(number);
-    if (page !== undefined) this.#lastPage = page;
+    if (page !== undefined) this.#turnTo(page);
     return page;
+  }
+
+  /** A page is dropped once it is empty and not the last in use: a queue that empties with each job makes no page for each. */
+  #turnTo(page: Page): void {
+    const last = this.#lastPage;
+    if (last !== undefined && last.live === 0) this.#pages.delete(last.number);
+    this.#lastPage = page;
   }
 
   #pageOrNew(id: number): Page {
@@ -63,24 +75,24 @@ export class JobIndex {
     if (page !== undefined) return page;
     const fresh = new Page(Math.floor(id / PAGE_JOBS));
     this.#pages.set(fresh.number, fresh);
-    this.#lastPage = fresh;
+    this.#turnTo(fresh);
     return fresh;
   }
 
   /** A full record was written: the job is there, whatever was known of it before. */
   setFull(id: number, segment: number, offset: number, framedBytes: number, missingBodyBytes: number): void {
     const page = this.#pageOrNew(id);
-    const slot = id % PAGE_JOBS;
-    const before = page.fullSegment[slot]!;
+    const row = rowOf(id);
+    const before = page.words[row + FULL_SEGMENT]!;
     if (before === 0) {
       page.live++;
       this.jobs++;
       if (id > this.maxId) this.maxId = id;
-    } else this.#segments.addLive(before, -page.fullBytes[slot]!);
-    page.fullSegment[slot] = segment;
-    page.fullOffset[slot] = offset;
-    page.fullBytes[slot] = framedBytes;
-    page.updateSegment[slot] = 0;
+    } else this.#segments.addLive(before, -page.words[row + FULL_BYTES]!);
+    page.words[row + FULL_SEGMENT] = segment;
+    page.words[row + FULL_OFFSET] = offset;
+    page.words[row + FULL_BYTES] = framedBytes;
+    page.words[row + UPDATE_SEGMENT] = 0;
     this.#segments.addLive(segment, framedBytes);
     if (missingBodyBytes > 0) this.#bigJob(id).missingBytes = missingBodyBytes;
   }
@@ -103,10 +115,10 @@ export class JobIndex {
   /** An update was written; false if there is no such job. */
   setUpdate(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
-    const slot = id % PAGE_JOBS;
-    if (page === undefined || page.fullSegment[slot] === 0) return false;
-    page.updateSegment[slot] = segment;
-    page.updateOffset[slot] = offset;
+    const row = rowOf(id);
+    if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
+    page.words[row + UPDATE_SEGMENT] = segment;
+    page.words[row + UPDATE_OFFSET] = offset;
     return true;
   }
 
@@ -118,28 +130,30 @@ export class JobIndex {
       this.big.delete(id);
     }
     const page = this.#page(id);
-    const slot = id % PAGE_JOBS;
-    if (page === undefined || page.fullSegment[slot] === 0) return false;
-    this.#segments.addLive(page.fullSegment[slot]!, -page.fullBytes[slot]!);
-    page.fullSegment[slot] = 0;
-    page.updateSegment[slot] = 0;
+    const row = rowOf(id);
+    if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
+    this.#segments.addLive(page.words[row + FULL_SEGMENT]!, -page.words[row + FULL_BYTES]!);
+    page.words[row + FULL_SEGMENT] = 0;
+    page.words[row + UPDATE_SEGMENT] = 0;
     this.jobs--;
-    if (--page.live === 0) {
-      this.#pages.delete(page.number);
-      if (this.#lastPage === page) this.#lastPage = undefined;
-    }
+    // By now it is the last in use: the next one that is drops it if it is empty.
+    page.live--;
     return true;
   }
 
   /** The segment of a job's full record (what stats-job shows as `file`), or 0. */
   fullSegmentOf(id: number): number {
-    return this.#page(id)?.fullSegment[id % PAGE_JOBS] ?? 0;
+    return this.#page(id)?.words[rowOf(id) + FULL_SEGMENT] ?? 0;
   }
 
   fullIsAt(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
-    const slot = id % PAGE_JOBS;
-    return page !== undefined && page.fullSegment[slot] === segment && page.fullOffset[slot] === offset;
+    const row = rowOf(id);
+    return (
+      page !== undefined &&
+      page.words[row + FULL_SEGMENT] === segment &&
+      page.words[row + FULL_OFFSET] === offset
+    );
   }
 
   pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean {
@@ -149,18 +163,18 @@ export class JobIndex {
 
   /** The segment of the latest update of a job, or 0; the offset there by updateOffsetOf. */
   updateSegmentOf(id: number): number {
-    return this.#page(id)?.updateSegment[id % PAGE_JOBS] ?? 0;
+    return this.#page(id)?.words[rowOf(id) + UPDATE_SEGMENT] ?? 0;
   }
 
   updateOffsetOf(id: number): number {
-    return this.#page(id)?.updateOffset[id % PAGE_JOBS] ?? 0;
+    return this.#page(id)?.words[rowOf(id) + UPDATE_OFFSET] ?? 0;
   }
 
   /** Calls back with each live id, in no order. */
   forEachId(visit: (id: number) => void): void {
     for (const page of this.#pages.values()) {
       for (let slot = 0; slot < PAGE_JOBS; slot++) {
-        if (page.fullSegment[slot] !== 0) visit(page.number * PAGE_JOBS + slot);
+        if (page.words[slot * JOB_WORDS + FULL_SEGMENT] !== 0) visit(page.number * PAGE_JOBS + slot);
       }
     }
   }
