@@ -267,6 +267,7 @@ export class Engine {
   }
 
   watch(session: Session, name: string): void {
+    assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
     const tube = this.#tube(name);
     if (session.watches.has(tube)) return;
     const watch = new Watch(session, tube);
@@ -285,6 +286,7 @@ export class Engine {
 
   #unwatch(watch: Watch): void {
     const { session, tube } = watch;
+    assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
     session.watches.delete(tube);
     if (watch.linkedWide) tube.wideWaiters!.remove(watch);
     else session.forget(watch);
@@ -540,6 +542,8 @@ export class Engine {
   }
 
   #startWaiting(session: Session, waiting: Waiting, timeoutAtMs: number): void {
+    // Linked a second time it would close the lists of waiters to circles, and who walks them would never end.
+    assert(session.waiting === Waiting.No, "a session waits once");
     session.waiting = waiting;
     if (waiting === Waiting.Alone) this.waitingAlone++;
     session.timeoutAtMs = timeoutAtMs;
