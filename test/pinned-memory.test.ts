@@ -14,7 +14,7 @@ const SENT_BYTES_MAX = 10_000;
 const PINNED_BYTES_MAX = 64 * KIB;
 /** What all of them may leave behind: the buffers that are kept, and code that was compiled. */
 const LEFT_BYTES_MAX = 8 * 1024 * KIB;
-const CLIENTS = 16;
+const CLIENTS = 12;
 const BODY_BYTES = 60_000;
 
 setFlagsFromString("--expose-gc");
@@ -103,6 +103,8 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
       const server = new HandDrivenServer(shards);
       store(server);
       for (const situation of SITUATIONS) {
+        // One shard differs from several by what is a conversation, not by who reads.
+        if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
         const before = memoryBytes();
         for (const command of COMMANDS) {
           const pinned = pinnedBytes(server, situation, `${command}\r\n`, before);

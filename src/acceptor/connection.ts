@@ -144,7 +144,7 @@ export class Connection implements SharedReserveHost {
   #isProducer = false;
   #isWorker = false;
   readonly #meter = new ReplyMeter();
-  /** The shard of the reply that came last. */
+  /** The shard of the reply that came last: in a conversation the only one that sends the client something. */
   #replyShard = 0;
   readonly #holds = new Holds();
 
@@ -818,7 +818,8 @@ export class Connection implements SharedReserveHost {
     if (this.#ending || this.#idle) return;
     const readBytes = this.#meter.read(this.#outputBytes);
     if (!this.#meter.isDue(readBytes)) return;
-    this.post(this.#replyShard, RequestOp.Credit, 0, 0, { a: readBytes });
+    const shard = this.#underWay > 0 ? this.#shard : this.#replyShard;
+    this.post(shard, RequestOp.Credit, 0, 0, { a: readBytes });
     this.#meter.told(readBytes);
   }
 

@@ -86,7 +86,7 @@ export class HandDrivenServer {
   readonly shards: readonly ShardCore[];
 
   constructor(shards: number, trace?: (line: string) => void) {
-    const topology = createTopology({ shards, acceptors: 1, jobBytesMax: 65_535, ringBytes: RING_BYTES });
+    const topology = createTopology({ shards, acceptors: 1, jobBytesMax: 1 << 20, ringBytes: RING_BYTES });
     new JobIds(new Int32Array(topology.control), ControlWord.JobIds).reset(1);
     this.acceptor = new AcceptorCore({
       topology,
