@@ -61,7 +61,6 @@ export class NetTransport implements Transport {
       opened.onDrain();
       onActivity();
     };
-    socket.on("drain", () => transport.#onDrain());
     transport.#onGone = () => {
       core.disconnect(opened);
       onActivity();
@@ -109,9 +108,14 @@ export class NetTransport implements Transport {
         return true;
       }
     }
-    this.#socket.write(bytes);
+    this.#socket.write(bytes, this.#streamWritten);
     return this.#socket.writableLength === 0;
   }
+
+  /** The stream's own "drain" does not come after a write that it called small. */
+  readonly #streamWritten = (): void => {
+    if (!this.#socket.destroyed && this.pendingBytes === 0) this.#onDrain();
+  };
 
   #written(length: number, status: number): void {
     this.#directBytes -= length;
