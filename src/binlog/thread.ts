@@ -119,6 +119,8 @@ class BinlogThread {
     tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
     this.#run(opened.storage);
     if (this.#hasFailed(opened.storage)) return;
+    // No reply may leave from here on: connections that are still there are about to be cut.
+    this.#control.set(ControlWord.BinlogFailed);
     opened.storage.close(monotonicMs());
     if (this.#hasFailed(opened.storage)) return;
     lock.release();

@@ -20,7 +20,7 @@ export const ControlWord = {
   BinlogStop: 64,
   /** 1 while nothing can be written to the log for want of room: shards take no commands. */
   BinlogWaits: 80,
-  /** 1 once the log cannot go on: nothing more is acknowledged or taken, and the process ends. */
+  /** 1 once the log takes nothing more, failed or closed: nothing more is acknowledged or done, and the process ends. */
   BinlogFailed: 96,
 } as const;
 const CONTROL_WORDS = 112;
