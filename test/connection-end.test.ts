@@ -177,5 +177,28 @@ for (const transport of TRANSPORTS) {
       assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
       other.close();
     });
+
+    it("so is the close of a client that waits for a job", async (t) => {
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
+      if (server === undefined) return;
+      const other = await WireClient.connect(server.address);
+      await other.put("x");
+      let overtaken = 0;
+      for (let round = 0; round < ROUNDS; round++) {
+        const client = await WireClient.connect(server.address);
+        assert.match((await client.ask("reserve")).line, /^RESERVED/);
+        client.send("reserve\r\n");
+        while ((await yaml(other, "stats")).get("current-waiting") !== "1");
+        client.close();
+        const { line } = await other.ask("reserve-with-timeout 0");
+        if (line === "TIMED_OUT") {
+          overtaken++;
+          assert.match((await other.ask("reserve")).line, /^RESERVED/);
+        }
+        assert.equal((await other.ask("release 1 0 0")).line, "RELEASED");
+      }
+      assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
+      other.close();
+    });
   });
 }

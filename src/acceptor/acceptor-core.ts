@@ -4,7 +4,7 @@
 // answers, lets connections go on, and sends each connection's replies with one write.
 
 import { asciiBytes, copyBytes, latin1 } from "../base/bytes.ts";
-import { RequestOp, RequestWriter } from "../message/request.ts";
+import { RequestFlag, RequestOp, RequestWriter } from "../message/request.ts";
 import { RESPONSE_HEADER_BYTES, ResponseKind } from "../message/response.ts";
 import {
   acceptorThread,
@@ -150,7 +150,7 @@ export class AcceptorCore {
     for (let shard = 0; shard < this.shards; shard++) {
       if (!connection.touched.has(shard)) continue;
       connection.closesLeft++;
-      connection.post(shard, RequestOp.Close, 0, 0);
+      connection.post(shard, RequestOp.Close, connection.dead ? 0 : RequestFlag.Orderly, 0);
     }
     // The Closed is awaited like an answer: the client may wait for its end.
     this.expectAnswer(connection);

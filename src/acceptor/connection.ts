@@ -216,13 +216,18 @@ export class Connection implements SharedReserveHost {
       else this.#transport.resume();
     }
     const goesOn = this.waitsForRoom || this.proceedsLater || this.#outputBytes >= OUTPUT_BYTES_MAX;
-    if (this.#halfClosed && this.#idle && !goesOn) this.#end();
+    if (this.#halfClosed && this.#mayEnd && !goesOn) this.#end();
   }
 
   #countWaitingInput(bytes: number): void {
     const counted = Math.max(0, bytes);
     this.#core.waitingInputBytes += counted - this.#waitingInputBytes;
     this.#waitingInputBytes = counted;
+  }
+
+  /** Whether every command of a client that sends no more is with its shard: the end may follow them there. */
+  get #mayEnd(): boolean {
+    return this.#conversation === undefined && (this.#underWay === 0 || this.#input.length === 0);
   }
 
   get #idle(): boolean {
@@ -494,7 +499,7 @@ export class Connection implements SharedReserveHost {
   }
 
   #becomeWorker(): void {
-    if (this.#isWorker) return;
+    if (this.#isWorker || this.#ending) return;
     this.#isWorker = true;
     this.#core.workerCount(1);
   }
@@ -733,7 +738,7 @@ export class Connection implements SharedReserveHost {
     if (this.#underWay === 0) {
       this.#reservesUnderWay = 0;
       this.#meter.begin(0);
-      this.#core.expectNothing(this);
+      if (!this.#ending) this.#core.expectNothing(this);
     }
     if (this.#input.length > 0 || this.#halfClosed) this.#core.proceedLater(this);
   }
@@ -776,14 +781,16 @@ export class Connection implements SharedReserveHost {
       this.output.clear();
       return;
     }
-    if (this.#transport.pendingBytes > 0 && !this.#ending) return;
+    // With the last Closed everything is handed over, so that the end can follow it.
+    const isLast = this.#ending && this.closesLeft === 0;
+    if (this.#transport.pendingBytes > 0 && !isLast) return;
     if (this.#holds.empty) this.output.flush(this.#transport);
     else this.#flushDurable();
+    this.#grantCredit();
     if (this.#ending) {
       this.#finish();
       return;
     }
-    this.#grantCredit();
     this.#conversation?.onRoom?.();
     if (this.#input.length > 0 || this.#halfClosed) this.#core.proceedLater(this);
   }
@@ -806,7 +813,6 @@ export class Connection implements SharedReserveHost {
 
   /** The client has read everything that was handed over. */
   onDrain(): void {
-    if (this.#ending) return;
     if (this.output.length > 0) this.#core.markDirty(this);
     this.#grantCredit();
     this.#conversation?.onRoom?.();
@@ -815,7 +821,7 @@ export class Connection implements SharedReserveHost {
 
   /** Tells the shard that replies were read, where it may wait for that. What waits for the log has not been read either. */
   #grantCredit(): void {
-    if (this.#ending || this.#idle) return;
+    if (this.dead || this.#idle) return;
     const readBytes = this.#meter.read(this.#outputBytes);
     if (!this.#meter.isDue(readBytes)) return;
     const shard = this.#underWay > 0 ? this.#shard : this.#replyShard;
@@ -832,8 +838,9 @@ export class Connection implements SharedReserveHost {
 
   /**
    * Takes no more commands. Whoever sees the end may count on its effects, on any acceptor: so it leaves only when the
-   * shards have given back what the connection held, and the gauges are right before that. Nothing may be posted for
-   * this connection from here on: a shard would take it for a new one.
+   * shards have given back what the connection held, and the gauges are right before that. What is under way is answered
+   * before; the client may have closed, or only half-closed. But for Credit and Close nothing may be posted from here on:
+   * a shard would take it for a new connection.
    */
   #end(): void {
     if (this.#ending) return;
@@ -862,6 +869,8 @@ export class Connection implements SharedReserveHost {
     const conversation = this.#conversation;
     this.#conversation = undefined;
     conversation?.onClosed?.();
+    // A Close that waits for the end of a long reply would wait for ever.
+    if (this.#ending && this.#underWay > 0) this.post(this.#shard, RequestOp.Close, 0, 0);
     this.#end();
   }
 

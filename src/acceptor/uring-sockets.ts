@@ -5,7 +5,7 @@
 // while the thread sleeps.
 
 import { copyBytes } from "../base/bytes.ts";
-import { eventLoopDescriptor, map, pointerTo, shutdown } from "../uring/kernel.ts";
+import { eventLoopDescriptor, map, peek, pointerTo, shutdown } from "../uring/kernel.ts";
 import { BUFFER_BYTES, halves, Uring } from "../uring/uring.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import { buffers } from "./buffer-pool.ts";
@@ -103,7 +103,7 @@ export class UringSockets {
     const socket = this.#sockets[index]!;
     if (kind === Kind.Send) socket.onSent(result);
     else {
-      socket.onReceived(result, this.ring.bufferOf(flags));
+      socket.onReceived(result, this.ring.bufferOf(flags), this.ring.hasMore(flags));
       this.#onActivity();
     }
   };
@@ -256,20 +256,33 @@ class UringSocket implements Transport {
     this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
   }
 
-  onReceived(result: number, bytes: Uint8Array | undefined): void {
+  onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean): void {
     this.#receiving = false;
     if (this.#gone) this.#finishIfIdle();
     else if (result > 0 && bytes !== undefined) {
       if (this.#paused) this.#stashed = bytes.slice(0, result);
       else {
         this.#connection!.onBytes(bytes, result);
-        this.#receive(result === BUFFER_BYTES);
+        if (hasMore && result < BUFFER_BYTES) this.#lookForEnd();
+        this.#receive(hasMore);
       }
     } else if (result === 0) {
       this.#stashedEnd = this.#paused;
       if (!this.#paused) this.#end();
     } else if (result === -ENOBUFS || result === -EAGAIN || result === -EINTR) this.#receive(true);
     else this.#disconnect();
+  }
+
+  /**
+   * What is behind a buffer that is not full is an end most of the time. It is taken before the bytes of others, which are
+   * behind it in the completions that are being handled: a receive would tell of it only in the next turn.
+   */
+  #lookForEnd(): void {
+    if (this.#paused || this.#gone) return;
+    const result = peek(this.descriptor);
+    if (result === 0) this.#end();
+    // An error is told once.
+    else if (result < 0 && result !== -EAGAIN && result !== -EINTR) this.#disconnect();
   }
 
   #end(): void {

@@ -20,7 +20,7 @@ import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 export const RequestOp = {
   /** A connection opened: it uses and watches `default`, which lives here. */
   Attach: 32,
-  /** A connection ended; answered with Closed. */
+  /** A connection ended; answered with Closed, once however often it is sent. With flag Orderly, after what is under way. */
   Close: 33,
   /** The client can't send any more: end its wait, never wait again. */
   HalfClose: 34,
@@ -62,6 +62,8 @@ export const RequestFlag = {
   Metered: 32,
   /** Nothing was under way before this: the counts begin anew, and `d` is what the client has not read so far. */
   First: 64,
+  /** The client may still read: a Close waits its turn behind commands. */
+  Orderly: 128,
 } as const;
 
 export const REQUEST_HEADER_BYTES = 48;

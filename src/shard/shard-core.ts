@@ -178,12 +178,16 @@ export class ShardCore implements ClientEffects {
   }
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
-    const session = this.#session(acceptor, source.int32[(offset >> 2) + 2]!);
-    if (overtakes(source.bytes[offset + 4]!)) {
+    const slot = source.int32[(offset >> 2) + 2]!;
+    const op = source.bytes[offset + 4]!;
+    // The end of a session that was orderly may come before its last Credit, or before the word that its client is gone.
+    if (isMoot(op) && this.#sessions[slot * this.#acceptors + acceptor] === undefined) return;
+    const session = this.#session(acceptor, slot);
+    const flags = source.bytes[offset + 5]!;
+    if (overtakes(op, flags)) {
       this.#execute(session, source, offset);
       return;
     }
-    const flags = source.bytes[offset + 5]!;
     const busy = session.deferred !== undefined || this.#inCommand(session);
     if ((flags & RequestFlag.Metered) !== 0) {
       const bytes = source.uint32[(offset >> 2) + 7]!;
@@ -397,7 +401,7 @@ export class ShardCore implements ClientEffects {
         engine.halfClose(client, nowMs);
         return;
       case RequestOp.Close:
-        this.#end(session);
+        if (!session.ended) this.#end(session);
         return;
       case RequestOp.Collect:
         engine.runDue(nowMs);
@@ -510,7 +514,13 @@ function owesReading(session: ShardSession): boolean {
   return session.unreadBytes >= ReplyCredit.UnreadBytesMax;
 }
 
-/** Messages that concern a command in progress, or end the session, are never deferred behind it. */
-function overtakes(op: number): boolean {
-  return op === RequestOp.Close || op === RequestOp.HalfClose || op === RequestOp.Credit;
+/** Messages that concern a command in progress, or end the session at once, are never deferred behind it. */
+function overtakes(op: number, flags: number): boolean {
+  if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
+  return op === RequestOp.HalfClose || op === RequestOp.Credit;
+}
+
+/** Messages that a session which has ended may still get. */
+function isMoot(op: number): boolean {
+  return op === RequestOp.Close || op === RequestOp.Credit;
 }

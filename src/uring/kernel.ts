@@ -25,6 +25,7 @@ const { functions: libc } = dlopen(null, {
   syscall: { arguments: ["i64", "i64", "i64", "i64", "i64", "i64", "i64"], return: "i64" },
   mmap: { arguments: ["u64", "u64", "i32", "i32", "i32", "i64"], return: "pointer" },
   shutdown: { arguments: ["i32", "i32"], return: "i32" },
+  recv: { arguments: ["i32", "u64", "u64", "i32"], return: "i64" },
   uv_backend_fd: { arguments: ["pointer"], return: "i32" },
   __errno_location: { arguments: [], return: "pointer" },
 });
@@ -43,6 +44,8 @@ const PROT_READ_WRITE = 0x3;
 const MAP_SHARED_POPULATE = 0x8001;
 const MAP_PRIVATE_ANONYMOUS = 0x22;
 const SHUT_RDWR = 2;
+const MSG_PEEK = 0x2;
+const MSG_DONTWAIT = 0x40;
 
 function errno(): number {
   return getInt32(libc.__errno_location());
@@ -62,6 +65,8 @@ export function map(bytes: number, descriptor = -1, offset = 0n): Mapping {
   if (pointer === 0n || pointer >= 2n ** 63n) throw new KernelError("mmap", errno());
   return { buffer: toArrayBuffer(pointer, bytes, false), pointer };
 }
+
+const peeked = map(1);
 
 /** The address of an array's bytes, valid while the array lives. */
 export const pointerTo: (bytes: Uint8Array) => bigint = getRawPointer;
@@ -98,6 +103,12 @@ export function enter(
 ): number {
   const result = narrow.syscall(SYS_IO_URING_ENTER, ring, submit, complete, flags, argument, argumentBytes);
   return result >= 0 ? result : -errno();
+}
+
+/** What a receive would give now, of at most one byte, which stays: 1, 0 at the end, or the negative errno. */
+export function peek(descriptor: number): number {
+  const result = libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT);
+  return result >= 0n ? Number(result) : -errno();
 }
 
 /** Ends both directions of a socket at once; what waits on it is completed. */

@@ -35,6 +35,7 @@ const REGISTER_PBUF_RING = 22;
 const BUFFER_SELECT = 1 << 5;
 const RECV_POLL_FIRST = 1 << 0;
 const CQE_BUFFER = 1 << 0;
+const CQE_SOCK_NONEMPTY = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
 /** The kernel goes on by itself after a part has been sent. */
@@ -279,6 +280,11 @@ export class Uring {
   /** The buffer that a completion's bytes are in, or undefined if it has none. */
   bufferOf(flags: number): Uint8Array | undefined {
     return (flags & CQE_BUFFER) === 0 ? undefined : this.#views[flags >>> CQE_BUFFER_SHIFT];
+  }
+
+  /** Whether there is more behind what was received: bytes, or the end. */
+  hasMore(flags: number): boolean {
+    return (flags & CQE_SOCK_NONEMPTY) !== 0;
   }
 
   #offerBuffer(buffer: number): void {

@@ -111,6 +111,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       };
     }
   }),
+  planted("an end overtakes what its client has under way", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const post = core.post.bind(core);
+      core.post = (slot, shard, op, flags, ...rest) =>
+        post(slot, shard, op, op === RequestOp.Close ? 0 : flags, ...rest);
+    }
+  }),
   planted("a connection is counted until its socket is closed", ({ acceptors }) => {
     for (const core of acceptors) {
       const close = core.close.bind(core);

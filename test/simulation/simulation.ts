@@ -700,10 +700,19 @@ class Simulation {
     this.#checkRest();
     for (const job of this.#model.jobs.values())
       assert.notEqual(job.state, "reserved", `nobody holds job ${job.id}`);
+    this.#checkNobodyCounted();
     this.#deleteAll();
     if (this.#log === undefined) return;
     await this.#endProcess("stop");
     assert.equal(this.#model.jobs.size, 0, "what was deleted stays deleted");
+  }
+
+  /** All have left. */
+  #checkNobodyCounted(): void {
+    for (const { counters } of this.#server.acceptors) {
+      const counted = [Counter.Connections, Counter.Producers, Counter.Workers].map((each) => counters[each]);
+      assert.deepEqual(counted, [0, 0, 0], "connections, producers and workers when all have left");
+    }
   }
 
   /** The disk has room, and nothing happens to it any more. */
