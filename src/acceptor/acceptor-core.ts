@@ -146,7 +146,6 @@ export class AcceptorCore {
    * the turn in which its end is decided or read, so that the Close is in the rings before what others send afterwards.
    */
   close(connection: Connection): void {
-    this.#add(Counter.Connections, -1);
     for (let shard = 0; shard < this.shards; shard++) {
       if (!connection.touched.has(shard)) continue;
       connection.closesLeft++;
@@ -455,6 +454,8 @@ export class AcceptorCore {
     if (kind === ResponseKind.Closed) {
       if (--connection.closesLeft > 0) return;
       this.expectNothing(connection);
+      this.#add(Counter.Connections, -1);
+      connection.onForgotten();
       if (connection.dead) this.#release(connection);
       else this.markDirty(connection);
     } else if (connection.dead) {

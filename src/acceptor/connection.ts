@@ -499,7 +499,7 @@ export class Connection implements SharedReserveHost {
   }
 
   #becomeWorker(): void {
-    if (this.#isWorker || this.#ending) return;
+    if (this.#isWorker) return;
     this.#isWorker = true;
     this.#core.workerCount(1);
   }
@@ -838,7 +838,7 @@ export class Connection implements SharedReserveHost {
 
   /**
    * Takes no more commands. Whoever sees the end may count on its effects, on any acceptor: so it leaves only when the
-   * shards have given back what the connection held, and the gauges are right before that. What is under way is answered
+   * shards have given back what the connection held, and no gauge counts it. What is under way is answered
    * before; the client may have closed, or only half-closed. But for Credit and Close nothing may be posted from here on:
    * a shard would take it for a new connection.
    */
@@ -847,10 +847,14 @@ export class Connection implements SharedReserveHost {
     this.#ending = true;
     this.#input.clear();
     this.#countWaitingInput(0);
-    if (this.#isProducer) this.#core.producerCount(-1);
-    if (this.#isWorker) this.#core.workerCount(-1);
     if (this.output.length > 0) this.#core.markDirty(this);
     this.#core.close(this);
+  }
+
+  /** All shards have given back what the connection held, and it is counted nowhere any more. The end may leave. */
+  onForgotten(): void {
+    if (this.#isProducer) this.#core.producerCount(-1);
+    if (this.#isWorker) this.#core.workerCount(-1);
   }
 
   /** Closes once all shards have forgotten the connection and everything that was answered is with the transport. */

@@ -264,7 +264,7 @@ class UringSocket implements Transport {
       else {
         this.#connection!.onBytes(bytes, result);
         if (hasMore && result < BUFFER_BYTES) this.#lookForEnd();
-        this.#receive(hasMore);
+        this.#receive(hasMore || result === BUFFER_BYTES);
       }
     } else if (result === 0) {
       this.#stashedEnd = this.#paused;

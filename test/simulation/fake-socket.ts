@@ -196,6 +196,11 @@ export class FakeSocket implements Transport {
     return this.#finSeen;
   }
 
+  /** The socket is gone, and so is everything that the shards had of it. */
+  get isForgotten(): boolean {
+    return this.#connection!.dead && this.#connection!.closesLeft === 0;
+  }
+
   get isClosed(): boolean {
     return this.#closed;
   }

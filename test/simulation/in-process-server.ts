@@ -114,6 +114,8 @@ export class InProcessServer {
   /** Steps taken so far. */
   stepsTaken = 0;
   readonly sockets: FakeSocket[][];
+  /** All that ever connected to each acceptor. */
+  readonly everySocket: readonly FakeSocket[][];
   readonly #random: SeededRandom;
   readonly #holdUps: number;
   readonly #words: Int32Array;
@@ -165,6 +167,7 @@ export class InProcessServer {
         }),
     );
     this.sockets = this.acceptors.map(() => []);
+    this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
       ...this.shards.map((core, shard) => this.#thread(`shard ${shard}`, this.#shardSteps(core, shard))),
       ...this.acceptors.map((core, acceptor) =>
@@ -368,6 +371,7 @@ export class InProcessServer {
     const socket = new FakeSocket(this.acceptors[acceptor]!);
     socket.open();
     this.sockets[acceptor]!.push(socket);
+    this.everySocket[acceptor]!.push(socket);
     return socket;
   }
 

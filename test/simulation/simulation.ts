@@ -478,7 +478,8 @@ class Simulation {
       `what is left of client ${client.name}, who has seen the end of its connection`,
     );
     const counted = this.#server.acceptors[acceptor]!.counters[Counter.Connections]!;
-    const open = this.#server.sockets[acceptor]!.filter((socket) => !socket.endVisible).length;
+    const sockets = this.#server.everySocket[acceptor]!;
+    const open = sockets.filter((socket) => !socket.endVisible && !socket.isForgotten).length;
     assert.ok(counted <= open, `${counted} connections are counted, and only ${open} are open`);
   }
 
