@@ -388,7 +388,7 @@ export class AcceptorCore {
    * that will not be there after the restart.
    */
   flush(): void {
-    if (this.#control.isSet(ControlWord.BinlogFailed)) {
+    if (this.#control.isSet(ControlWord.BinlogEnded)) {
       this.#dirty = [];
       return;
     }

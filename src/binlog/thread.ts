@@ -120,7 +120,7 @@ class BinlogThread {
     this.#run(opened.storage);
     if (this.#hasFailed(opened.storage)) return;
     // No reply may leave from here on: connections that are still there are about to be cut.
-    this.#control.set(ControlWord.BinlogFailed);
+    this.#control.set(ControlWord.BinlogEnded);
     opened.storage.close(monotonicMs());
     if (this.#hasFailed(opened.storage)) return;
     lock.release();
@@ -130,7 +130,7 @@ class BinlogThread {
   /** If so, all threads stop before anything else is done, and the main thread ends the process. */
   #hasFailed({ failure }: Storage): boolean {
     if (failure === undefined) return false;
-    this.#control.set(ControlWord.BinlogFailed);
+    this.#control.set(ControlWord.BinlogEnded);
     tellFailure("failed", failure);
     return true;
   }
@@ -261,7 +261,7 @@ try {
   } else if (error instanceof BinlogError) tellFailure("refused", error);
   else {
     // The main thread hears of it only after this one has been taken down; nothing may be acknowledged meanwhile.
-    new ControlWords((workerData as BinlogThreadData).topology.control).set(ControlWord.BinlogFailed);
+    new ControlWords((workerData as BinlogThreadData).topology.control).set(ControlWord.BinlogEnded);
     throw error;
   }
 }

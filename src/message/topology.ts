@@ -21,7 +21,7 @@ export const ControlWord = {
   /** 1 while nothing can be written to the log for want of room: shards take no commands. */
   BinlogWaits: 80,
   /** 1 once the log takes nothing more, failed or closed: nothing more is acknowledged or done, and the process ends. */
-  BinlogFailed: 96,
+  BinlogEnded: 96,
 } as const;
 const CONTROL_WORDS = 112;
 

@@ -329,7 +329,7 @@ class Server {
     // An orderly stop would wait for it for ever.
     if (this.#exiting || (this.#stopping && error === undefined)) return;
     // Nobody is told of a change any more that might be lost with the thread.
-    this.#control.set(ControlWord.BinlogFailed);
+    this.#control.set(ControlWord.BinlogEnded);
     this.#stopping = true;
     this.#log.fatal(
       { err: error },

@@ -136,7 +136,7 @@ class ShardThread {
     const turns = this.#turns;
     for (;;) {
       // Nothing that is done now would be remembered; the process is about to end.
-      while (this.#control.isSet(ControlWord.BinlogFailed)) doorbell.rest(SLEEP_MS_MAX);
+      while (this.#control.isSet(ControlWord.BinlogEnded)) doorbell.rest(SLEEP_MS_MAX);
       const nowMs = monotonicMs();
       turns.begin();
       const taken = core.step(nowMs);

@@ -9,7 +9,7 @@ import { ControlWord, createTopology } from "../../src/message/topology.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
 
-it("an acceptor sends no reply after BinlogFailed is set, and has no work left over", () => {
+it("an acceptor sends no reply after BinlogEnded is set, and has no work left over", () => {
   const topology = createTopology({
     shards: 1,
     acceptors: 1,
@@ -40,7 +40,7 @@ it("an acceptor sends no reply after BinlogFailed is set, and has no work left o
   core.flush();
   assert.equal(sent, "USING default\r\n");
   ask();
-  new ControlWords(topology.control).set(ControlWord.BinlogFailed);
+  new ControlWords(topology.control).set(ControlWord.BinlogEnded);
   core.flush();
   ask();
   core.flush();
