@@ -16,6 +16,11 @@ export class BufferPool {
     return this.#free[bits - SMALLEST_BITS]!.pop() ?? uncleared(1 << bits);
   }
 
+  /** Memory of the buffers that nobody uses now. */
+  get keptBytes(): number {
+    return this.#free.reduce((bytes, free, size) => bytes + free.length * (1 << (SMALLEST_BITS + size)), 0);
+  }
+
   /** Takes a buffer back that nobody uses any more. */
   give(buffer: Uint8Array): void {
     const bits = 31 - Math.clz32(buffer.length);

@@ -20,6 +20,11 @@ export class DeferredMessages implements MessageSource {
     return this.#start === this.#end;
   }
 
+  /** The op of the first message; there must be one. */
+  get firstOp(): number {
+    return this.bytes[this.#start + 4]!;
+  }
+
   /** Appends a copy of the message at `offset` of `source`. */
   push(source: MessageSource, offset: number): void {
     const length = source.int32[offset >> 2]!;

@@ -230,7 +230,9 @@ export class ShardCore implements ClientEffects {
 
   /** Whether deferred messages of the session have to wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
-    return this.#inCommand(session) || owesReading(session);
+    if (this.#inCommand(session)) return true;
+    // An end has no reply to be read; and of what comes behind the last reply the shard is told with the next command only.
+    return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
   }
 
   /** Whether the session is in the middle of a command, so that later ones have to wait. */
