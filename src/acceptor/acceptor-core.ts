@@ -28,6 +28,9 @@ import type { Transport } from "./transport.ts";
 import { TubeListings } from "./tube-listings.ts";
 import { TubeRef } from "./tube-ref.ts";
 
+/** An end right behind bytes may be read one reading later than they are. */
+const READINGS_PER_LOOK = 2;
+const NO_NUMBERS: PostedNumbers = { a: 0, b: 0, c: 0, d: 0, id: 0, time: 0 };
 /** Answers taken from one shard before the others have their turn. */
 const BATCH_MESSAGES = 1024;
 
@@ -61,6 +64,7 @@ export interface AcceptorOptions {
 
 export class AcceptorCore {
   readonly shards: number;
+  readonly acceptors: number;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly claims: ClaimWords;
@@ -85,6 +89,8 @@ export class AcceptorCore {
   /** 1 for each shard whose ring had no room for one of them. */
   readonly #full: Uint8Array;
   #toProceed: Connection[] = [];
+  /** Shards that want to know when the sockets have been read: see shard/looks.ts. */
+  #looks: { readonly shard: number; readonly number: number; readingsLeft: number }[] = [];
   #held: Connection[] = [];
   /** How far the log has come with what replies wait for. */
   readonly #logged: LogWords | undefined;
@@ -106,6 +112,7 @@ export class AcceptorCore {
   constructor(options: AcceptorOptions) {
     const { topology, acceptor } = options;
     this.shards = topology.shards;
+    this.acceptors = topology.acceptors;
     this.tubeListings = new TubeListings(topology.shards);
     this.nowMs = options.nowMs;
     this.statsText = options.statsText;
@@ -293,6 +300,16 @@ export class AcceptorCore {
     this.asking = 0;
   }
 
+  /** The thread has read what its sockets had: after two such readings whoever asked is told, behind the Closes of them. */
+  haveRead(): void {
+    if (this.#looks.length === 0) return;
+    for (const look of this.#looks) {
+      if (--look.readingsLeft > 0) continue;
+      this.post(0, look.shard, RequestOp.Looked, 0, 0, undefined, { ...NO_NUMBERS, id: look.number });
+    }
+    this.#looks = this.#looks.filter((look) => look.readingsLeft > 0);
+  }
+
   // --- a turn -----------------------------------------------------------------------------------------------------
 
   markDirty(connection: Connection): void {
@@ -412,7 +429,11 @@ export class AcceptorCore {
   /** Whether there is something to do that no ring or socket will tell of. */
   get hasWork(): boolean {
     return (
-      this.#toProceed.length > 0 || this.#dirty.length > 0 || this.listReplies.hasWork || this.hasRoomAgain
+      this.#looks.length > 0 ||
+      this.#toProceed.length > 0 ||
+      this.#dirty.length > 0 ||
+      this.listReplies.hasWork ||
+      this.hasRoomAgain
     );
   }
 
@@ -450,6 +471,10 @@ export class AcceptorCore {
     const slot = ring.int32[word + 2]!;
     const length = ring.uint32[word + 3]!;
     const payload = offset + RESPONSE_HEADER_BYTES;
+    if (kind === ResponseKind.Look) {
+      this.#looks.push({ shard, number: ring.float64[(offset >> 3) + 2]!, readingsLeft: READINGS_PER_LOOK });
+      return;
+    }
     const connection = this.#connections[slot]!;
     if (kind === ResponseKind.Closed) {
       if (--connection.closesLeft > 0) return;

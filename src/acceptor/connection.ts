@@ -885,6 +885,10 @@ export class Connection implements SharedReserveHost {
 
   // --- what a shared reserve needs --------------------------------------------------------------------------------
 
+  get hasOtherAcceptors(): boolean {
+    return this.#core.acceptors > 1;
+  }
+
   nowMs(): number {
     return this.#core.nowMs();
   }

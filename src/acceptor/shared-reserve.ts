@@ -10,6 +10,8 @@
 //               not want to wait it is TIMED_OUT. Else the wait gets a number in the connection's claim word, and every
 //               shard is told to wait. The shard that gets a job and turns the word to 0 gives it to the connection;
 //               all others find the word changed and pass their job on to the next in line.
+//   Looking     The client does not want to wait: before it is told so, other acceptors look whether the holder of a job has
+//               just gone (shard/looks.ts). Then all is collected once more.
 //   Rechecking  A shard says that the wait is due (its margin began, or, on the lead shard, the timeout came). All shards
 //               run what is due by now, because a job that is ready in the same moment wins; if nobody claimed the
 //               wait after that, the acceptor claims it and answers.
@@ -25,7 +27,7 @@ import { Reply } from "../protocol/reply.ts";
 import type { Connection } from "./connection.ts";
 import type { Conversation } from "./conversation.ts";
 
-const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3 } as const;
+const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3, Looking: 4 } as const;
 type State = (typeof State)[keyof typeof State];
 
 interface Participant {
@@ -38,6 +40,8 @@ interface Participant {
 
 /** What a shared reserve needs of its surroundings. */
 export interface SharedReserveHost {
+  /** Whether ends of connections may be on their way at other acceptors. */
+  readonly hasOtherAcceptors: boolean;
   nowMs(): number;
   /** Opens a wait in the claim word; returns its number. */
   openWait(): number;
@@ -57,6 +61,7 @@ export class SharedReserve implements Conversation {
   #left = 0;
   #waitNumber = 0;
   #mayWait: boolean;
+  #hasLooked: boolean;
 
   /** `shards` are those with watched tubes or held jobs; `timeoutMs` may be 0 or Infinity. */
   constructor(connection: Connection, host: SharedReserveHost, shards: readonly number[], timeoutMs: number) {
@@ -64,6 +69,7 @@ export class SharedReserve implements Conversation {
     this.#host = host;
     this.#timeoutAtMs = host.nowMs() + timeoutMs;
     this.#mayWait = timeoutMs > 0;
+    this.#hasLooked = !host.hasOtherAcceptors;
     this.#participants = shards.map((shard) => ({
       shard,
       hasCandidate: false,
@@ -87,6 +93,7 @@ export class SharedReserve implements Conversation {
     if (this.#state === State.Taking) this.#choose();
     else if (--this.#left === 0) {
       if (this.#state === State.Collecting) this.#choose();
+      else if (this.#state === State.Looking) this.#collect();
       else this.#endIfDue();
     }
   }
@@ -145,8 +152,17 @@ export class SharedReserve implements Conversation {
 
   #noJob(): void {
     if (this.#inMargin()) this.#connection.finishConversation(Reply.deadlineSoon);
+    else if (!this.#mayWait && !this.#hasLooked) this.#look();
     else if (!this.#mayWait) this.#connection.finishConversation(Reply.timedOut);
     else this.#wait();
+  }
+
+  #look(): void {
+    this.#hasLooked = true;
+    this.#state = State.Looking;
+    this.#left = this.#participants.length;
+    for (const participant of this.#participants)
+      this.#connection.post(participant.shard, RequestOp.LookFirst, 0, 0);
   }
 
   #wait(): void {

@@ -308,13 +308,17 @@ class AcceptorThread {
     this.#scheduled = false;
     const uring = this.#uring;
     if (uring === undefined) {
+      // The event loop reads its sockets between two of these turns.
+      this.#core.haveRead();
       if (this.#pass()) this.#schedule();
       else this.#sleep();
       return;
     }
     for (let pass = 0; pass < PASSES_PER_TURN; pass++) {
       const goOn = this.#pass();
-      if (uring.turn() === 0 && !goOn) {
+      const completions = uring.turn();
+      this.#core.haveRead();
+      if (completions === 0 && !goOn) {
         this.#sleep();
         return;
       }

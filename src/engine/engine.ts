@@ -310,6 +310,16 @@ export class Engine {
     return true;
   }
 
+  /** Jobs that somebody holds here. */
+  get jobsReserved(): number {
+    return this.jobCounts[JobState.Reserved]!;
+  }
+
+  /** Whether somebody holds a job of the tube. */
+  hasReserved(tube: Tube): boolean {
+    return tube.jobsIn(JobState.Reserved) > 0;
+  }
+
   /** Connections that wait for a job of this tube. */
   waitingOn(tube: Tube): number {
     let count = 0;

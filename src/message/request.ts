@@ -45,6 +45,10 @@ export const RequestOp = {
   Recheck: 44,
   /** The tube in use moved to another shard. */
   Unuse: 45,
+  /** Before a reserve over several shards is refused: answer Ack when the other acceptors have looked, if that may help. */
+  LookFirst: 46,
+  /** The acceptor has read what its sockets had when it got the Look of number `id`. Of no connection. */
+  Looked: 47,
 } as const;
 
 export const RequestFlag = {

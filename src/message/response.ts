@@ -27,6 +27,8 @@ export const ResponseKind = {
   WaitDue: 6,
   /** Part of a list of tubes: entries of float64 sequence, uint8 length, name, one behind the other. */
   Tubes: 7,
+  /** Read what your sockets have, then answer with Looked and the number `value`. To no connection. */
+  Look: 8,
 } as const;
 
 export const ResponseFlag = {

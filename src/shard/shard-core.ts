@@ -24,6 +24,7 @@ import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { DeferredMessages } from "./deferred-messages.ts";
 import { statsJobText, statsTubeText } from "./job-text.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./long-moves.ts";
+import { Looks } from "./looks.ts";
 import { PutIntake } from "./put-intake.ts";
 import type { RecordLog } from "./record-log.ts";
 import { type RecordNumbers, Replies } from "./replies.ts";
@@ -68,6 +69,7 @@ export class ShardCore implements ClientEffects {
   readonly #lists: TubeLists;
   readonly #puts: PutIntake;
   readonly #moves: LongMoves;
+  readonly #looks: Looks;
   readonly #records: RecordLog | undefined;
   /** Connections whose wait over several shards is counted here. */
   readonly #leadWaits = new Set<ShardSession>();
@@ -93,6 +95,7 @@ export class ShardCore implements ClientEffects {
     });
     this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
     this.#lists = new TubeLists(this.engine, this.ports, this.#replies);
+    this.#looks = new Looks(this.engine, this.ports);
     this.#moves = new LongMoves(this.engine, this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.#records = options.records;
     this.#puts = new PutIntake(this.engine, this.#replies, () => this.#control.isSet(ControlWord.Draining));
@@ -180,6 +183,10 @@ export class ShardCore implements ClientEffects {
   #receive(source: MessageSource, offset: number, acceptor: number): void {
     const slot = source.int32[(offset >> 2) + 2]!;
     const op = source.bytes[offset + 4]!;
+    if (op === RequestOp.Looked) {
+      this.#looked(source.float64[(offset >> 3) + 4]!);
+      return;
+    }
     // The end of a session that was orderly may come before its last Credit, or before the word that its client is gone.
     if (isMoot(op) && this.#sessions[slot * this.#acceptors + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
@@ -240,7 +247,8 @@ export class ShardCore implements ClientEffects {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
-      session.longKick !== undefined
+      session.longKick !== undefined ||
+      session.look !== 0
     );
   }
 
@@ -285,10 +293,8 @@ export class ShardCore implements ClientEffects {
         this.#puts.end(session, (flags & RequestFlag.BadBody) !== 0, nowMs);
         return;
       case Op.Reserve: {
-        const slot = engine.reserve(client, (flags & RequestFlag.NoWait) !== 0 ? 0 : time, nowMs);
-        if (slot >= 0) replies.job(session, ReplyWord.reserved, slot, 0);
-        else if (slot === ReserveOutcome.TimedOut) replies.fixed(session, Reply.timedOut);
-        else if (slot === ReserveOutcome.DeadlineSoon) replies.fixed(session, Reply.deadlineSoon);
+        const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : time;
+        if (timeoutMs > 0 || !this.#looksFirst(session)) this.#reserve(session, timeoutMs);
         return;
       }
       case Op.ReserveJob: {
@@ -425,6 +431,10 @@ export class ShardCore implements ClientEffects {
         this.#leadWaits.delete(session);
         engine.stopSharedWait(client);
         return;
+      case RequestOp.LookFirst:
+        if (!this.#looksFirst(session)) replies.signal(session, ResponseKind.Ack);
+        else session.looksForAcceptor = true;
+        return;
       case RequestOp.Recheck:
         engine.runDue(nowMs);
         replies.signal(session, ResponseKind.Ack);
@@ -434,10 +444,36 @@ export class ShardCore implements ClientEffects {
     }
   }
 
+  #reserve(session: ShardSession, timeoutMs: number): void {
+    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.#nowMs);
+    if (slot >= 0) this.#replies.job(session, ReplyWord.reserved, slot, 0);
+    else if (slot === ReserveOutcome.TimedOut) this.#replies.fixed(session, Reply.timedOut);
+    else if (slot === ReserveOutcome.DeadlineSoon) this.#replies.fixed(session, Reply.deadlineSoon);
+  }
+
+  /** Whether the session has no job to get, but other acceptors are asked to look for one: see looks.ts. */
+  #looksFirst(session: ShardSession): boolean {
+    this.engine.runDue(this.#nowMs);
+    return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
+  }
+
+  /** All have looked: what they saw is done. */
+  #looked(number: number): void {
+    const session = this.#looks.looked(number);
+    if (session === undefined) return;
+    if (this.#records !== undefined) this.#replies.recordsBefore = this.#records.lastNumber;
+    if (session.looksForAcceptor) {
+      session.looksForAcceptor = false;
+      this.#replies.signal(session, ResponseKind.Ack);
+    } else this.#reserve(session, 0);
+    this.#resume(session);
+  }
+
   /** The connection is gone: what it asked for and did not begin is dropped, a kick that has begun is finished. */
   #end(session: ShardSession): void {
     session.ended = true;
     session.deferred = undefined;
+    session.look = 0;
     this.#leadWaits.delete(session);
     this.#puts.abandon(session);
     this.#replies.abandonLong(session);

@@ -57,6 +57,10 @@ export class ShardSession {
   /** Number of the wait over several shards, and whether this shard counts it in current-waiting. */
   waitNumber = 0;
   leadsWait = false;
+  /** Number of the look that its reserve waits for, or 0. */
+  look = 0;
+  /** It is not a reserve of this shard alone that waits for it, but one of the acceptor's. */
+  looksForAcceptor = false;
   /** Queued to have its deferred messages run. */
   resuming = false;
   /** Bytes of replies sent, and of them read by the client; both wrap. See message/reply-credit.ts. */

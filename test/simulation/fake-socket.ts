@@ -61,6 +61,9 @@ export class FakeSocket implements Transport {
 
   // --- the server's side ------------------------------------------------------------------------------------------
 
+  /** Its client closed without reading all; told when what it had sent has been read. */
+  #breaks = false;
+
   /** Takes the place of an accept. */
   open(): void {
     this.#connection = this.#core.connect(this);
@@ -142,6 +145,7 @@ export class FakeSocket implements Transport {
     if (this.#closed || this.#connection === undefined || (this.#failed && !this.#closeDue)) return false;
     return (
       this.#closeDue ||
+      (this.#breaks && this.#sent.length === 0) ||
       this.#failDue ||
       this.#drainDue ||
       (!this.#paused && !this.#endWanted && (this.#sent.length > 0 || (this.#finSent && !this.#finSeen)))
@@ -151,7 +155,7 @@ export class FakeSocket implements Transport {
   /** Handles one event, with at most `bytesMax` bytes if it is a read. */
   handleEvent(bytesMax: number): void {
     const connection = this.#connection!;
-    if (this.#closeDue) {
+    if (this.#closeDue || (this.#breaks && this.#sent.length === 0)) {
       this.#closed = true;
       this.#core.disconnect(connection);
     } else if (this.#failDue) {
@@ -224,6 +228,8 @@ export class FakeSocket implements Transport {
 
   /** Closes both directions: what was sent arrives, what the server writes is refused. */
   close(): void {
+    // Who closes with replies unread breaks the connection: a write that the server has under way fails.
+    if (this.#unreadBytes > 0) this.#breaks = true;
     this.#finSent = true;
     this.vanished = true;
     this.#unread.length = 0;

@@ -473,6 +473,7 @@ export class InProcessServer {
         this.#handleSocketEvent(acceptor);
         wake();
       }
+      if (!this.#hasSocketEvent(acceptor)) core.haveRead();
       if (!scheduled) continue;
       scheduled = false;
       core.publish(ringLater);

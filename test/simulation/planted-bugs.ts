@@ -253,6 +253,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       }
     },
   ),
+  planted("a client is refused before other acceptors have looked for the end of a holder", ({ shards }) => {
+    for (const { engine } of shards) engine.hasReserved = () => false;
+  }),
   planted("commands are published but not in their order", ({ acceptors }) => {
     for (const core of acceptors) {
       const write = core.write.bind(core);

@@ -23,11 +23,20 @@ export interface SimWorld {
   /** What has been promised, where there is a log. */
   readonly promises: DurabilityLedger | undefined;
   readonly counts: CommandCounts;
+  /**
+   * When the client of a session closed its connection to another acceptor than `acceptor`, with nothing under way, as a
+   * place in the order of what clients do; Infinity if it did not.
+   */
+  closedAt(session: number, acceptor: number): number;
+  /** The next place in that order. */
+  nextPlace(): number;
 }
 
 interface Pending {
   readonly command: Command;
   readonly sentAtMs: number;
+  /** Place in the order of what clients do. */
+  readonly sentAt: number;
   /** It was sent, and the command before it had taken effect: it can't have begun earlier. */
   arrivedEvent: number;
   arrivedAtMs: number;
@@ -65,6 +74,7 @@ export class SimClient {
   readonly name: string;
   readonly socket: FakeSocket;
   readonly session: number;
+  readonly acceptor: number;
   /** Tubes in use and watched after the commands sent so far. */
   used = "default";
   watched: string[] = ["default"];
@@ -92,10 +102,17 @@ export class SimClient {
   /** The command answered last. */
   #answered: Pending | undefined;
 
-  constructor(name: string, socket: FakeSocket, session: number, model: Model, world: SimWorld) {
+  constructor(
+    name: string,
+    socket: FakeSocket,
+    { session, acceptor }: { session: number; acceptor: number },
+    model: Model,
+    world: SimWorld,
+  ) {
     this.name = name;
     this.socket = socket;
     this.session = session;
+    this.acceptor = acceptor;
     this.#model = model;
     this.#world = world;
     socket.onAnswered = (bytes) => this.#onAnsweredBytes(bytes);
@@ -132,6 +149,7 @@ export class SimClient {
     const pending: Pending = {
       command,
       sentAtMs: this.#nowMs(),
+      sentAt: this.#world.nextPlace(),
       arrivedEvent: this.#model.event,
       arrivedAtMs: this.#nowMs(),
       reply: command.kind === "fixed" ? command.reply : undefined,
@@ -252,7 +270,9 @@ export class SimClient {
   }
 
   onRefused(reply: "TIMED_OUT" | "DEADLINE_SOON"): void {
-    this.#settle(this.#take(reply, isOpenReserve), `${reply}\r\n`);
+    const pending = this.#take(reply, isOpenReserve);
+    if (reply === "TIMED_OUT") this.#checkEnds(pending);
+    this.#settle(pending, `${reply}\r\n`);
   }
 
   onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
@@ -395,6 +415,20 @@ export class SimClient {
     for (const later of this.#pending) later.arrivedEvent = this.#model.event;
   }
 
+  /** Who does not wait for a job is not told that there is none while somebody holds one who had gone before it asked. */
+  #checkEnds({ command, sentAt }: Pending): void {
+    assert.ok(command.kind === "reserve");
+    if (command.timeoutMs > 0 || this.#mayBeRefusedUnseen) return;
+    for (const { id, tube, holder, state } of this.#model.jobs.values()) {
+      if (state !== "reserved" || holder === undefined || tube.pausedUntilMs !== undefined) continue;
+      if (!command.watched.includes(tube.name)) continue;
+      assert.ok(
+        this.#world.closedAt(holder.index, this.acceptor) > sentAt,
+        `client ${this.name}: "${command.text}" was refused although the holder of job ${id} had gone before`,
+      );
+    }
+  }
+
   /** Whether a reserve over several shards could be refused like this. */
   #checkRefusal(pending: Pending, reply: string): void {
     const { command } = pending;
@@ -409,6 +443,7 @@ export class SimClient {
       );
     } else {
       assert.equal(reply, "TIMED_OUT\r\n", what);
+      this.#checkEnds(pending);
       // The same sum that the server makes: a difference would be rounded otherwise.
       const isOver = this.#nowMs() >= pending.arrivedAtMs + command.timeoutMs;
       assert.ok(

@@ -97,6 +97,9 @@ class Simulation {
   #server!: InProcessServer;
   #model!: Model;
   #counts = new CommandCounts();
+  #lastPlace = 0;
+  /** Clients that closed with nothing under way, by session, until it is another's. */
+  #closed = new Map<number, { acceptor: number; place: number }>();
   #witnesses: EngineWitness[] = [];
   #clients: SimClient[] = [];
   #world!: SimWorld;
@@ -148,6 +151,7 @@ class Simulation {
     this.#acceptors = random.pick([1, 1, 2, 3]);
     this.#draining = false;
     this.#counts = new CommandCounts();
+    this.#closed = new Map();
     this.#startedAtMs = random.between(1, 1_000_000);
     const log = await this.#log?.open(this.#shards, this.#startedAtMs);
     const create = this.#options.createServer ?? ((settings) => new InProcessServer(settings));
@@ -191,6 +195,11 @@ class Simulation {
       isFull: () => this.#wasFull,
       promises: this.#log?.ledger,
       counts: this.#counts,
+      closedAt: (session, acceptor) => {
+        const closed = this.#closed.get(session);
+        return closed === undefined || closed.acceptor === acceptor ? Number.POSITIVE_INFINITY : closed.place;
+      },
+      nextPlace: () => ++this.#lastPlace,
     };
     this.#wasFull = false;
     for (const records of server.records) {
@@ -350,7 +359,7 @@ class Simulation {
     }
     const hasLog = this.#log !== undefined;
     const act = random.weighted({
-      ...{ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, read: 2 },
+      ...{ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, vanish: 0.5, read: 2 },
       drain: 0.05,
       room: hasLog ? 0.2 : 0,
       end: hasLog ? 0.4 : 0,
@@ -361,6 +370,7 @@ class Simulation {
     else if (act === "time") this.#passTime();
     else if (act === "connect") this.#connect();
     else if (act === "leave") this.#leave();
+    else if (act === "vanish") this.#vanish();
     else if (act === "drain") this.#drain();
     else if (act === "room") this.#say(this.#log!.turnCapacity());
     else if (act === "end") await this.#endInTheMiddle();
@@ -431,9 +441,10 @@ class Simulation {
     const socket = this.#server.connect(acceptor);
     const session = this.#sessionOf(acceptor, socket.slot);
     const name = `${++this.#clientsMade}`;
-    const client = new SimClient(name, socket, session, this.#model, this.#world);
+    const client = new SimClient(name, socket, { session, acceptor }, this.#model, this.#world);
     socket.onEndVisible = () => this.#checkEnd(client, acceptor);
     this.#clients.push(client);
+    this.#closed.delete(session);
     this.#say(`client ${name} connects as session ${session}`);
     if (this.#random.chance(0.3)) return;
     for (let i = this.#random.between(1, 3); i > 0; i--) client.send(this.#watch(client, this.#tube()));
@@ -452,8 +463,41 @@ class Simulation {
       client.socket.halfClose();
       client.halfClosed = true;
     } else {
-      client.gone = true;
-      client.socket.close();
+      this.#close(client);
+    }
+  }
+
+  #close(client: SimClient): void {
+    client.gone = true;
+    const { session, acceptor } = client;
+    if (client.pendingCount === 0 && !client.socket.isPaused)
+      this.#closed.set(session, { acceptor, place: ++this.#lastPlace });
+    client.socket.close();
+  }
+
+  /** A client that holds a job closes, with nothing under way, and another one wants that job. */
+  #vanish(): void {
+    const holders = new Set([...this.#model.jobs.values()].map((job) => job.holder?.index));
+    const client = this.#random.pick(
+      this.#clients.filter((each) => each.canSend && each.pendingCount === 0 && holders.has(each.session)),
+    );
+    if (client === undefined) return;
+    this.#say(`client ${client.name}: close`);
+    this.#close(client);
+    this.#askForJobsOf(client);
+  }
+
+  /** Somebody at another acceptor asks at once for a job that a client held when it closed. */
+  #askForJobsOf(gone: SimClient): void {
+    const job = [...this.#model.jobs.values()].find((each) => each.holder?.index === gone.session);
+    const others = this.#clients.filter(
+      (each) => each.canSend && each.pendingCount === 0 && each.acceptor !== gone.acceptor,
+    );
+    const asker = this.#random.pick(others);
+    if (job === undefined || asker === undefined) return;
+    for (const next of [this.#watch(asker, job.tube.name), command.reserve(asker.watched, 0)]) {
+      this.#say(`client ${asker.name}: ${next.text}`);
+      asker.send(next);
     }
   }
 
@@ -800,7 +844,7 @@ class Simulation {
   #deleteAll(): void {
     const client = this.#server.connect(0);
     const session = this.#sessionOf(0, client.slot);
-    const last = new SimClient("last", client, session, this.#model, this.#world);
+    const last = new SimClient("last", client, { session, acceptor: 0 }, this.#model, this.#world);
     this.#clients.push(last);
     for (const id of [...this.#model.jobs.keys()]) last.send(command.byId("delete", id));
     this.#server.settle();

@@ -20,7 +20,7 @@ class Stage {
   readonly #did: string[] = [];
   readonly reserve: SharedReserve;
 
-  constructor(timeoutMs: number, shards = [0, 1, 2]) {
+  constructor(timeoutMs: number, shards = [0, 1, 2], hasOtherAcceptors = false) {
     const connection = {
       post: (shard: number, op: number, flags: number, _counted: number, parts?: MessageParts) =>
         void this.#did.push(describePost(shard, op, flags, parts)),
@@ -29,6 +29,7 @@ class Stage {
     };
     const host = {
       nowMs: () => this.nowMs,
+      hasOtherAcceptors,
       openWait: () => (this.word = ++this.waits),
       claimWait: (number: number) => this.word === number && this.#close(),
     };
@@ -121,6 +122,32 @@ describe("SharedReserve without a job", () => {
   it("times out at once when it may not wait", () => {
     const stage = new Stage(0);
     for (const shard of [0, 1, 2]) stage.absent(shard);
+    assert.equal(stage.did.at(-1), "TIMED_OUT");
+  });
+
+  it("has other acceptors look for ends of connections before it times out at once", () => {
+    const stage = new Stage(0, [0, 1], true);
+    stage.absent(0);
+    stage.absent(1);
+    assert.deepEqual(stage.did.slice(-2), ["LookFirst at 0", "LookFirst at 1"]);
+    stage.ack(1);
+    assert.deepEqual(stage.did, []);
+    stage.ack(0);
+    assert.deepEqual(stage.did, ["Collect at 0", "Collect at 1"]);
+    stage.candidate(0, 5, 9);
+    stage.absent(1);
+    assert.equal(stage.did.at(-1), "Take from 0 up to 4294967295/Infinity");
+  });
+
+  it("times out when the look has brought nothing", () => {
+    const stage = new Stage(0, [0, 1], true);
+    for (let round = 0; round < 2; round++) {
+      stage.absent(0);
+      stage.absent(1);
+      if (round > 0) break;
+      stage.ack(0);
+      stage.ack(1);
+    }
     assert.equal(stage.did.at(-1), "TIMED_OUT");
   });
 

@@ -1,0 +1,58 @@
+// Looks: before a client hears that there is no job, the other acceptors look whether the holder of one has just gone.
+//
+// A client closes its connection at one acceptor, and another client asks for a job at a second one. The kernel has the end
+// before the command, but each thread reads its own sockets in its own time, so the command may reach the shard first: the
+// job is still reserved, and a reserve that does not wait would be told TIMED_OUT, where beanstalkd, which reads one socket
+// after the other, gives the job. So where somebody holds a job of a watched tube, the shard asks all other acceptors to read
+// what their sockets have. Their Looked comes behind the Closes of that reading, in the same ring. Acceptors wait for nobody
+// in this, so nobody can wait in a circle. Only a reserve that finds nothing and may not wait pays for it.
+
+import type { Engine } from "../engine/engine.ts";
+import { ResponseKind } from "../message/response.ts";
+import type { ReplyPort } from "./reply-port.ts";
+import type { ShardSession } from "./shard-session.ts";
+
+/** With more watched tubes than this it is enough that any job of the shard is reserved. */
+const TUBES_MAX = 64;
+
+export class Looks {
+  readonly #engine: Engine;
+  readonly #ports: readonly ReplyPort[];
+  /** Sessions that wait for looks, by the number of theirs, and how many acceptors have still to look. */
+  readonly #waiting = new Map<number, { readonly session: ShardSession; left: number }>();
+  #lastNumber = 0;
+
+  constructor(engine: Engine, ports: readonly ReplyPort[]) {
+    this.#engine = engine;
+    this.#ports = ports;
+  }
+
+  /** Asks the other acceptors to look, if that may bring the session a job. Returns whether it has to wait for them. */
+  begin(session: ShardSession): boolean {
+    const others = this.#ports.length - 1;
+    if (others === 0 || !this.#mayBringJob(session)) return false;
+    const number = ++this.#lastNumber;
+    this.#waiting.set(number, { session, left: others });
+    session.look = number;
+    for (const [acceptor, port] of this.#ports.entries())
+      if (acceptor !== session.acceptor) port.begin(ResponseKind.Look, 0, 0, 0, number, 0, 0);
+    return true;
+  }
+
+  /** An acceptor has looked. Returns the session whose last look it was, unless its connection is gone. */
+  looked(number: number): ShardSession | undefined {
+    const waiting = this.#waiting.get(number)!;
+    if (--waiting.left > 0) return undefined;
+    this.#waiting.delete(number);
+    const { session } = waiting;
+    if (session.ended || session.look !== number) return undefined;
+    session.look = 0;
+    return session;
+  }
+
+  #mayBringJob({ engineSession }: ShardSession): boolean {
+    if (engineSession.watches.size > TUBES_MAX) return this.#engine.jobsReserved > engineSession.held.size;
+    for (const tube of engineSession.watches.keys()) if (this.#engine.hasReserved(tube)) return true;
+    return false;
+  }
+}
