@@ -1,4 +1,4 @@
-// Checks who may import whom (src/README.md, "Rooms"), and that each hazard stays with its keeper.
+// Checks who may import whom (the tables "Rooms" in src/README.md and src/binlog/README.md), and that each hazard stays with its keeper.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -6,7 +6,10 @@ import { dirname, join, normalize, relative } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 
-/** For each room the rooms that it may import from, besides itself. */
+/**
+ * For each room the rooms that it may import from, besides itself. A room is a folder: what stands in "binlog/" itself is
+ * another room than "binlog/live/". Each is below those that it may import from, so there is no way around in a circle.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   protocol: ["base"],
@@ -16,9 +19,55 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   message: ["engine", "ring", "protocol", "base"],
   acceptor: ["message", "engine", "ring", "uring", "protocol", "base"],
   shard: ["message", "engine", "ring", "protocol", "base"],
-  binlog: ["message", "engine", "ring", "protocol", "base"],
-  server: ["acceptor", "shard", "binlog", "message", "engine", "ring", "protocol", "base"],
+  "binlog/format": ["message"],
+  "binlog/disk": ["binlog/format"],
+  "binlog/books": ["binlog/disk", "binlog/format", "message"],
+  "binlog/live": ["binlog/books", "binlog/disk", "binlog/format", "message", "base"],
+  "binlog/recovery": ["binlog/live", "binlog/books", "binlog/disk", "binlog/format", "message"],
+  "binlog/beanstalkd": [
+    "binlog/recovery",
+    "binlog/live",
+    "binlog/books",
+    "binlog/disk",
+    "binlog/format",
+    "message",
+  ],
+  "binlog/tools": [
+    "binlog/beanstalkd",
+    "binlog/recovery",
+    "binlog/live",
+    "binlog/books",
+    "binlog/disk",
+    "binlog/format",
+    "message",
+  ],
+  binlog: [
+    "binlog/beanstalkd",
+    "binlog/recovery",
+    "binlog/live",
+    "binlog/books",
+    "binlog/disk",
+    "binlog/format",
+    "message",
+    "ring",
+    "base",
+  ],
+  server: [
+    "acceptor",
+    "shard",
+    "binlog",
+    "binlog/tools",
+    "binlog/format",
+    "message",
+    "engine",
+    "ring",
+    "protocol",
+    "base",
+  ],
 };
+
+/** Rooms below which no file may import another in a circle either, not even its types. */
+const ROOMS_WITHOUT_CIRCLES = ["binlog"];
 
 /** Rooms without a clock, a random source and any input or output. */
 const PURE_ROOMS = ["base", "protocol", "engine"];
@@ -47,7 +96,10 @@ const KEEPERS: readonly Keeper[] = [
     hazard: "node:fs",
     pattern: moduleImport("fs"),
     keepers: [
-      "binlog/",
+      "binlog/disk/",
+      // Whether its own code can be read; files that the operator names.
+      "binlog/thread.ts",
+      "binlog/tools/tools.ts",
       "server/options.ts",
       "server/switch-user.ts",
       "server/listen-address.ts",
@@ -58,9 +110,10 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "node:worker_threads",
     pattern: moduleImport("worker_threads"),
-    keepers: ["acceptor/thread.ts", "shard/thread.ts", "binlog/", "server/threads.ts"],
+    keepers: ["acceptor/thread.ts", "shard/thread.ts", "binlog/thread.ts", "server/threads.ts"],
   },
-  { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/"] },
+  { hazard: "node:sqlite", pattern: moduleImport("sqlite"), keepers: ["binlog/disk/directory-lock.ts"] },
+  { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
   { hazard: "child processes", pattern: moduleImport("child_process"), keepers: ["server/"] },
 ];
 
@@ -76,10 +129,13 @@ const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*["']([^"']+)["']/g;
 const withoutComment = (line: string): string =>
   line.replace(/(^|\s)\/\/.*$/, "").replace(/^\s*(?:\/\*|\*).*$/, "");
 
+/** The room of a file, or what is above src. */
+const roomOf = (path: string): string => (path.startsWith("..") ? ".." : dirname(path));
+
 /** What is wrong with a file, each with file and line. */
 function violations({ path, text }: Source): string[] {
   const found: string[] = [];
-  const room = path.split("/")[0]!;
+  const room = roomOf(path);
   text.split("\n").forEach((whole, index) => {
     const line = withoutComment(whole);
     const say = (what: string): void => void found.push(`src/${path}:${index + 1}: ${what}`);
@@ -88,7 +144,7 @@ function violations({ path, text }: Source): string[] {
         if (PURE_ROOMS.includes(room)) say(`${room}/ imports nothing from outside, but here ${target}`);
         continue;
       }
-      const other = normalize(join(dirname(path), target!)).split("/")[0]!;
+      const other = roomOf(normalize(join(dirname(path), target!)));
       if (other === "..") say(`imports ${target} from outside of src`);
       else if (other !== room && !(MAY_IMPORT[room] ?? []).includes(other))
         say(`${room}/ may not import ${other}/`);
@@ -101,6 +157,37 @@ function violations({ path, text }: Source): string[] {
       }
     }
   });
+  return found;
+}
+
+/** The files that each file imports, at run time or as types. */
+function importsOf(files: readonly Source[]): Map<string, string[]> {
+  const imports = new Map<string, string[]>();
+  for (const { path, text } of files) {
+    const code = text.split("\n").map(withoutComment).join("\n");
+    const targets = [...code.matchAll(IMPORT)].map(([, target]) => target!);
+    const inside = targets.filter((target) => target.startsWith("."));
+    imports.set(
+      path,
+      inside.map((target) => normalize(join(dirname(path), target))),
+    );
+  }
+  return imports;
+}
+
+/** The ways on which a file of a room without circles comes back to itself. */
+function circles(files: readonly Source[]): string[] {
+  const imports = importsOf(files);
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (path: string, way: readonly string[]): void => {
+    if (way.includes(path)) found.push([...way.slice(way.indexOf(path)), path].join(" -> "));
+    if (way.includes(path) || done.has(path)) return;
+    for (const other of imports.get(path) ?? []) visit(other, [...way, path]);
+    done.add(path);
+  };
+  for (const path of imports.keys())
+    if (ROOMS_WITHOUT_CIRCLES.some((room) => path.startsWith(`${room}/`))) visit(path, []);
   return found;
 }
 
@@ -123,14 +210,21 @@ describe("rooms", () => {
   });
 
   it("are all known", () => {
-    const rooms = new Set(sources().map(({ path }) => path.split("/")[0]!));
+    const rooms = new Set(sources().map(({ path }) => roomOf(path)));
     assert.deepEqual([...rooms].sort(), Object.keys(MAY_IMPORT).sort());
   });
 
   it("have no way around in a circle", () => {
+    const rooms = Object.keys(MAY_IMPORT);
     for (const [room, others] of Object.entries(MAY_IMPORT)) {
-      for (const other of others) assert.ok(!MAY_IMPORT[other]!.includes(room), `${room} and ${other}`);
+      for (const other of others) assert.ok(rooms.indexOf(other) < rooms.indexOf(room), `${room}, ${other}`);
+      for (const other of others)
+        assert.ok(rooms.includes(other), `${room} may import ${other}, which is none`);
     }
+  });
+
+  it("of the log have no files that import each other in a circle", () => {
+    assert.deepEqual(circles(sources()), []);
   });
 });
 
@@ -158,6 +252,17 @@ describe("the check of the rooms (canary)", () => {
     ["fs by its old name", "server/server.ts", 'import fs from "fs";'],
     ["threads anywhere", "message/x.ts", 'import { Worker } from "node:worker_threads";'],
     ["piscina out of the log", "server/x.ts", 'import { Piscina } from "piscina";'],
+    ["the log in use and its recovery", "binlog/live/x.ts", 'import { a } from "../recovery/scan-log.ts";'],
+    ["a room of the log and its thread", "binlog/tools/x.ts", 'import { a } from "../open-binlog.ts";'],
+    ["the thread of the log and its tools", "binlog/thread.ts", 'import { dump } from "./tools/tools.ts";'],
+    [
+      "a room within the log from outside",
+      "server/x.ts",
+      'import { Storage } from "../binlog/live/storage.ts";',
+    ],
+    ["a room that nobody knows", "binlog/x/x.ts", 'import { a } from "../format/segment-format.ts";'],
+    ["fs out of the disk", "binlog/live/x.ts", 'import * as fs from "node:fs";'],
+    ["a second way to lock", "binlog/recovery/x.ts", 'import { DatabaseSync } from "node:sqlite";'],
     ["foreign functions", "acceptor/x.ts", 'import { dlopen } from "node:ffi";'],
     ["processes", "shard/x.ts", 'import { spawn } from "node:child_process";'],
   ];
@@ -168,6 +273,21 @@ describe("the check of the rooms (canary)", () => {
       for (const each of found) assert.ok(each.startsWith(`src/${path}:3: `), each);
     });
   }
+
+  it("finds files that import each other in a circle, be it through others or as types", () => {
+    const line = (name: string): string => `import type { A } from "${name}";`;
+    const ring: Source[] = [
+      { path: "binlog/thread.ts", text: line("./live/a.ts") },
+      { path: "binlog/live/a.ts", text: `import {\n  b,\n} from "./b.ts";` },
+      { path: "binlog/live/b.ts", text: `${line("./c.ts")}\n${line("../format/d.ts")}` },
+      { path: "binlog/live/c.ts", text: line("./a.ts") },
+      { path: "binlog/format/d.ts", text: `// ${line("../live/a.ts")}` },
+    ];
+    assert.deepEqual(circles(ring), [
+      "binlog/live/a.ts -> binlog/live/b.ts -> binlog/live/c.ts -> binlog/live/a.ts",
+    ]);
+    assert.deepEqual(circles(ring.slice(0, 3)), []);
+  });
 
   it("lets the right directions, the keepers and prose pass", () => {
     const good: Source[] = [
@@ -182,8 +302,12 @@ describe("the check of the rooms (canary)", () => {
       },
       { path: "acceptor/a.ts", text: 'import { createServer } from "node:net";' },
       {
-        path: "binlog/a.ts",
-        text: 'import { open } from "node:fs/promises";\nimport { Piscina } from "piscina";',
+        path: "binlog/disk/a.ts",
+        text: 'import { open } from "node:fs/promises";\nimport { segmentName } from "../format/b.ts";',
+      },
+      {
+        path: "binlog/recovery/a.ts",
+        text: 'import { Piscina } from "piscina";\nimport { Storage } from "../live/b.ts";\nimport { c } from "../../message/c.ts";',
       },
     ];
     assert.deepEqual(good.flatMap(violations), []);

@@ -1,8 +1,8 @@
 // Records of the log: encoding, framing with a checksum, decoding.
 import { crc32 } from "node:zlib";
-import { RecordBatch } from "../../src/binlog/record-batch.ts";
-import { recordChecksum } from "../../src/binlog/record-checksum.ts";
-import { FRAME_BYTES } from "../../src/binlog/segment-format.ts";
+import { recordChecksum } from "../../src/binlog/format/record-checksum.ts";
+import { FRAME_BYTES } from "../../src/binlog/format/segment-format.ts";
+import { RecordBatch } from "../../src/binlog/live/record-batch.ts";
 import {
   DELETE_BYTES,
   decodeFields,

@@ -11,9 +11,9 @@ import { ControlWords } from "../ring/control-words.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import type { Storage } from "./live/storage.ts";
 import type { OpenedBinlog } from "./open-binlog.ts";
-import type { RecoveredBatch } from "./recovered-jobs.ts";
-import type { Storage } from "./storage.ts";
+import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 
 /** Records of one shard taken before the others have their turn. */
 const BATCH_RECORDS = 4096;

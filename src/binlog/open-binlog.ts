@@ -1,44 +1,15 @@
 // From a directory to a log in use: lock, take over what beanstalkd left, scan, judge, repair or salvage, begin.
 
-import { MAX_RECORD_BYTES } from "../message/record.ts";
-import { segmentBytesMin } from "../message/topology.ts";
-import { asBinlogError, type BinlogError } from "./binlog-error.ts";
-import type { Disk } from "./disk.ts";
-import { bookRecords, type LogBooks, repairLog } from "./log-recovery.ts";
-import { judgeLog, type LogVerdict } from "./log-verdict.ts";
-import { type RecoveredBatch, recoveredJobs, type ShardOf } from "./recovered-jobs.ts";
-import { salvageLog } from "./salvage.ts";
-import { scanLog } from "./scan-log.ts";
-import { segmentName } from "./segment-format.ts";
-import { Storage, type StorageNotice } from "./storage.ts";
-import type { SyncEvery } from "./sync-policy.ts";
-import { takeOverBeanstalkd } from "./takeover.ts";
-
-/** Smaller segments would not hold a few of the longest records. */
-export const SEGMENT_BYTES_MIN = 8 * MAX_RECORD_BYTES;
-export const SEGMENT_BYTES_DEFAULT = 10 * 1024 * 1024;
-
-export interface OpenOptions {
-  disk: Disk;
-  shards: number;
-  /** -s; raised to SEGMENT_BYTES_MIN, and to what so many shards need, unless `smallSegments`. */
-  segmentBytes: number;
-  syncEvery: SyncEvery;
-  salvage: boolean;
-  /** Threads may open the directory by its path: true on a real disk. */
-  parallel: boolean;
-  /** For simulations, whose records are small. */
-  smallSegments?: boolean;
-  randomSalt: () => number;
-  wallMs: () => number;
-  clockMs: () => number;
-  notice: (notice: StorageNotice) => void;
-  progress: (doneBytes: number, totalBytes: number) => void;
-  /** Whether to stop before everything is read: then a StartInterrupted is thrown, and the next start begins anew. */
-  stopping?: () => boolean;
-  /** Told in which segment a job's full record is, whenever one is written. */
-  onFull?: (id: number, segment: number) => void;
-}
+import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
+import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
+import { segmentName } from "./format/segment-format.ts";
+import { Storage, type StorageNotice } from "./live/storage.ts";
+import { type LogBooks, repairLog } from "./recovery/log-recovery.ts";
+import type { LogVerdict } from "./recovery/log-verdict.ts";
+import { type OpenOptions, SEGMENT_BYTES_MIN, segmentBytesOf } from "./recovery/open-options.ts";
+import { readLog } from "./recovery/read-log.ts";
+import { type RecoveredBatch, recoveredJobs, type ShardOf } from "./recovery/recovered-jobs.ts";
+import { salvageLog } from "./recovery/salvage.ts";
 
 export interface OpenedBinlog {
   storage: Storage;
@@ -82,22 +53,6 @@ async function open(options: OpenOptions): Promise<OpenedBinlog> {
     jobCount: books.index.jobs,
     jobs: (shardOf) => recoveredJobs(source, options.shards, shardOf),
   };
-}
-
-export function segmentBytesOf(options: OpenOptions): number {
-  return options.smallSegments === true
-    ? options.segmentBytes
-    : Math.max(SEGMENT_BYTES_MIN, segmentBytesMin(options.shards), options.segmentBytes);
-}
-
-/** Scans and judges without changing anything. */
-export async function readLog(
-  options: Pick<OpenOptions, "disk" | "parallel" | "progress" | "stopping">,
-  salvage: boolean,
-): Promise<{ verdict: LogVerdict; books: LogBooks }> {
-  const scans = await scanLog({ ...options, salvage });
-  const verdict = judgeLog(scans, options.disk.path);
-  return { verdict, books: bookRecords(verdict) };
 }
 
 function firstProblem(verdict: LogVerdict): BinlogError {

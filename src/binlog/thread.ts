@@ -17,14 +17,14 @@ import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { BinlogCore } from "./binlog-core.ts";
-import { BinlogError } from "./binlog-error.ts";
-import { DirectoryLock } from "./directory-lock.ts";
+import { BinlogError } from "./disk/binlog-error.ts";
+import { DirectoryLock } from "./disk/directory-lock.ts";
+import { RealDisk } from "./disk/real-disk.ts";
+import type { Storage, StorageNotice } from "./live/storage.ts";
+import type { SyncEvery } from "./live/sync-policy.ts";
 import { openBinlog } from "./open-binlog.ts";
-import { RealDisk } from "./real-disk.ts";
-import type { RecoveredBatch } from "./recovered-jobs.ts";
-import { StartInterrupted } from "./start-interrupted.ts";
-import type { Storage, StorageNotice } from "./storage.ts";
-import type { SyncEvery } from "./sync-policy.ts";
+import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
+import { StartInterrupted } from "./recovery/start-interrupted.ts";
 
 export interface BinlogThreadData {
   topology: Topology;

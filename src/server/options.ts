@@ -3,7 +3,7 @@
 import { availableParallelism, release } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import type { TransportKind } from "../acceptor/thread.ts";
-import { SEGMENT_BYTES_MAX } from "../binlog/segment-format.ts";
+import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";

@@ -58,7 +58,7 @@ const program = "runnerbean";
 export async function main(): Promise<void> {
   const args = process.argv.slice(2);
   if (args[0] === "binlog") {
-    const { binlogCommand } = await import("../binlog/cli.ts");
+    const { binlogCommand } = await import("../binlog/tools/cli.ts");
     await binlogCommand().parseAsync(args.slice(1), { from: "user" });
     return;
   }

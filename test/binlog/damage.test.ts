@@ -2,10 +2,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BinlogError } from "../../src/binlog/binlog-error.ts";
-import { openBinlog, readLog } from "../../src/binlog/open-binlog.ts";
-import { recoveredJobs } from "../../src/binlog/recovered-jobs.ts";
-import { segmentName } from "../../src/binlog/segment-format.ts";
+import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
+import { segmentName } from "../../src/binlog/format/segment-format.ts";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { readLog } from "../../src/binlog/recovery/read-log.ts";
+import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { recoveredTexts } from "./model.ts";
 import { Random } from "./random.ts";
 import { largerLog, smallLog, virtualOptions } from "./sample-log.ts";

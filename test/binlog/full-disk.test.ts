@@ -6,8 +6,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { type OpenOptions, openBinlog } from "../../src/binlog/open-binlog.ts";
-import { RealDisk } from "../../src/binlog/real-disk.ts";
+import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import { recoveredTexts } from "./model.ts";
 import { JobWriter } from "./sample-log.ts";
 

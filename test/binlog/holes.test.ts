@@ -2,9 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { emptyLog } from "../../src/binlog/books/log-state.ts";
+import { segmentName } from "../../src/binlog/format/segment-format.ts";
+import { Storage } from "../../src/binlog/live/storage.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { segmentName } from "../../src/binlog/segment-format.ts";
-import { emptyLog, Storage } from "../../src/binlog/storage.ts";
 import { RecordState } from "../../src/message/record.ts";
 import { recoveredTexts } from "./model.ts";
 import { JobWriter, openSample, SAMPLE_SEGMENT_BYTES, virtualOptions } from "./sample-log.ts";

@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { copyBytes } from "../../src/base/bytes.ts";
-import { readFully } from "../../src/binlog/disk.ts";
-import { RealDisk } from "../../src/binlog/real-disk.ts";
-import { scanLog } from "../../src/binlog/scan-log.ts";
-import { encodeHeader, SEGMENT_BYTES_MAX, segmentName } from "../../src/binlog/segment-format.ts";
-import { scanSegment } from "../../src/binlog/segment-scan.ts";
+import { readFully } from "../../src/binlog/disk/disk.ts";
+import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
+import { encodeHeader, SEGMENT_BYTES_MAX, segmentName } from "../../src/binlog/format/segment-format.ts";
+import { scanLog } from "../../src/binlog/recovery/scan-log.ts";
+import { scanSegment } from "../../src/binlog/recovery/segment-scan.ts";
 import { ExitCode } from "../../src/server/operator-error.ts";
 import { parseOptions } from "../../src/server/options.ts";
 

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { exportForBeanstalkd } from "../../src/binlog/beanstalkd-export.ts";
-import { beanstalkdFileName } from "../../src/binlog/beanstalkd-log.ts";
+import { exportForBeanstalkd } from "../../src/binlog/beanstalkd/beanstalkd-export.ts";
+import { beanstalkdFileName } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { StartInterrupted } from "../../src/binlog/start-interrupted.ts";
+import { StartInterrupted } from "../../src/binlog/recovery/start-interrupted.ts";
 import { recoveredTexts } from "./model.ts";
 import { largerLog, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { JobIndex } from "../../src/binlog/job-index.ts";
-import { SegmentTable } from "../../src/binlog/segment-table.ts";
+import { JobIndex } from "../../src/binlog/books/job-index.ts";
+import { SegmentTable } from "../../src/binlog/books/segment-table.ts";
 import { Random } from "./random.ts";
 
 function emptyIndex(): { index: JobIndex; table: SegmentTable } {

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
 import { canRun, NEEDS } from "../support/need.ts";
 import { recoveredTexts } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
@@ -176,7 +176,7 @@ const DESCRIPTORS = `
 test("descriptors are kept back for the log, and kept again after a file is closed", (t: TestContext) => {
   if (!canRun(t, NEEDS.prlimit)) return;
   const path = `${process.env["TMPDIR"] ?? "/tmp"}/runnerbean-descriptors-${process.pid}`;
-  const realDisk = fileURLToPath(new URL("../../src/binlog/real-disk.ts", import.meta.url));
+  const realDisk = fileURLToPath(new URL("../../src/binlog/disk/real-disk.ts", import.meta.url));
   const script = `fs.mkdirSync(process.argv[1]);${DESCRIPTORS}fs.rmSync(process.argv[1], { recursive: true });`;
   const { stdout, stderr } = spawnSync(
     "prlimit",

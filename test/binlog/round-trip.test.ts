@@ -4,13 +4,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
-import { exportForBeanstalkd } from "../../src/binlog/beanstalkd-export.ts";
-import { readBeanstalkdFile, readBeanstalkdLog } from "../../src/binlog/beanstalkd-log.ts";
-import { dumpLines, readDump, restoreJob } from "../../src/binlog/dump.ts";
+import { exportForBeanstalkd } from "../../src/binlog/beanstalkd/beanstalkd-export.ts";
+import { readBeanstalkdFile, readBeanstalkdLog } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
+import { emptyLog } from "../../src/binlog/books/log-state.ts";
+import { recordChecksum } from "../../src/binlog/format/record-checksum.ts";
+import { Storage } from "../../src/binlog/live/storage.ts";
+import { appendWholeJob } from "../../src/binlog/live/whole-job.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { recordChecksum } from "../../src/binlog/record-checksum.ts";
-import { emptyLog, Storage } from "../../src/binlog/storage.ts";
-import { appendWholeJob } from "../../src/binlog/whole-job.ts";
+import { dumpLines, readDump, restoreJob } from "../../src/binlog/tools/dump.ts";
 import {
   applyUpdate,
   decodeFields,

@@ -1,7 +1,8 @@
 // Small logs on a virtual disk, with what they hold, for tests that damage them.
 
-import { type OpenedBinlog, type OpenOptions, openBinlog } from "../../src/binlog/open-binlog.ts";
-import type { Storage } from "../../src/binlog/storage.ts";
+import type { Storage } from "../../src/binlog/live/storage.ts";
+import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import {
   emptyRecordFields,
   encodeDelete,

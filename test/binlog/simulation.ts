@@ -1,9 +1,9 @@
 // One life of a binlog from a seed: a load on a virtual disk, with crashes, kills, faults and full disks in between.
 
-import { BinlogError } from "../../src/binlog/binlog-error.ts";
+import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
+import type { Storage } from "../../src/binlog/live/storage.ts";
+import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
-import type { Storage } from "../../src/binlog/storage.ts";
-import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
 import {
   emptyRecordFields,
   encodeDelete,

@@ -16,10 +16,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { DirectoryLock } from "../../src/binlog/directory-lock.ts";
-import { type OpenOptions, openBinlog } from "../../src/binlog/open-binlog.ts";
-import { RealDisk } from "../../src/binlog/real-disk.ts";
-import { segmentName } from "../../src/binlog/segment-format.ts";
+import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
+import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
+import { segmentName } from "../../src/binlog/format/segment-format.ts";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import {
   compact,
   dumpToFile,
@@ -27,7 +28,7 @@ import {
   inspect,
   restoreFromFile,
   verify,
-} from "../../src/binlog/tools.ts";
+} from "../../src/binlog/tools/tools.ts";
 import { RecordState } from "../../src/message/record.ts";
 import { recoveredTexts } from "./model.ts";
 import { JobWriter, smallLog, virtualOptions } from "./sample-log.ts";
@@ -170,7 +171,7 @@ test("a missing directory, one that is a file, and one without a log are told ap
 test("the commands: what they print, and their exit codes", async (t) => {
   const path = temporary(t);
   await makeLog(path);
-  const cli = fileURLToPath(new URL("../../src/binlog/cli.ts", import.meta.url));
+  const cli = fileURLToPath(new URL("../../src/binlog/tools/cli.ts", import.meta.url));
   const script = join(temporary(t), "run.mjs");
   writeFileSync(
     script,
@@ -207,7 +208,7 @@ test("the commands: what they print, and their exit codes", async (t) => {
 
 /** Runs a tool in a process of its own, by a line of the shell in which $TOOL stands for it. */
 function shell(t: TestContext, line: string) {
-  const cli = fileURLToPath(new URL("../../src/binlog/cli.ts", import.meta.url));
+  const cli = fileURLToPath(new URL("../../src/binlog/tools/cli.ts", import.meta.url));
   const script = join(temporary(t), "run.mjs");
   writeFileSync(
     script,

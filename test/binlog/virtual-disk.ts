@@ -1,6 +1,6 @@
 // A disk in memory that forgets what was not synced: writes are lost, torn, reordered or garbled, names too.
 
-import type { Disk, Handle } from "../../src/binlog/disk.ts";
+import type { Disk, Handle } from "../../src/binlog/disk/disk.ts";
 import type { Random } from "./random.ts";
 
 const SECTOR_BYTES = 512;

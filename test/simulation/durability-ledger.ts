@@ -7,8 +7,8 @@
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import type { RecoveredBatch } from "../../src/binlog/recovered-jobs.ts";
-import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
+import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
+import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
 import {
   bodyBytesOf,
   decodeFields,

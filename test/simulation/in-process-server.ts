@@ -8,10 +8,10 @@ import assert from "node:assert/strict";
 import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
-import type { Disk } from "../../src/binlog/disk.ts";
+import type { Disk } from "../../src/binlog/disk/disk.ts";
+import type { Storage } from "../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
-import type { RecoveredBatch } from "../../src/binlog/recovered-jobs.ts";
-import type { Storage } from "../../src/binlog/storage.ts";
+import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
 import type { BodyArena } from "../../src/engine/body-arena.ts";
 import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
 import {

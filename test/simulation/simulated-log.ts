@@ -1,9 +1,9 @@
 // The log of a simulated server over all its processes: one disk, its weather, and the ledger of what was promised.
 
 import assert from "node:assert/strict";
-import { BinlogError } from "../../src/binlog/binlog-error.ts";
+import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
+import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
-import type { SyncEvery } from "../../src/binlog/sync-policy.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { DiskWeather } from "./disk-weather.ts";

@@ -1,4 +1,4 @@
-// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in README.md.
+// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in ../README.md.
 
 import { crc32 } from "node:zlib";
 import {
@@ -10,11 +10,11 @@ import {
   type RecordFields,
   RecordState,
   tubeBytesOf,
-} from "../message/record.ts";
-import { BinlogError } from "./binlog-error.ts";
-import type { RecoveredBatch } from "./recovered-jobs.ts";
-import type { Storage } from "./storage.ts";
-import { appendWholeJob, wholeJobBytes } from "./whole-job.ts";
+} from "../../message/record.ts";
+import { BinlogError } from "../disk/binlog-error.ts";
+import type { Storage } from "../live/storage.ts";
+import { appendWholeJob, wholeJobBytes } from "../live/whole-job.ts";
+import type { RecoveredBatch } from "../recovery/recovered-jobs.ts";
 
 const DUMP_VERSION = 1;
 /** So many bytes of a body a line. */

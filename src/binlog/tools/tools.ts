@@ -3,21 +3,23 @@
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
-import { type ExportResult, exportForBeanstalkd } from "./beanstalkd-export.ts";
-import { beanstalkdFiles } from "./beanstalkd-log.ts";
-import { asBinlogError, BinlogError, reasonOf } from "./binlog-error.ts";
-import { DirectoryLock } from "./directory-lock.ts";
+import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
+import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
+import { emptyLog } from "../books/log-state.ts";
+import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
+import { DirectoryLock } from "../disk/directory-lock.ts";
+import { RealDisk } from "../disk/real-disk.ts";
+import { segmentName } from "../format/segment-format.ts";
+import { Storage, type StorageNotice } from "../live/storage.ts";
+import type { LogBooks } from "../recovery/log-recovery.ts";
+import type { LogVerdict } from "../recovery/log-verdict.ts";
+import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-options.ts";
+import { readLog } from "../recovery/read-log.ts";
+import { recoveredJobs } from "../recovery/recovered-jobs.ts";
+import { rewriteLog } from "../recovery/salvage.ts";
+import { segmentNumbers } from "../recovery/scan-log.ts";
 import { dumpLines, readDump, restoreJob } from "./dump.ts";
 import { type InspectReport, inspectLog } from "./inspect-log.ts";
-import type { LogBooks } from "./log-recovery.ts";
-import type { LogVerdict } from "./log-verdict.ts";
-import { type OpenOptions, readLog, SEGMENT_BYTES_DEFAULT } from "./open-binlog.ts";
-import { RealDisk } from "./real-disk.ts";
-import { recoveredJobs } from "./recovered-jobs.ts";
-import { rewriteLog } from "./salvage.ts";
-import { segmentNumbers } from "./scan-log.ts";
-import { segmentName } from "./segment-format.ts";
-import { emptyLog, Storage, type StorageNotice } from "./storage.ts";
 
 export interface ToolOptions {
   path: string;

@@ -7,7 +7,7 @@ import {
   RECORD_ID_AT,
   RecordKind,
   UPDATE_BYTES,
-} from "../message/record.ts";
+} from "../../message/record.ts";
 import {
   decodeHeader,
   END_BYTES,
@@ -21,7 +21,7 @@ import {
   recordIsKnown,
   type SegmentHeader,
   SPARE_BYTES,
-} from "./segment-format.ts";
+} from "../format/segment-format.ts";
 
 /** The records of a segment as columns: they cross threads as plain memory. */
 export interface RecordColumns {

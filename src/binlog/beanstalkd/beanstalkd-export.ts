@@ -6,13 +6,13 @@ import {
   RECORD_FIXED_BYTES,
   RecordState,
   tubeBytesOf,
-} from "../message/record.ts";
+} from "../../message/record.ts";
+import { BinlogError } from "../disk/binlog-error.ts";
+import type { Disk, Handle } from "../disk/disk.ts";
+import { wholeJobBytes } from "../live/whole-job.ts";
+import type { RecoveredBatch } from "../recovery/recovered-jobs.ts";
 import { beanstalkdRecordBytes, encodeBeanstalkdRecord } from "./beanstalkd-format.ts";
 import { beanstalkdFileName, beanstalkdFiles } from "./beanstalkd-log.ts";
-import { BinlogError } from "./binlog-error.ts";
-import type { Disk, Handle } from "./disk.ts";
-import type { RecoveredBatch } from "./recovered-jobs.ts";
-import { wholeJobBytes } from "./whole-job.ts";
 
 const FILE_BYTES = 10 * 1024 * 1024;
 /** beanstalkd compares body and CRLF with its -z (default 65535) when it reads a log. */

@@ -1,8 +1,8 @@
 // Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something damaged?
-// The argument for every rule is in README.md ("Torn tail or damage?"). Nothing is changed here.
+// The argument for every rule is in ../README.md ("Torn tail or damage?"). Nothing is changed here.
 
-import { BinlogError } from "./binlog-error.ts";
-import { HEADER_BYTES, segmentName } from "./segment-format.ts";
+import { BinlogError } from "../disk/binlog-error.ts";
+import { HEADER_BYTES, segmentName } from "../format/segment-format.ts";
 import { judgeClaim, type SegmentScan } from "./segment-scan.ts";
 
 export interface LogProblem {

@@ -1,10 +1,10 @@
 // Reads records back while the log is in use, with few files open: for compaction.
 
-import { UPDATE_BYTES } from "../message/record.ts";
-import { BinlogError, isDescriptorShortage } from "./binlog-error.ts";
-import { type Disk, type Handle, readFully } from "./disk.ts";
-import { FRAME_BYTES, frameIsWhole, segmentName } from "./segment-format.ts";
-import type { Segment } from "./segment-table.ts";
+import { UPDATE_BYTES } from "../../message/record.ts";
+import type { Segment } from "../books/segment-table.ts";
+import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
+import { type Disk, type Handle, readFully } from "../disk/disk.ts";
+import { FRAME_BYTES, frameIsWhole, segmentName } from "../format/segment-format.ts";
 
 const OPEN_FILES = 16;
 

@@ -1,13 +1,13 @@
 // The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven step by
-// step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in README.md.
+// step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in ../README.md.
 
 import { pack } from "msgpackr";
-import { RECORD_BODY_BYTES_AT, RECORD_FIXED_BYTES, RECORD_ID_AT, RecordKind } from "../message/record.ts";
-import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "./binlog-error.ts";
-import { Compaction, type CompactionHost } from "./compaction.ts";
-import type { Disk } from "./disk.ts";
-import { JobIndex } from "./job-index.ts";
-import { RecordBatch } from "./record-batch.ts";
+import { RECORD_BODY_BYTES_AT, RECORD_FIXED_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import type { JobIndex } from "../books/job-index.ts";
+import type { LogState } from "../books/log-state.ts";
+import type { SegmentTable } from "../books/segment-table.ts";
+import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "../disk/binlog-error.ts";
+import type { Disk } from "../disk/disk.ts";
 import {
   encodeOwn,
   FRAME_BYTES,
@@ -17,9 +17,10 @@ import {
   recordIsKnown,
   SPARE_BYTES,
   segmentName,
-} from "./segment-format.ts";
+} from "../format/segment-format.ts";
+import { Compaction, type CompactionHost } from "./compaction.ts";
+import { RecordBatch } from "./record-batch.ts";
 import { SegmentReader } from "./segment-reader.ts";
-import { type Segment, SegmentTable } from "./segment-table.ts";
 import { SegmentWriter } from "./segment-writer.ts";
 import { StorageTimings } from "./storage-timings.ts";
 import { type SyncEvery, SyncPolicy } from "./sync-policy.ts";
@@ -34,25 +35,6 @@ const PACE = 4;
 /** Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more. */
 const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
-
-/** What recovery hands over, or what an empty directory starts with. */
-export interface LogState {
-  table: SegmentTable;
-  index: JobIndex;
-  /** The last sequence number in the log. */
-  lastSequence: number;
-  /** The oldest segment that counts. */
-  oldest: number;
-  /** Segments of the table without records, the first of them to be written next; at most two. */
-  empty: Segment[];
-}
-
-export function emptyLog(firstSegment = 1, lastSequence = 0, maxId = 0): LogState {
-  const table = new SegmentTable();
-  const index = new JobIndex(table);
-  index.maxId = maxId;
-  return { table, index, lastSequence, oldest: firstSegment, empty: [] };
-}
 
 /** A record that has been taken from its shard and has no place in the log yet. */
 interface HeldRecord {

@@ -7,10 +7,10 @@
 // records are written. It is made in whole extents: each costs a sync of its own, which a batch of records waits behind.
 // A full disk shows when room is made, never when a record is written.
 
-import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "./binlog-error.ts";
-import type { Disk, Handle } from "./disk.ts";
-import { encodeHeader, HEADER_BYTES, SPARE_BYTES, segmentName } from "./segment-format.ts";
-import type { Segment, SegmentTable } from "./segment-table.ts";
+import type { Segment, SegmentTable } from "../books/segment-table.ts";
+import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "../disk/binlog-error.ts";
+import type { Disk, Handle } from "../disk/disk.ts";
+import { encodeHeader, HEADER_BYTES, SPARE_BYTES, segmentName } from "../format/segment-format.ts";
 
 const PAGE_BYTES = 4096;
 const EXTENT_BYTES_MAX = 512 * 1024;

@@ -1,7 +1,7 @@
 // `runnerbean binlog …`: the tools for a log that no server uses, as commands.
 
 import { Command } from "commander";
-import { BinlogError, isSystemError, reasonOf, systemCode } from "./binlog-error.ts";
+import { BinlogError, isSystemError, reasonOf, systemCode } from "../disk/binlog-error.ts";
 import { inspectText } from "./inspect-log.ts";
 import {
   compact,

@@ -1,8 +1,8 @@
 // Entry of the threads that scan segments at start.
 
 import { move, transferableSymbol, valueSymbol } from "piscina";
-import { RealDisk } from "./real-disk.ts";
-import { scanFile } from "./scan-log.ts";
+import { RealDisk } from "../disk/real-disk.ts";
+import { scanFile } from "./scan-file.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
 export interface ScanTask {

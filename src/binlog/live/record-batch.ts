@@ -1,7 +1,7 @@
 // The write buffer: frames put one after the other, so that a whole batch leaves in one write.
 
-import { copyBytes } from "../base/bytes.ts";
-import { FRAME_BYTES, sealFrame } from "./segment-format.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import { FRAME_BYTES, sealFrame } from "../format/segment-format.ts";
 
 export class RecordBatch {
   readonly bytes: Uint8Array;

@@ -1,9 +1,10 @@
 // Turns a verdict into the books of a log in use, and finishes on disk what a crash left half done.
 
-import { RecordKind, UPDATE_BYTES } from "../message/record.ts";
-import type { Disk } from "./disk.ts";
-import { JobIndex } from "./job-index.ts";
-import type { LogVerdict } from "./log-verdict.ts";
+import { RecordKind, UPDATE_BYTES } from "../../message/record.ts";
+import { JobIndex } from "../books/job-index.ts";
+import type { LogState } from "../books/log-state.ts";
+import { type Segment, SegmentTable } from "../books/segment-table.ts";
+import type { Disk } from "../disk/disk.ts";
 import {
   encodeOwn,
   FRAME_BYTES,
@@ -12,10 +13,9 @@ import {
   type SegmentHeader,
   sealFrame,
   segmentName,
-} from "./segment-format.ts";
+} from "../format/segment-format.ts";
+import type { LogVerdict } from "./log-verdict.ts";
 import type { SegmentScan } from "./segment-scan.ts";
-import { type Segment, SegmentTable } from "./segment-table.ts";
-import type { LogState } from "./storage.ts";
 
 /** The books of all that the scans hold. `unfinished`: puts whose body never became whole. */
 export interface LogBooks {

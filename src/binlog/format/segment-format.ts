@@ -1,4 +1,4 @@
-// The bytes of a segment: its header, the frame around each record, and the storage's own records. See README.md.
+// The bytes of a segment: its header, the frame around each record, and the storage's own records. See ../README.md.
 
 import { crc32 } from "node:zlib";
 import {
@@ -7,7 +7,7 @@ import {
   RECORD_FIXED_BYTES,
   RecordKind,
   UPDATE_BYTES,
-} from "../message/record.ts";
+} from "../../message/record.ts";
 import { recordChecksum } from "./record-checksum.ts";
 
 export const FORMAT_VERSION = 1;

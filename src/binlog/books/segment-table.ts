@@ -1,6 +1,6 @@
 // The segments that exist, oldest first: their sizes, what of them is live, their open files.
 
-import type { Handle } from "./disk.ts";
+import type { Handle } from "../disk/disk.ts";
 
 export interface Segment {
   readonly number: number;

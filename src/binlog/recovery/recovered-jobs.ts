@@ -1,10 +1,10 @@
 // Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs begin.
 
-import { applyUpdate, RECORD_FIXED_BYTES, RecordKind, tubeBytesOf } from "../message/record.ts";
-import { type Disk, readFully } from "./disk.ts";
-import type { JobIndex } from "./job-index.ts";
+import { applyUpdate, RECORD_FIXED_BYTES, RecordKind, tubeBytesOf } from "../../message/record.ts";
+import type { JobIndex } from "../books/job-index.ts";
+import { type Disk, readFully } from "../disk/disk.ts";
+import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "../format/segment-format.ts";
 import { UpdateFinder } from "./log-recovery.ts";
-import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "./segment-format.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
 /**

@@ -2,8 +2,8 @@
 
 import * as fs from "node:fs";
 import { join } from "node:path";
+import { segmentNumber } from "../format/segment-format.ts";
 import type { Handle } from "./disk.ts";
-import { segmentNumber } from "./segment-format.ts";
 
 export class FileOwner {
   readonly #uid: number;

@@ -3,7 +3,7 @@
 //   int32 version, then records:  name length (7: 4 bytes, 5: 8) · tube name · struct (7: 80 bytes, 5: 77) · body with CRLF
 //   name length 0: a short record, without name and body. A struct with id 0 ends the file.
 
-import { type RecordFields, RecordState } from "../message/record.ts";
+import { type RecordFields, RecordState } from "../../message/record.ts";
 
 export const BEANSTALKD_NAME_BYTES_MAX = 200;
 const STRUCT_BYTES_7 = 80;

@@ -6,12 +6,12 @@ import {
   RECORD_FIXED_BYTES,
   RecordState,
   tubeBytesOf,
-} from "../message/record.ts";
-import type { Disk } from "./disk.ts";
-import type { LogBooks } from "./log-recovery.ts";
-import type { LogVerdict } from "./log-verdict.ts";
-import { recoveredJobs } from "./recovered-jobs.ts";
-import { segmentName } from "./segment-format.ts";
+} from "../../message/record.ts";
+import type { Disk } from "../disk/disk.ts";
+import { segmentName } from "../format/segment-format.ts";
+import type { LogBooks } from "../recovery/log-recovery.ts";
+import type { LogVerdict } from "../recovery/log-verdict.ts";
+import { recoveredJobs } from "../recovery/recovered-jobs.ts";
 
 export interface SegmentReport {
   file: string;

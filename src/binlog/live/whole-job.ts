@@ -9,7 +9,7 @@ import {
   putRecordBytes,
   RECORD_ID_AT,
   tubeBytesOf,
-} from "../message/record.ts";
+} from "../../message/record.ts";
 import type { Storage } from "./storage.ts";
 
 const piece = new Uint8Array(MAX_RECORD_BYTES);

@@ -6,7 +6,19 @@
 
 import { crc32 } from "node:zlib";
 import { unpack } from "msgpackr";
-import { encodePut, putRecordBytes } from "../message/record.ts";
+import { encodePut, putRecordBytes } from "../../message/record.ts";
+import { emptyLog, type LogState } from "../books/log-state.ts";
+import { BinlogError } from "../disk/binlog-error.ts";
+import type { Disk } from "../disk/disk.ts";
+import { FRAME_BYTES, segmentName } from "../format/segment-format.ts";
+import { Storage } from "../live/storage.ts";
+import { appendWholeJob } from "../live/whole-job.ts";
+import { repairLog } from "../recovery/log-recovery.ts";
+import { type OpenOptions, segmentBytesOf } from "../recovery/open-options.ts";
+import { readLog } from "../recovery/read-log.ts";
+import { segmentNumbers } from "../recovery/scan-log.ts";
+import type { SegmentScan } from "../recovery/segment-scan.ts";
+import { StartInterrupted } from "../recovery/start-interrupted.ts";
 import {
   type BeanstalkdLog,
   beanstalkdFileName,
@@ -14,16 +26,6 @@ import {
   readBeanstalkdFile,
   readBeanstalkdLog,
 } from "./beanstalkd-log.ts";
-import { BinlogError } from "./binlog-error.ts";
-import type { Disk } from "./disk.ts";
-import { repairLog } from "./log-recovery.ts";
-import { type OpenOptions, readLog, segmentBytesOf } from "./open-binlog.ts";
-import { segmentNumbers } from "./scan-log.ts";
-import { FRAME_BYTES, segmentName } from "./segment-format.ts";
-import type { SegmentScan } from "./segment-scan.ts";
-import { StartInterrupted } from "./start-interrupted.ts";
-import { emptyLog, type LogState, Storage } from "./storage.ts";
-import { appendWholeJob } from "./whole-job.ts";
 
 /** A checksum is computed in pieces: a file may have more bytes than 32 bits count. */
 const CRC_BYTES = 2 ** 30;

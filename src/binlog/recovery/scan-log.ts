@@ -2,11 +2,12 @@
 
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
-import { BinlogError } from "./binlog-error.ts";
-import { type Disk, readFully } from "./disk.ts";
+import { BinlogError } from "../disk/binlog-error.ts";
+import type { Disk } from "../disk/disk.ts";
+import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "../format/segment-format.ts";
+import { scanFile } from "./scan-file.ts";
 import type { ScanTask } from "./scan-worker.ts";
-import { SEGMENT_BYTES_MAX, segmentName, segmentNumber } from "./segment-format.ts";
-import { type SegmentScan, scanSegment } from "./segment-scan.ts";
+import type { SegmentScan } from "./segment-scan.ts";
 import { StartInterrupted } from "./start-interrupted.ts";
 
 /** Below this a pool costs more than it saves. */
@@ -57,18 +58,6 @@ function sizeOf(disk: Disk, number: number): number {
   const handle = disk.open(segmentName(number), "read");
   try {
     return disk.bytes(handle);
-  } finally {
-    disk.close(handle);
-  }
-}
-
-/** Reads and scans one segment. */
-export function scanFile(disk: Disk, number: number, salvage: boolean): SegmentScan {
-  const handle = disk.open(segmentName(number), "read");
-  try {
-    const bytes = new Uint8Array(new ArrayBuffer(disk.bytes(handle)));
-    const got = readFully(disk, handle, bytes, 0, bytes.length, 0);
-    return scanSegment(bytes.subarray(0, got), number, salvage);
   } finally {
     disk.close(handle);
   }

@@ -1,14 +1,15 @@
 // Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files aside.
 
-import type { Disk } from "./disk.ts";
+import { emptyLog } from "../books/log-state.ts";
+import type { Disk } from "../disk/disk.ts";
+import { segmentName } from "../format/segment-format.ts";
+import { Storage } from "../live/storage.ts";
+import { appendWholeJob } from "../live/whole-job.ts";
 import type { LogBooks } from "./log-recovery.ts";
 import type { LogVerdict } from "./log-verdict.ts";
-import { type OpenOptions, segmentBytesOf } from "./open-binlog.ts";
+import { type OpenOptions, segmentBytesOf } from "./open-options.ts";
 import { recoveredJobs } from "./recovered-jobs.ts";
 import { segmentNumbers } from "./scan-log.ts";
-import { segmentName } from "./segment-format.ts";
-import { emptyLog, Storage } from "./storage.ts";
-import { appendWholeJob } from "./whole-job.ts";
 
 const SET_ASIDE = "set-aside";
 

@@ -1,6 +1,9 @@
 // Reads a log that beanstalkd left: every job in its last state, and where in the files its body is.
 
-import { emptyRecordFields, type RecordFields, RecordState } from "../message/record.ts";
+import { emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
+import { BinlogError } from "../disk/binlog-error.ts";
+import { type Disk, readFully } from "../disk/disk.ts";
+import { StartInterrupted } from "../recovery/start-interrupted.ts";
 import {
   BEANSTALKD_NAME_BYTES_MAX,
   BeanstalkdState,
@@ -8,9 +11,6 @@ import {
   beanstalkdVersion,
   decodeStruct,
 } from "./beanstalkd-format.ts";
-import { BinlogError } from "./binlog-error.ts";
-import { type Disk, readFully } from "./disk.ts";
-import { StartInterrupted } from "./start-interrupted.ts";
 
 const NAME = /^binlog\.([1-9]\d{0,9})$/;
 

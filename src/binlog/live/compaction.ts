@@ -1,10 +1,10 @@
 // Gives disk space back: copies what is live out of the oldest segment, in slices, then drops that segment.
 
-import { applyUpdate, PIECE_HEADER_BYTES, RECORD_ID_AT, RecordKind } from "../message/record.ts";
-import type { JobIndex } from "./job-index.ts";
-import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "./segment-format.ts";
+import { applyUpdate, PIECE_HEADER_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import type { JobIndex } from "../books/job-index.ts";
+import type { Segment, SegmentTable } from "../books/segment-table.ts";
+import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "../format/segment-format.ts";
 import type { SegmentReader } from "./segment-reader.ts";
-import type { Segment, SegmentTable } from "./segment-table.ts";
 
 /** Left segments may take this much more than what is live before compaction starts. The promise is 2. */
 const TOLERATED = 1.5;

@@ -1,0 +1,23 @@
+// What a log in use begins with: its books, and where in it the next record goes.
+
+import { JobIndex } from "./job-index.ts";
+import { type Segment, SegmentTable } from "./segment-table.ts";
+
+/** What recovery hands over, or what an empty directory starts with. */
+export interface LogState {
+  table: SegmentTable;
+  index: JobIndex;
+  /** The last sequence number in the log. */
+  lastSequence: number;
+  /** The oldest segment that counts. */
+  oldest: number;
+  /** Segments of the table without records, the first of them to be written next; at most two. */
+  empty: Segment[];
+}
+
+export function emptyLog(firstSegment = 1, lastSequence = 0, maxId = 0): LogState {
+  const table = new SegmentTable();
+  const index = new JobIndex(table);
+  index.maxId = maxId;
+  return { table, index, lastSequence, oldest: firstSegment, empty: [] };
+}
