@@ -1,5 +1,7 @@
 // Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object a job.
 
+import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
+import { FRAME_BYTES } from "../format/segment-format.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
 /** So few that a single job that stays among many that went costs little: 1.3 KB, where pages of 1024 took 20. */
@@ -77,6 +79,28 @@ export class JobIndex {
     this.#pages.set(fresh.number, fresh);
     this.#turnTo(fresh);
     return fresh;
+  }
+
+  /**
+   * Books a record of a job: in a log in use when it is written, at a start when it is read, so that both have the same books.
+   * `extra` is its recordExtra.
+   */
+  book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
+    switch (kind) {
+      case RecordKind.put:
+        this.setFull(id, segment, offset, framedBytes, extra);
+        break;
+      case RecordKind.update:
+        this.setUpdate(id, segment, offset);
+        break;
+      case RecordKind.delete:
+        this.remove(id);
+        break;
+      default: {
+        const bodyBytes = framedBytes - FRAME_BYTES - PIECE_HEADER_BYTES;
+        this.setPiece(id, { bodyOffset: extra, bodyBytes, segment, offset, framedBytes });
+      }
+    }
   }
 
   /** A full record was written: the job is there, whatever was known of it before. */

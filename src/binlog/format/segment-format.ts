@@ -4,6 +4,7 @@ import { crc32 } from "node:zlib";
 import {
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
+  RECORD_BODY_BYTES_AT,
   RECORD_FIXED_BYTES,
   RecordKind,
   UPDATE_BYTES,
@@ -158,6 +159,19 @@ export function encodeOwn(
   bytes[at + 3] = 0;
   view.setUint32(at + 4, oldest, true);
   view.setFloat64(at + 8, maxId, true);
+}
+
+/**
+ * What the books note of a job's record besides its kind, id and place. PUT: the body bytes that are not in it. PIECE: its
+ * offset in the body. The record must be whole.
+ */
+export function recordExtra(bytes: Uint8Array, view: DataView, at: number, recordBytes: number): number {
+  const kind = bytes[at]!;
+  if (kind === RecordKind.put) {
+    const inlineBytes = recordBytes - RECORD_FIXED_BYTES - bytes[at + 2]!;
+    return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
+  }
+  return kind === RecordKind.piece ? view.getUint32(at + 4, true) : 0;
 }
 
 /** Whether a record is of a kind and length that this version writes; nothing else may get into the log. */

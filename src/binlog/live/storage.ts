@@ -2,7 +2,7 @@
 // step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in ../README.md.
 
 import { pack } from "msgpackr";
-import { RECORD_BODY_BYTES_AT, RECORD_FIXED_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
 import type { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
@@ -14,6 +14,7 @@ import {
   HEADER_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
+  recordExtra,
   recordIsKnown,
   SPARE_BYTES,
   segmentName,
@@ -299,18 +300,9 @@ export class Storage implements CompactionHost {
     const kind = bytes[record]!;
     if (kind >= OwnKind.end) return;
     const id = view.getFloat64(record + RECORD_ID_AT, true);
-    if (kind === RecordKind.put) {
-      const inline = length - RECORD_FIXED_BYTES - bytes[record + 2]!;
-      const missing = view.getUint32(record + RECORD_BODY_BYTES_AT, true) - inline;
-      this.index.setFull(id, segment, offset, FRAME_BYTES + length, missing);
-      this.#options.onFull?.(id, segment);
-    } else if (kind === RecordKind.update) this.index.setUpdate(id, segment, offset);
-    else if (kind === RecordKind.delete) this.index.remove(id);
-    else {
-      const bodyBytes = length - OWN_RECORD_BYTES;
-      const bodyOffset = view.getUint32(record + 4, true);
-      this.index.setPiece(id, { bodyOffset, bodyBytes, segment, offset, framedBytes: FRAME_BYTES + length });
-    }
+    const extra = recordExtra(bytes, view, record, length);
+    this.index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
+    if (kind === RecordKind.put) this.#options.onFull?.(id, segment);
   }
 
   /** The current segment is full: goes to the next one, making room there if that was not done in time. */

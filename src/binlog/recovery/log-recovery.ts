@@ -68,32 +68,8 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
 
 function bookSegment(index: JobIndex, scan: SegmentScan): void {
   const { count, kinds, ids, offsets, framedBytes, extras } = scan.columns;
-  const number = scan.number;
-  for (let i = 0; i < count; i++) {
-    const id = ids[i]!;
-    const offset = offsets[i]!;
-    switch (kinds[i]) {
-      case RecordKind.put:
-        index.setFull(id, number, offset, framedBytes[i]!, extras[i]!);
-        break;
-      case RecordKind.update:
-        index.setUpdate(id, number, offset);
-        break;
-      case RecordKind.delete:
-        index.remove(id);
-        break;
-      default: {
-        const bodyBytes = framedBytes[i]! - FRAME_BYTES - OWN_RECORD_BYTES;
-        index.setPiece(id, {
-          bodyOffset: extras[i]!,
-          bodyBytes,
-          segment: number,
-          offset,
-          framedBytes: framedBytes[i]!,
-        });
-      }
-    }
-  }
+  for (let i = 0; i < count; i++)
+    index.book(kinds[i]!, ids[i]!, scan.number, offsets[i]!, framedBytes[i]!, extras[i]!);
 }
 
 /**

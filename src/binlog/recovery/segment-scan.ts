@@ -1,13 +1,6 @@
 // Reads one segment's bytes from front to back: which records it holds, where it stops being whole, and what that says.
 
-import {
-  MAX_RECORD_BYTES,
-  RECORD_BODY_BYTES_AT,
-  RECORD_FIXED_BYTES,
-  RECORD_ID_AT,
-  RecordKind,
-  UPDATE_BYTES,
-} from "../../message/record.ts";
+import { MAX_RECORD_BYTES, RECORD_ID_AT, RecordKind, UPDATE_BYTES } from "../../message/record.ts";
 import {
   decodeHeader,
   END_BYTES,
@@ -18,6 +11,7 @@ import {
   HEADER_BYTES,
   type HeaderProblem,
   OwnKind,
+  recordExtra,
   recordIsKnown,
   type SegmentHeader,
   SPARE_BYTES,
@@ -32,7 +26,7 @@ export interface RecordColumns {
   offsets: Uint32Array;
   /** Frame and record. */
   framedBytes: Uint32Array;
-  /** PUT: body bytes that are not in the record. PIECE: offset in the body. */
+  /** See recordExtra. */
   extras: Uint32Array;
   /** The UPDATE records themselves, one after the other in order. */
   updates: Uint8Array;
@@ -260,14 +254,9 @@ function take(
   const kind = bytes[record]!;
   if (kind < OwnKind.end) {
     const id = view.getFloat64(record + RECORD_ID_AT, true);
-    let extra = 0;
-    if (kind === RecordKind.put) {
-      const inline = recordBytes - RECORD_FIXED_BYTES - bytes[record + 2]!;
-      extra = view.getUint32(record + RECORD_BODY_BYTES_AT, true) - inline;
-      if (id > scan.maxId) scan.maxId = id;
-    } else if (kind === RecordKind.piece) extra = view.getUint32(record + 4, true);
-    else if (kind === RecordKind.update) columns.addUpdate(bytes, record);
-    columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
+    if (kind === RecordKind.put && id > scan.maxId) scan.maxId = id;
+    if (kind === RecordKind.update) columns.addUpdate(bytes, record);
+    columns.add(kind, id, at, FRAME_BYTES + recordBytes, recordExtra(bytes, view, record, recordBytes));
     return;
   }
   if (kind === OwnKind.note) {

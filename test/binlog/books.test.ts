@@ -1,0 +1,62 @@
+// The books of a log in use are those that a start makes of the same log: where each job lies, and what of it is live.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { JobIndex } from "../../src/binlog/books/job-index.ts";
+import { readLog } from "../../src/binlog/recovery/read-log.ts";
+import { RecordKind } from "../../src/message/record.ts";
+import { Random } from "./random.ts";
+import { openSample, virtualOptions } from "./sample-log.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
+
+const STEPS = 4000;
+
+/** What an index says of each job: the segment of its full record, and the segment and place of its latest update. */
+function entries(index: JobIndex): Map<number, number[]> {
+  const found = new Map<number, number[]>();
+  index.forEachId((id) => {
+    const updateSegment = index.updateSegmentOf(id);
+    // The place of an update that a later full record has made void says nothing.
+    const updateOffset = updateSegment === 0 ? 0 : index.updateOffsetOf(id);
+    found.set(id, [index.fullSegmentOf(id), updateSegment, updateOffset]);
+  });
+  return found;
+}
+
+test("a log in use and a start keep the same books, through pieces and compaction", async () => {
+  const seed = 11;
+  const random = new Random(seed);
+  const disk = new VirtualDisk();
+  const { opened, writer } = await openSample(disk);
+  const { storage } = opened;
+  const any = (): number => [...writer.jobs.keys()][random.below(writer.jobs.size)]!;
+  for (let id = 1; id <= STEPS; id++) {
+    const wish = random.below(10);
+    if (wish < 4 || writer.jobs.size === 0) writer.put(id, "x".repeat(random.below(600)), "default");
+    else if (wish === 4) writer.put(id, "y".repeat(100 + random.below(900)), "pieces", 90);
+    else if (wish < 7) writer.bury(any(), id);
+    else writer.delete(any());
+    if (random.chance(0.1)) writer.settle(id);
+  }
+  storage.close(STEPS);
+  assert.equal(storage.failure, undefined);
+  const stats = storage.stats();
+  assert.ok(stats.recordsMigrated > 100 && stats.oldestSegment > 1, "there was something to compact");
+  assert.ok(storage.index.big.size > 10, "bodies in pieces are left");
+
+  const { verdict, books } = await readLog(virtualOptions(disk), false);
+  const message = `seed ${seed}`;
+  assert.deepEqual(verdict.problems, []);
+  assert.deepEqual(entries(books.index), entries(storage.index), message);
+  assert.deepEqual(books.index.big, storage.index.big, message);
+  assert.equal(books.index.maxId, storage.index.maxId, message);
+  for (const { number, columns } of verdict.kept) {
+    assert.equal(books.table.get(number)!.liveBytes, storage.table.get(number)!.liveBytes, message);
+    const { count, kinds, ids, offsets } = columns;
+    for (let i = 0; i < count; i++) {
+      if (kinds[i] !== RecordKind.put) continue;
+      const place = [ids[i]!, number, offsets[i]!] as const;
+      assert.equal(books.index.fullIsAt(...place), storage.index.fullIsAt(...place), message);
+    }
+  }
+});
