@@ -1,5 +1,6 @@
-// Writes the README's table of figures from lines of results, between two markers, so that it can't drift.
-// node bench/readme-table.ts [RESULTS.jsonl] [README.md]
+// Writes the table of figures in docs/figures.md, and the README's rows of it, from lines of results, each between two
+// markers, so that they can't drift.
+// node bench/readme-table.ts [RESULTS.jsonl]
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { FIGURES, type FigureName, formatFigure } from "./result/figures.ts";
@@ -10,19 +11,38 @@ import { runEntry } from "./run-entry.ts";
 const BEGIN = "<!-- bench:begin -->";
 const END = "<!-- bench:end -->";
 
+/** The rows of the README: an ordinary command, a deep pipeline, and replies that wait for the disk. */
+const README_ROWS: ReadonlySet<string> = new Set([
+  "put-reserve-delete-50x1-64b",
+  "put-50x64-64b",
+  "put-50x1-64b-f0",
+]);
+
 await runEntry(async () => {
-  const [resultsFile = "bench/results/results.jsonl", readmeFile = "README.md"] = process.argv.slice(2);
+  const [resultsFile = "bench/results/results.jsonl"] = process.argv.slice(2);
   const root = fileURLToPath(new URL("..", import.meta.url));
   process.chdir(root);
-  const readme = readFileSync(readmeFile, "utf8");
-  const from = readme.indexOf(BEGIN);
-  const to = readme.indexOf(END);
-  if (from < 0 || to < from) throw new Error(`${readmeFile} has no ${BEGIN} ... ${END}`);
-  const text = readmeTable(lastRun(resultsFile));
-  writeFileSync(readmeFile, `${readme.slice(0, from + BEGIN.length)}\n${text}\n${readme.slice(to)}`);
+  const lines = lastRun(resultsFile);
+  const shown = lines.filter(({ key }) => README_ROWS.has(key)).map(firstAndLast);
+  if (shown.length < README_ROWS.size) throw new Error(`${resultsFile} lacks a row of the README`);
+  replaceTable("docs/figures.md", tableText(lines));
+  replaceTable("README.md", tableText(shown));
 });
 
-function readmeTable(lines: readonly ResultLine[]): string {
+/** Ours as it starts by default, and the server that it is compared with. */
+function firstAndLast(line: ResultLine): ResultLine {
+  return { ...line, servers: [line.servers[0]!, line.servers.at(-1)!] };
+}
+
+function replaceTable(file: string, table: string): void {
+  const page = readFileSync(file, "utf8");
+  const from = page.indexOf(BEGIN);
+  const to = page.indexOf(END);
+  if (from < 0 || to < from) throw new Error(`${file} has no ${BEGIN} ... ${END}`);
+  writeFileSync(file, `${page.slice(0, from + BEGIN.length)}\n${table}\n${page.slice(to)}`);
+}
+
+function tableText(lines: readonly ResultLine[]): string {
   const { machine: m, generator, run, servers } = lines[0]!;
   const names = servers.map(({ server }) => server);
   const rows = lines.map((line) => {

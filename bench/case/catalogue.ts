@@ -44,7 +44,7 @@ export function quickCases(timing: Timing): BenchCase[] {
   ];
 }
 
-/** The rows of the README's table. */
+/** The rows of the table in docs/figures.md; three of them are the README's (bench/readme-table.ts). */
 export function readmeCases(timing: Timing): BenchCase[] {
   const of = withTiming(timing);
   return [

@@ -18,6 +18,8 @@ interface Entry {
 }
 
 const TUBES = ["alpha", "beta", "gamma", "delta", "epsilon"];
+/** Longer than the longest campaign. */
+const DELAY_SECONDS = 100_000;
 const CHECKED_AT_ONCE = 50;
 const BODY_BYTES = [0, 1, 64, 64, 300, 5000, 65535];
 
@@ -53,7 +55,7 @@ export class KillLedger {
   async #put(client: WireClient, tube: string, bytes: number, pri: number, delayed: boolean): Promise<void> {
     const body = `${this.#bodies++} `.padEnd(bytes, "x").slice(0, Math.max(bytes, 12));
     await client.ask(`use ${tube}`);
-    const { line } = await client.put(body, { pri, delay: delayed ? 1000 : 0 });
+    const { line } = await client.put(body, { pri, delay: delayed ? DELAY_SECONDS : 0 });
     const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
     if (!(id > 0)) {
       this.surprises.push(`a put was answered ${line}`);
@@ -74,7 +76,7 @@ export class KillLedger {
       [`delete ${id}`, "deleted"] as const,
       [`bury ${id} ${pri}`, "buried"] as const,
       [`release ${id} ${pri} 0`, "ready"] as const,
-      [`release ${id} ${pri} 1000`, "delayed"] as const,
+      [`release ${id} ${pri} ${DELAY_SECONDS}`, "delayed"] as const,
     ][random.between(0, 4)] as [string, Entry["fate"]];
     entry.unsure = true;
     const change = ++entry.changes;
