@@ -5,6 +5,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { anchorOf } from "../support/anchor-of.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const PAGE = "src/protocol/README.md";
@@ -35,13 +36,6 @@ interface Page {
   readonly anchors: ReadonlySet<string>;
   readonly rows: ReadonlySet<string>;
 }
-
-/** As GitHub makes an anchor of a heading. */
-const anchorOf = (heading: string): string =>
-  heading
-    .toLowerCase()
-    .replace(/[^\w\- ]/g, "")
-    .replaceAll(" ", "-");
 
 function readPage(text: string): Page {
   const sections = new Set<string>();
@@ -93,7 +87,9 @@ const page = readPage(readFileSync(join(ROOT, PAGE), "utf8"));
 
 describe("citations of the protocol", () => {
   it("name sections, rows and headings that exist", () => {
-    const files = globSync(["*.md", "{src,test,bench,native-bench}/**/*.{ts,md,txt,c,h}"], { cwd: ROOT });
+    const files = globSync(["*.md", "{docs,src,test,bench,native-bench}/**/*.{ts,md,txt,c,h}"], {
+      cwd: ROOT,
+    });
     const found: Found = { wrong: [], citations: 0 };
     for (const path of files)
       if (path !== SELF) check(page, path, readFileSync(join(ROOT, path), "utf8"), found);

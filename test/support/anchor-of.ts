@@ -1,0 +1,7 @@
+// The anchor that GitHub makes of a heading, for links such as page.md#a-heading.
+
+export const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[^\w\- ]/g, "")
+    .replaceAll(" ", "-");
