@@ -1,4 +1,4 @@
-// Order and fairness of the running server: a better job is never passed over, who waits longest is served first, nobody
+// Order and fairness of the running server: a better job is never passed over, the longest waiter is served first, nobody
 // is starved by a greedy neighbour, and what is due comes in time under load.
 //
 // HUGE=1000000 is the number of jobs of the huge tube at every topology, SEED=n plays the random part again.
@@ -211,7 +211,7 @@ describe("a better job is never passed over", { timeout: 120_000 }, () => {
   });
 });
 
-// --- who waits longest is served first ------------------------------------------------------------------------------
+// --- the longest waiter is served first -----------------------------------------------------------------------------
 
 const WAITERS = 60;
 
@@ -220,7 +220,7 @@ async function waitingOn(client: WireClient, tube: string): Promise<number> {
   return Number(/^current-waiting: (\d+)$/m.exec(text)?.[1]);
 }
 
-describe("who waits longest is served first", { timeout: 60_000 }, () => {
+describe("the longest waiter is served first", { timeout: 60_000 }, () => {
   for (const topology of TOPOLOGIES) {
     it(topologyName(topology), async (t) => {
       await withServer(t, topology, async (server) => {

@@ -150,7 +150,7 @@ function violations({ path, text }: Source): string[] {
         say(`${room}/ may not import ${other}/`);
     }
     if (PURE_ROOMS.includes(room) && IMPURE.test(line))
-      say(`${room}/ reads no clock, no chance and no world`);
+      say(`${room}/ reads no clock, draws no random number and does no I/O`);
     for (const { hazard, pattern, keepers } of KEEPERS) {
       if (pattern.test(line) && !keepers.some((keeper) => path.startsWith(keeper))) {
         say(`${hazard} belongs to ${keepers.join(", ")}`);

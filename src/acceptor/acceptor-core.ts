@@ -484,7 +484,7 @@ export class AcceptorCore {
       if (connection.dead) this.#release(connection);
       else this.markDirty(connection);
     } else if (connection.dead) {
-      // Nobody is there to be told.
+      // The client is gone.
     } else if (kind === ResponseKind.Reply) {
       connection.onReply(shard, flags, ring.uint32[word + 7]!, ring.bytes, payload, length);
     } else if (kind === ResponseKind.Tubes) {

@@ -204,7 +204,7 @@ export class Connection implements SharedReserveHost {
   #settle(): void {
     if (this.#ending) return;
     const awaitedBytes = this.#expect === Expect.WholeBody ? this.#putBodyBytes + 2 : 0;
-    // Of a client that waits more is read, because only a socket that is read tells of its end.
+    // Keep reading a client that waits: only reading notices its end.
     const waits = this.#reservesUnderWay > 0 || this.#conversation !== undefined;
     this.#countWaitingInput(this.#input.length - INPUT_BYTES_MAX - awaitedBytes);
     const readsOn = waits && this.#core.waitingInputBytes < ALL_WAITING_INPUT_BYTES_MAX;
@@ -864,7 +864,7 @@ export class Connection implements SharedReserveHost {
     this.#transport.end();
   }
 
-  /** The socket moves no more bytes: what is under way has nobody to be told. */
+  /** The socket moves no more bytes: there is nobody left to answer. */
   onClosed(): void {
     this.dead = true;
     this.output.clear();
@@ -873,7 +873,7 @@ export class Connection implements SharedReserveHost {
     const conversation = this.#conversation;
     this.#conversation = undefined;
     conversation?.onClosed?.();
-    // A Close that waits for the end of a long reply would wait for ever.
+    // A Close that waits for the end of a long reply would wait forever.
     if (this.#ending && this.#underWay > 0) this.post(this.#shard, RequestOp.Close, 0, 0);
     this.#end();
   }

@@ -199,7 +199,7 @@ class AcceptorThread {
     else NetTransport.serve(client, this.#core, this.#readBuffer, this.#wake, this.#log);
   }
 
-  /** The log is loaded: ids can be given now, and who has connected meanwhile is served. */
+  /** The log is loaded: ids can be given now, and clients that have connected meanwhile are served. */
   #serve(): void {
     const clients = this.#waitingClients ?? [];
     this.#waitingClients = undefined;
@@ -266,8 +266,8 @@ class AcceptorThread {
   /**
    * A shared descriptor must stay open: closed by one acceptor, its number may belong to a file of the log when the next
    * closes it. But a handle has no way to stop listening other than `close`. It has one to stop reading, after which the
-   * event loop looks at the descriptor no more, and that is all: who connects from now on stays in the backlog, for
-   * systemd's next start. A handle that was made of a descriptor counts as readable, so that it can be asked to.
+   * event loop no longer looks at the descriptor, and that is all: clients that connect from now on stay in the backlog,
+   * for systemd's next start. A handle that was made of a descriptor counts as readable, so that it can be asked to.
    */
   #stopListening(): void {
     if (!this.#sharesDescriptor) {

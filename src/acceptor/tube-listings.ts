@@ -53,7 +53,7 @@ export class TubeListings {
     this.#gatherNext();
   }
 
-  /** Somebody is gone who has not got a list yet. */
+  /** A client is gone before it got a list. */
   leave(asker: ListTubes): void {
     this.#waiting = this.#waiting.filter((each) => each !== asker);
     const wasFirst = this.#readers[0] === asker;

@@ -59,7 +59,7 @@ function firstProblem(verdict: LogVerdict): BinlogError {
   return verdict.problems[0]!.error;
 }
 
-/** Silent where a file has a mebibyte instead of less, which concerns nobody. */
+/** Silent where a file has a mebibyte instead of less: no operator needs to know that. */
 function noteSegmentBytes(options: OpenOptions, segmentBytes: number): void {
   if (segmentBytes <= Math.max(SEGMENT_BYTES_MIN, options.segmentBytes)) return;
   const message = `${options.shards} shards need log files of ${segmentBytes} bytes: -s ${options.segmentBytes} is too small`;

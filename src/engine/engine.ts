@@ -217,7 +217,7 @@ export class Engine {
   }
 
   /**
-   * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to who waits before
+   * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to waiting clients before
    * the next; then takes it from the tubes that it watches. Up to `stepsMax` of both; returns whether none is left.
    */
   giveBack(session: Session, stepsMax: number, nowMs: number): boolean {
@@ -376,7 +376,7 @@ export class Engine {
   // --- put --------------------------------------------------------------------------------------------------------
 
   /**
-   * Stores a job whose body is in the arena, in the tube that the session uses, and serves who waits for it. Throws
+   * Stores a job whose body is in the arena, in the tube that the session uses, and serves a client that waits for it. Throws
    * RangeError when memory is exhausted, before anything has changed; then, and with NoRoom, the body is still the caller's.
    */
   // put 6/10

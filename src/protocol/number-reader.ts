@@ -43,7 +43,7 @@ export class NumberReader {
     return this.#readMagnitude(bytes, end);
   }
 
-  /** The argument of reserve-with-timeout in seconds; -1 means for ever and gives `Infinity`. Later text is ignored. */
+  /** The argument of reserve-with-timeout in seconds; -1 means forever and gives `Infinity`. Later text is ignored. */
   readTimeout(bytes: Uint8Array, end: number): boolean {
     let at = this.at;
     while (at < end && bytes[at] === SPACE) at++;

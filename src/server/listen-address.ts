@@ -93,7 +93,7 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
     if (!found.isSocket()) throw listenError(`another file already exists in the given path: ${path}`);
     const answer = await probeSocket(path);
     if (answer === "ENOENT") return;
-    // Only a refusal says that nobody is there. EAGAIN, say, is of one that lives and has its backlog full.
+    // Only a refusal means that there is no server. EAGAIN, say, comes from one that is alive with a full backlog.
     if (answer === "connected" || answer === "EAGAIN")
       throw listenError(`another server already answers on ${path}: stop it first, or choose another path`);
     if (answer !== "ECONNREFUSED") throw explainListenError(listen, answer, answer);

@@ -125,7 +125,7 @@ class Server {
     new JobIds(this.#control.words, ControlWord.JobIds).reset(1);
   }
 
-  /** beanstalkd's order: listen, become the user, load the log; who connects meanwhile waits. */
+  /** beanstalkd's order: listen, become the user, load the log; clients that connect meanwhile wait. */
   async run(): Promise<void> {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
@@ -269,7 +269,7 @@ class Server {
       },
       (thread, error) => {
         if (supervisor.ended && error === undefined) return;
-        // Also during a stop, which would wait for its last word for ever.
+        // Also during a stop, which would wait for its last word forever.
         this.#stopping = false;
         this.#threadDied(thread, error);
       },
@@ -326,9 +326,9 @@ class Server {
   }
 
   #threadDied(thread: string, error: Error | undefined): void {
-    // An orderly stop would wait for it for ever.
+    // An orderly stop would wait for it forever.
     if (this.#exiting || (this.#stopping && error === undefined)) return;
-    // Nobody is told of a change any more that might be lost with the thread.
+    // From now on nothing is acknowledged that might be lost with the thread.
     this.#control.set(ControlWord.BinlogEnded);
     this.#stopping = true;
     this.#log.fatal(
@@ -349,8 +349,8 @@ class Server {
 
   /**
    * The log's thread goes first: acceptors that share a listening descriptor each close its number when Node takes them
-   * down, and it must not be that of a log file by then. Waits but for a moment, for the thread and for who reads the last
-   * lines.
+   * down, and it must not be that of a log file by then. Waits only for a moment, for the thread and for the reader of the
+   * last lines.
    */
   async #endProcess(exitCode: number): Promise<never> {
     await Promise.race([this.#binlogThread?.end(), sleep(LOG_THREAD_MS)]);

@@ -64,7 +64,7 @@ export class LongMoves {
     const client = session.engineSession;
     const steps = client.held.size + client.watches.size;
     if (steps <= this.#jobsMax && this.#takesTurn(steps)) return false;
-    // Its turn may be a while off, and no job may go to somebody who is not there.
+    // Its turn may be a while off, and no job may go to a client that is gone.
     this.#engine.abandonWait(client);
     this.#line.push(session);
     return true;

@@ -1,4 +1,4 @@
-// Whose the files of a directory are: what root makes there must stay usable by the server, which is somebody else.
+// Who owns the files of a directory: what root makes there must stay usable by the server, which runs as another user.
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ export class FileOwner {
 
 /**
  * The owner, group and mode of the newest file of the log, or the directory's owner where there is none; undefined for
- * whoever is not root, whose files are his own anyway.
+ * any user but root, who owns what he makes anyway.
  */
 export function ownerOfFiles(path: string): FileOwner | undefined {
   if (process.geteuid?.() !== 0) return undefined;

@@ -21,7 +21,7 @@ export class RealDisk implements Disk {
   readonly #reserve: DescriptorReserve;
   /** The directory itself, where descriptors may become scarce. */
   readonly #folder: Handle | undefined;
-  /** Whom new files are given to, if not to whoever makes them. */
+  /** The user to give new files to; undefined where their maker may keep them. */
   #owner: FileOwner | undefined;
 
   /** `spareDescriptors` are kept back for it until the thread ends. */

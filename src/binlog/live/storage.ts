@@ -521,7 +521,7 @@ export class Storage implements CompactionHost {
 
   /**
    * One step of making room, or as many as what was appended since the last slice has used up: room that falls behind
-   * under load would have to be made up for in the midst of an append, and a full disk would show too late.
+   * under load would have to be made up for in the middle of an append, and a full disk would show too late.
    */
   #keepRoom(): "enough" | "more" | "full" {
     const { extentBytes } = this.#writer;
