@@ -11,13 +11,19 @@ export interface LogState {
   lastSequence: number;
   /** The oldest segment that counts. */
   oldest: number;
+  /** Number of the first segment to be made, where the table has none. */
+  first: number;
   /** Segments of the table without records, the first of them to be written next; at most two. */
   empty: Segment[];
 }
 
-export function emptyLog(firstSegment = 1, lastSequence = 0, maxId = 0): LogState {
+/**
+ * A log without records, whose first segment has the number `first`. Where it is to follow another log, `oldest` is that
+ * one's oldest segment: all of it counts until a DROP in the new one is durable.
+ */
+export function emptyLog(first = 1, lastSequence = 0, maxId = 0, oldest = first): LogState {
   const table = new SegmentTable();
   const index = new JobIndex(table);
   index.maxId = maxId;
-  return { table, index, lastSequence, oldest: firstSegment, empty: [] };
+  return { table, index, lastSequence, oldest, first, empty: [] };
 }

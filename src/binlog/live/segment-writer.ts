@@ -23,12 +23,15 @@ export interface SegmentWriterOptions {
   segmentBytes: number;
   /** A random 32-bit number for each new segment. */
   randomSalt: () => number;
+  /** Number of the first segment, where there is none yet. */
+  first: number;
 }
 
 export class SegmentWriter {
   readonly #disk: Disk;
   readonly #table: SegmentTable;
   readonly #randomSalt: () => number;
+  readonly #first: number;
   readonly segmentBytes: number;
   /** Segments are left at three quarters, so that the room of one holds what has to be copied out of any other. */
   readonly softLimitBytes: number;
@@ -43,6 +46,7 @@ export class SegmentWriter {
     this.#disk = options.disk;
     this.#table = options.table;
     this.#randomSalt = options.randomSalt;
+    this.#first = options.first;
     this.segmentBytes = Math.max(PAGE_BYTES, Math.ceil(options.segmentBytes / PAGE_BYTES) * PAGE_BYTES);
     const slackBytes = Math.floor(this.segmentBytes / 4);
     this.softLimitBytes = this.segmentBytes - slackBytes;
@@ -150,7 +154,7 @@ export class SegmentWriter {
 
   #create(createdAtMs: number, maxId: number, oldest: number): void {
     const last = this.#table.all.at(-1);
-    const number = last === undefined ? Math.max(1, oldest) : last.number + 1;
+    const number = last === undefined ? this.#first : last.number + 1;
     const salt = this.#randomSalt() >>> 0;
     const name = segmentName(number);
     const handle = this.#disk.open(name, "create");

@@ -141,7 +141,7 @@ export class Storage implements CompactionHost {
     this.#sequence = this.#flushedSequence = this.#syncedSequence = log.lastSequence;
     this.#oldest = log.oldest;
     const { segmentBytes, randomSalt } = options;
-    this.#writer = new SegmentWriter({ disk, table: log.table, segmentBytes, randomSalt });
+    this.#writer = new SegmentWriter({ disk, table: log.table, segmentBytes, randomSalt, first: log.first });
     try {
       this.#writer.begin(log.empty, options.wallMs(), log.index.maxId, log.oldest);
       // The reserve of deletes and compaction has to be there before the first put is taken.
@@ -378,7 +378,10 @@ export class Storage implements CompactionHost {
   }
 
   #fill(): "enough" | "more" | "full" {
-    return this.#writer.fill(this.#options.wallMs(), this.index.maxId, this.#oldest);
+    // The header of a new segment is durable at once. The segment that is being dropped counts until its DROP is, too, and
+    // with it the copies before it.
+    const oldest = this.#dropping === 0 ? this.#oldest : this.#dropping;
+    return this.#writer.fill(this.#options.wallMs(), this.index.maxId, oldest);
   }
 
   /** END, all durable, then on to the next segment: only the newest segment can ever have a torn tail. */
@@ -504,7 +507,7 @@ export class Storage implements CompactionHost {
     const filling = waits ? "full" : this.#keepRoom();
     if (filling === "full" && !waits) this.#noteShortage(nowMs);
     else if (filling === "enough") this.#noteRoom();
-    if (this.#dropping !== 0) {
+    if (this.#dropping !== 0 && nowMs >= this.#compactAtMs) {
       if (this.#syncedSequence < this.#dropSequence) this.#syncAll(nowMs, false);
       this.#dropOldest();
     } else if (this.#compaction.wanted && nowMs >= this.#compactAtMs) {
@@ -516,7 +519,8 @@ export class Storage implements CompactionHost {
       if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#beginDrop();
     } else this.#workBytes = 0;
     const compacts = this.#compaction.wanted && nowMs >= this.#compactAtMs;
-    return filling === "more" || this.#dropping !== 0 || compacts;
+    const drops = this.#dropping !== 0 && nowMs >= this.#compactAtMs;
+    return filling === "more" || drops || compacts;
   }
 
   /**
@@ -549,11 +553,17 @@ export class Storage implements CompactionHost {
   }
 
   #dropOldest(): void {
-    const segment = this.table.removeOldest();
-    this.#dropping = 0;
-    this.reader.forget(segment.number);
-    this.#disk.unlink(segmentName(segment.number));
+    const { number } = this.table.oldest!;
+    this.reader.forget(number);
+    try {
+      // A quota may refuse even this: the segment is booked out when it is gone, so that it is tried again.
+      this.#disk.unlink(segmentName(number));
+    } catch (error) {
+      if (systemCode(error) !== "ENOENT") throw error;
+    }
     this.#disk.syncFolder();
+    this.table.removeOldest();
+    this.#dropping = 0;
     this.#retryRoomAtMs = 0;
   }
 
@@ -594,7 +604,8 @@ export class Storage implements CompactionHost {
   nextDeadline(): number {
     if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
     if (this.#waiting) return this.#resumeAtMs;
-    if (this.#sequence > this.#flushedSequence || this.#dropping !== 0) return 0;
+    if (this.#sequence > this.#flushedSequence) return 0;
+    if (this.#dropping !== 0) return this.#compactAtMs;
     const compactAtMs = this.#compaction.wanted ? this.#compactAtMs : Number.POSITIVE_INFINITY;
     return Math.min(compactAtMs, this.#policy.syncAtMs, this.#policy.markAtMs, this.#retryRoomAtMs);
   }

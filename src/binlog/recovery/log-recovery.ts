@@ -102,7 +102,9 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     books.table.add(segment);
     return segment;
   });
-  return { table: books.table, index: books.index, lastSequence, oldest: verdict.oldest, empty };
+  const { table, index } = books;
+  const { oldest } = verdict;
+  return { table, index, lastSequence, oldest, first: Math.max(1, oldest), empty };
 }
 
 /** Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its sync. */

@@ -22,7 +22,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   const first = Math.max(verdict.oldest, ...segmentNumbers(disk)) + 1;
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) lastSequence = Math.max(lastSequence, scan.highestSequence);
-  const log = emptyLog(first, lastSequence + 1, books.index.maxId);
+  const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
   let jobs = 0;
   const source = { disk, scans: verdict.kept, index: books.index };
@@ -36,7 +36,17 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   }
   storage.dropBelow(first, 0);
   storage.close(0, true);
-  if (storage.failure !== undefined) throw storage.failure;
+  if (storage.failure !== undefined) {
+    // The old log still counts; half of a new one behind it would only keep it from being read.
+    removeSegments(
+      disk,
+      segmentNumbers(disk)
+        .filter((number) => number >= first)
+        .reverse(),
+      new Set(),
+    );
+    throw storage.failure;
+  }
   return jobs;
 }
 

@@ -330,10 +330,12 @@ function searchBeyond(
         scan.records++;
         if (scan.lowestSequence === 0) scan.lowestSequence = sequence;
         last = sequence;
-        const end = scan.end;
+        // What stands behind damage may not say which segments count: what it was written after may be lost.
+        const { end, oldest } = scan;
         if (keep) take(scan, columns, bytes, view, at, recordBytes);
         else scan.synced = Math.max(scan.synced, frameSynced(view, at));
         scan.end = end;
+        scan.oldest = oldest;
         at += FRAME_BYTES + recordBytes;
         continue;
       }
