@@ -72,6 +72,26 @@ describe("lists of 20,000 tubes", () => {
     });
   }
 
+  it("are refused, and nobody waits for them, while too many that were asked for one by one are not read", () => {
+    const server = new HandDrivenServer(2);
+    watchMany(server, 20_000);
+    let [asked, refused] = [0, ""];
+    for (; asked < 100 && refused === ""; asked++) {
+      const client = server.connect(asked % 2 === 0);
+      // Every other one reads nothing, and keeps its list.
+      client.say("list-tubes\r\nlist-tube-used\r\n");
+      server.settle();
+      if (asked % 2 === 0 && !client.take().startsWith("OK ")) refused = "refused";
+      if (asked % 2 === 0) server.disconnect(client);
+    }
+    assert.equal(refused, "refused", "nobody was refused");
+    const client = server.connect(true);
+    client.say("list-tubes\r\nlist-tube-used\r\n");
+    server.settle();
+    assert.equal(client.take(), "OUT_OF_MEMORY\r\nUSING default\r\n");
+    assert.ok(asked > 20, `${asked} lists`);
+  });
+
   it("share their memory, however many clients ask and don't read", () => {
     const server = new HandDrivenServer(2);
     watchMany(server, 20_000);

@@ -30,6 +30,8 @@ import { TubeRef } from "./tube-ref.ts";
 
 /** An end right behind bytes may be read one reading later than they are. */
 const READINGS_PER_LOOK = 2;
+/** What all clients of an acceptor together may send behind their waits, beyond what is read of everybody. */
+const WAITING_INPUT_BYTES_MAX = 32 * 1024 * 1024;
 const NO_NUMBERS: PostedNumbers = { a: 0, b: 0, c: 0, d: 0, id: 0, time: 0 };
 /** Answers taken from one shard before the others have their turn. */
 const BATCH_MESSAGES = 1024;
@@ -98,7 +100,9 @@ export class AcceptorCore {
   /** Open connections. */
   open = 0;
   /** Bytes that clients have sent behind a wait, beyond what is read of every client. */
-  waitingInputBytes = 0;
+  #waitingInputBytes = 0;
+  /** Waiting clients that are not read because all of them together have sent so much. */
+  readonly pausedForOthers = new Set<Connection>();
   /**
    * Connections with a command under way that was sent since the thread last gave up polling for answers: those may be
    * answered any moment. The others wait for a job, and their answer rings the doorbell.
@@ -189,6 +193,19 @@ export class AcceptorCore {
 
   workerCount(change: number): void {
     this.#add(Counter.Workers, change);
+  }
+
+  /** A client has sent `change` bytes more behind its wait, or less. */
+  countWaitingInput(change: number): void {
+    this.#waitingInputBytes += change;
+    if (this.waitingInputIsFull) return;
+    for (const connection of this.pausedForOthers) this.proceedLater(connection);
+    this.pausedForOthers.clear();
+  }
+
+  /** Whether no more is read of who waits than of anybody else. */
+  get waitingInputIsFull(): boolean {
+    return this.#waitingInputBytes >= WAITING_INPUT_BYTES_MAX;
   }
 
   /** Counts a command that no shard counts. */
@@ -397,6 +414,8 @@ export class AcceptorCore {
 
   /** Whether replies that waited for the log may leave. */
   get hasDurable(): boolean {
+    // Once the log has ended nothing leaves any more, durable or not.
+    if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     return this.#held.some((connection) => connection.mayFlushHeld);
   }
 

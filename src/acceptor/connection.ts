@@ -52,8 +52,6 @@ const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
 const INPUT_BYTES_MAX = 64 * 1024;
 /** The same while the client waits for a job, as long as all waiting clients together have sent no more than the next. */
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
-/** Input beyond INPUT_BYTES_MAX of all connections of an acceptor. */
-const ALL_WAITING_INPUT_BYTES_MAX = 32 * 1024 * 1024;
 /** Bodies up to this size are gathered here and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
 /** Bytes of a large body in one message. */
@@ -206,10 +204,11 @@ export class Connection implements SharedReserveHost {
     const awaitedBytes = this.#expect === Expect.WholeBody ? this.#putBodyBytes + 2 : 0;
     // Keep reading a client that waits: only reading notices its end.
     const waits = this.#reservesUnderWay > 0 || this.#conversation !== undefined;
-    this.#countWaitingInput(this.#input.length - INPUT_BYTES_MAX - awaitedBytes);
-    const readsOn = waits && this.#core.waitingInputBytes < ALL_WAITING_INPUT_BYTES_MAX;
-    const tooMuch =
-      this.#input.length >= (readsOn ? WAITING_INPUT_BYTES_MAX : INPUT_BYTES_MAX) + awaitedBytes;
+    const inputBytes = this.#input.length - awaitedBytes;
+    this.#countWaitingInput(waits ? inputBytes - INPUT_BYTES_MAX : 0);
+    const readsOn = waits && !this.#core.waitingInputIsFull;
+    const tooMuch = inputBytes >= (readsOn ? WAITING_INPUT_BYTES_MAX : INPUT_BYTES_MAX);
+    if (tooMuch && waits && inputBytes < WAITING_INPUT_BYTES_MAX) this.#core.pausedForOthers.add(this);
     if (tooMuch !== this.#paused) {
       this.#paused = tooMuch;
       if (tooMuch) this.#transport.pause();
@@ -221,7 +220,8 @@ export class Connection implements SharedReserveHost {
 
   #countWaitingInput(bytes: number): void {
     const counted = Math.max(0, bytes);
-    this.#core.waitingInputBytes += counted - this.#waitingInputBytes;
+    if (counted === this.#waitingInputBytes) return;
+    this.#core.countWaitingInput(counted - this.#waitingInputBytes);
     this.#waitingInputBytes = counted;
   }
 
@@ -847,6 +847,7 @@ export class Connection implements SharedReserveHost {
     this.#ending = true;
     this.#input.clear();
     this.#countWaitingInput(0);
+    this.#core.pausedForOthers.delete(this);
     if (this.output.length > 0) this.#core.markDirty(this);
     this.#core.close(this);
   }

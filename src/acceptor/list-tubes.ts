@@ -1,6 +1,7 @@
 // `list-tubes`: waits for a list of the tubes of all shards, then sends it as its client reads.
 
 import { ResponseKind } from "../message/response.ts";
+import { Reply } from "../protocol/reply.ts";
 import type { Connection } from "./connection.ts";
 import type { Conversation } from "./conversation.ts";
 import type { ListReplies } from "./list-replies.ts";
@@ -37,6 +38,11 @@ export class ListTubes implements Conversation {
     this.#listing = listing;
     this.#reply = new ListReply(this.connection, listing.names());
     this.onRoom();
+  }
+
+  /** There is no memory for one more list. */
+  refuse(): void {
+    this.connection.finishConversation(Reply.outOfMemory);
   }
 
   onRoom(): void {

@@ -178,7 +178,8 @@ class AcceptorThread {
       });
     } else {
       this.#sharesDescriptor = true;
-      server.listen({ fd: address.fd, backlog: BACKLOG });
+      // In the options Node does not look for it where there is a descriptor.
+      server.listen({ fd: address.fd }, BACKLOG);
     }
   }
 

@@ -2,20 +2,20 @@
 //
 // One list is gathered at a time. Who asks meanwhile waits for the next one, because a tube of his may have been made
 // behind the back of this one; all who wait share it. Lists that are still being read are kept; with too many bytes of
-// them the next one waits until a reader is done or gone.
+// them nobody gets another: OUT_OF_MEMORY, since who does not read may do so for ever.
 
 import { Op } from "../protocol/op.ts";
 import type { ListTubes } from "./list-tubes.ts";
 import { TubeListing } from "./tube-listing.ts";
 
-/** Bytes of lists being read with which a further one is gathered. */
+/** Bytes of lists being read with which no further one is gathered. */
 const KEPT_BYTES_MAX = 128 * 1024 * 1024;
 
 export class TubeListings {
   readonly #shards: number;
-  #waiting: ListTubes[] = [];
+  #waiting = new Set<ListTubes>();
   /** Who will read the list that is being gathered; the shards send it to the first. */
-  #readers: ListTubes[] = [];
+  #readers = new Set<ListTubes>();
   #listing: TubeListing | undefined;
   #shardsLeft = 0;
   #keptBytes = 0;
@@ -25,7 +25,7 @@ export class TubeListings {
   }
 
   ask(asker: ListTubes): void {
-    this.#waiting.push(asker);
+    this.#waiting.add(asker);
     this.#gatherNext();
   }
 
@@ -39,8 +39,8 @@ export class TubeListings {
     const listing = this.#listing!;
     const readers = this.#readers;
     this.#listing = undefined;
-    this.#readers = [];
-    listing.readers = readers.length;
+    this.#readers = new Set();
+    listing.readers = readers.size;
     this.#keptBytes += listing.bytes;
     for (const reader of readers) reader.read(listing);
     this.#gatherNext();
@@ -50,30 +50,35 @@ export class TubeListings {
   doneReading(listing: TubeListing): void {
     if (--listing.readers > 0) return;
     this.#keptBytes -= listing.bytes;
-    this.#gatherNext();
   }
 
   /** A client is gone before it got a list. */
   leave(asker: ListTubes): void {
-    this.#waiting = this.#waiting.filter((each) => each !== asker);
-    const wasFirst = this.#readers[0] === asker;
-    this.#readers = this.#readers.filter((each) => each !== asker);
-    if (!wasFirst) return;
+    this.#waiting.delete(asker);
+    const [first] = this.#readers;
+    this.#readers.delete(asker);
+    if (first !== asker) return;
     // What the shards still send goes to nobody: they are asked again for the others.
-    this.#waiting = [...this.#readers, ...this.#waiting];
-    this.#readers = [];
+    for (const each of this.#waiting) this.#readers.add(each);
+    this.#waiting = this.#readers;
+    this.#readers = new Set();
     this.#listing = undefined;
     this.#gatherNext();
   }
 
   #gatherNext(): void {
-    if (this.#listing !== undefined || this.#waiting.length === 0 || this.#keptBytes >= KEPT_BYTES_MAX)
+    const [first] = this.#waiting;
+    if (this.#listing !== undefined || first === undefined) return;
+    const askers = this.#waiting;
+    this.#waiting = new Set();
+    if (this.#keptBytes >= KEPT_BYTES_MAX) {
+      for (const asker of askers) asker.refuse();
       return;
+    }
     this.#listing = new TubeListing(this.#shards);
     this.#shardsLeft = this.#shards;
-    this.#readers = this.#waiting;
-    this.#waiting = [];
-    const { connection } = this.#readers[0]!;
+    this.#readers = askers;
+    const { connection } = first;
     for (let shard = 0; shard < this.#shards; shard++) connection.post(shard, Op.ListTubes, 0, 0);
   }
 }

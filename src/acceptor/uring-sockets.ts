@@ -279,10 +279,8 @@ class UringSocket implements Transport {
    */
   #lookForEnd(): void {
     if (this.#paused || this.#gone) return;
-    const result = peek(this.descriptor);
-    if (result === 0) this.#end();
-    // An error is told once.
-    else if (result < 0 && result !== -EAGAIN && result !== -EINTR) this.#disconnect();
+    // Anything but an end, an error too, is for the next receive to tell.
+    if (peek(this.descriptor) === 0) this.#end();
   }
 
   #end(): void {

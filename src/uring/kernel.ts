@@ -105,10 +105,9 @@ export function enter(
   return result >= 0 ? result : -errno();
 }
 
-/** What a receive would give now, of at most one byte, which stays: 1, 0 at the end, or the negative errno. */
+/** What a receive would give now, of at most one byte, which stays: 1, 0 at the end, or -1 if nothing or an error. */
 export function peek(descriptor: number): number {
-  const result = libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT);
-  return result >= 0n ? Number(result) : -errno();
+  return Number(libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT));
 }
 
 /** Ends both directions of a socket at once; what waits on it is completed. */
