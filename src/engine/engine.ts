@@ -50,6 +50,8 @@ export class Engine {
   urgentJobs = 0;
   totalJobs = 0;
   jobTimeouts = 0;
+  /** Tubes that reserves have looked at for their best jobs in this turn: what a turn with few messages may still cost. */
+  tubesLookedAt = 0;
   /** Sessions that wait on this shard alone. */
   waitingAlone = 0;
 
@@ -91,6 +93,7 @@ export class Engine {
   /** Allows as many things that are due as a turn may take. */
   beginTurn(): void {
     this.#dueLeft = this.#turnDueMax;
+    this.tubesLookedAt = 0;
   }
 
   /**
@@ -495,6 +498,7 @@ export class Engine {
   bestReady(session: Session): number {
     if (this.#readyTubes.length === 0) return NO_SLOT;
     let best: number = NO_SLOT;
+    this.tubesLookedAt += Math.min(session.watches.size, this.#readyTubes.length);
     if (session.watches.size <= this.#readyTubes.length) {
       for (const tube of session.watches.keys()) {
         if (!tube.paused && tube.ready.size > 0 && this.#better(tube.ready.top, best)) best = tube.ready.top;

@@ -34,6 +34,8 @@ import { TubeLists } from "./tube-lists.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
+/** Tubes that the reserves of one turn look at, the last reserve on top: about a millisecond of work. */
+const TURN_TUBES_MAX = 20_000;
 /** What is due at once, and happens in one turn: a few milliseconds of work, about a microsecond each. */
 const TURN_DUE_MAX = 2000;
 
@@ -114,7 +116,7 @@ export class ShardCore implements ClientEffects {
       const port = this.ports[acceptor]!;
       if (port.blocked) port.drainOverflow();
       const ring = this.requests[acceptor]!;
-      for (let i = 0; i < BATCH_MESSAGES && port.open && this.#recordsOpen; i++) {
+      for (let i = 0; i < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong; i++) {
         const offset = ring.next();
         if (offset === EMPTY) break;
         taken++;
@@ -138,6 +140,11 @@ export class ShardCore implements ClientEffects {
   }
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
+
+  /** Whether the turn has taken so long that answers should leave before the next command. */
+  get #isLong(): boolean {
+    return this.engine.tubesLookedAt > TURN_TUBES_MAX;
+  }
 
   /** Whether the records of one more command are likely to find room at once; if not, the shard has to wait in it. */
   get #recordsOpen(): boolean {
@@ -226,7 +233,7 @@ export class ShardCore implements ClientEffects {
       const { deferred } = session;
       if (deferred === undefined) continue;
       // Without room for a reply the rest stays deferred, and the next turn tries again.
-      while (!deferred.isEmpty && !this.#mustWait(session) && port.open) {
+      while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong) {
         this.#execute(session, deferred, deferred.shift());
       }
       if (deferred.isEmpty) session.deferred = undefined;

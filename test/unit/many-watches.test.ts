@@ -41,3 +41,26 @@ it("Connection executes some hundred lines in a turn, and the rest in later ones
   assert.equal(client.take(), "UNKNOWN_COMMAND\r\n".repeat(count - answered));
   assert.ok(client.ended);
 });
+
+it("a shard answers some of many reserves over many tubes with jobs, and the rest in later turns", () => {
+  const server = new HandDrivenServer(1);
+  const client = server.connect(true);
+  const tubes = 5000;
+  for (let tube = 0; tube < tubes; tube++) {
+    client.say(`use t${tube}\r\nput 0 0 60 1\r\nx\r\nwatch t${tube}\r\n`);
+    if (tube % 50 === 0) server.settle();
+  }
+  server.settle();
+  client.take();
+  client.say("reserve\r\n".repeat(60));
+  const perTurn: number[] = [];
+  for (let goesOn = true; goesOn; ) {
+    goesOn = server.turn();
+    perTurn.push(client.take().split("RESERVED").length - 1);
+  }
+  assert.equal(
+    perTurn.reduce((sum, count) => sum + count, 0),
+    60,
+  );
+  assert.ok(Math.max(...perTurn) <= 6, `${perTurn} in each turn`);
+});
