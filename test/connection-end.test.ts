@@ -181,6 +181,22 @@ for (const transport of TRANSPORTS) {
         other.close();
       });
 
+    it("who is refused a job that somebody holds does not wait for acceptors without clients", async (t) => {
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 8 }));
+      if (server === undefined) return;
+      const [holder, other] = [
+        await WireClient.connect(server.address),
+        await WireClient.connect(server.address),
+      ];
+      await holder.put("x");
+      assert.match((await holder.ask("reserve")).line, /^RESERVED/);
+      assert.equal((await other.ask("reserve-with-timeout 0")).line, "TIMED_OUT");
+      for (const tube of TUBES) await other.ask(`watch ${tube}`);
+      assert.equal((await other.ask("reserve-with-timeout 0")).line, "TIMED_OUT");
+      holder.close();
+      other.close();
+    });
+
     it("so is the close of a client that waits for a job", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
       if (server === undefined) return;

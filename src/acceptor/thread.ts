@@ -205,6 +205,8 @@ class AcceptorThread {
     const clients = this.#waitingClients ?? [];
     this.#waitingClients = undefined;
     for (const client of clients) this.#serveOne(client);
+    // Into the first sleep, from which shards can ring it: one of them may ask for a look before the first client comes.
+    this.#wake();
   }
 
   readonly #log: ConnectionLog = {

@@ -51,7 +51,8 @@ export class Looks {
   }
 
   #mayBringJob({ engineSession }: ShardSession): boolean {
-    if (engineSession.watches.size > TUBES_MAX) return this.#engine.jobsReserved > engineSession.held.size;
+    if (this.#engine.jobsReserved === engineSession.held.size) return false;
+    if (engineSession.watches.size > TUBES_MAX) return true;
     for (const tube of engineSession.watches.keys()) if (this.#engine.hasReserved(tube)) return true;
     return false;
   }
