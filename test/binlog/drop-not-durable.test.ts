@@ -136,3 +136,26 @@ it("--salvage does not believe a DROP behind a tear", async () => {
   }
   assert.ok(tried > 10, `${tried} tears`);
 });
+
+it("a file whose removal is refused for want of room is removed when there is some", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog(virtualOptions(disk));
+  const writer = new JobWriter(storage);
+  let isRefused = true;
+  disk.fault = (call) => {
+    if (isRefused && call === "unlink") noRoom();
+  };
+  let nowMs = 0;
+  for (let id = 1; id <= 300; id++) {
+    writer.put(id, BODY);
+    if (id > 5) writer.delete(id - 5);
+    writer.settle((nowMs += 10));
+  }
+  assert.equal(storage.failure, undefined);
+  const kept = disk.names().filter((name) => name.endsWith(".log")).length;
+  isRefused = false;
+  for (let round = 0; round < 20; round++) writer.settle((nowMs += 1001));
+  const left = disk.names().filter((name) => name.endsWith(".log")).length;
+  assert.ok(kept > 4 && left <= 4, `${kept} files while removal was refused, ${left} after it`);
+  assert.equal(left, storage.table.all.length);
+});

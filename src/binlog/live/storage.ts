@@ -103,6 +103,8 @@ export class Storage implements CompactionHost {
   /** The segment whose live records are all appended again, and the DROP that says so; 0: none. */
   #dropping = 0;
   #dropSequence = 0;
+  /** Its file is gone, and its name may not be yet. */
+  #unlinked = false;
   #workBytes = 0;
   /** Bytes appended since room was last made. */
   #placedBytes = 0;
@@ -555,13 +557,11 @@ export class Storage implements CompactionHost {
   #dropOldest(): void {
     const { number } = this.table.oldest!;
     this.reader.forget(number);
-    try {
-      // A quota may refuse even this: the segment is booked out when it is gone, so that it is tried again.
-      this.#disk.unlink(segmentName(number));
-    } catch (error) {
-      if (systemCode(error) !== "ENOENT") throw error;
-    }
+    // A quota may refuse even this: the segment is booked out when it is gone, so that each step is tried again.
+    if (!this.#unlinked) this.#disk.unlink(segmentName(number));
+    this.#unlinked = true;
     this.#disk.syncFolder();
+    this.#unlinked = false;
     this.table.removeOldest();
     this.#dropping = 0;
     this.#retryRoomAtMs = 0;
