@@ -400,7 +400,8 @@ export class Engine {
     if (!this.#records.roomForPut(tube.name.length, bodyBytes)) return Outcome.NoRoom;
     (delaySeconds > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes);
-    if (delaySeconds > 0) this.#becomeDelayed(slot, tube, delaySeconds, nowMs);
+    // A long turn began before the put was sent: its delay must not.
+    if (delaySeconds > 0) this.#becomeDelayed(slot, tube, delaySeconds, Math.max(nowMs, createdAtMs));
     else this.#becomeReady(slot, tube);
     if (!this.#records.put(slot)) {
       this.#leaveQueue(slot, this.#page(slot), slot & PAGE_MASK);

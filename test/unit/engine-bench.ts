@@ -77,11 +77,14 @@ export class EngineBench {
     return this.takeEffects();
   }
 
-  /** Stores a job; returns its id. */
-  put(session: Session, job: { pri?: number; delay?: number; ttr?: number } = {}): number {
+  /** Stores a job that was sent `sentAfterMs` after the turn began; returns its id. */
+  put(
+    session: Session,
+    job: { pri?: number; delay?: number; ttr?: number; sentAfterMs?: number } = {},
+  ): number {
     const id = this.#nextId++;
-    const { pri = 0, delay = 0, ttr = 60 } = job;
-    this.engine.put(session, id, pri, delay, ttr, this.nowMs, EMPTY_BODY, 0, this.nowMs);
+    const { pri = 0, delay = 0, ttr = 60, sentAfterMs = 0 } = job;
+    this.engine.put(session, id, pri, delay, ttr, this.nowMs + sentAfterMs, EMPTY_BODY, 0, this.nowMs);
     return id;
   }
 

@@ -442,3 +442,14 @@ describe("Engine forgets", () => {
     assert.equal(bench.reserve(session), "job 1");
   });
 });
+
+describe("The delay of a put", () => {
+  it("counts from its sending, also where a turn of its shard had begun before", () => {
+    const bench = new EngineBench();
+    const session = bench.session(1, "t", "t");
+    bench.put(session, { delay: 2, sentAfterMs: 30 });
+    bench.reserve(session);
+    assert.deepEqual(bench.jump(2029), []);
+    assert.deepEqual(bench.jump(1), ["session 1: job 1"]);
+  });
+});
