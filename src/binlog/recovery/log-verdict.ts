@@ -77,7 +77,9 @@ function addMissing(verdict: LogVerdict, number: number, path: string): void {
   const error = new BinlogError(
     "BINLOG_MISSING_FILE",
     `${path}/${segmentName(number)} is missing, but the log needs it`,
-    `Bring the file back from where it went, or start once with --salvage to go on without its jobs.`,
+    number === 1
+      ? "If a restore was interrupted, empty the directory and restore again. Otherwise bring the file back from where it went, or start once with --salvage to go on without its jobs."
+      : "Bring the file back from where it went, or start once with --salvage to go on without its jobs.",
   );
   verdict.problems.push({ segment: number, offset: 0, error });
 }

@@ -5,12 +5,11 @@ import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
 import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
-import { emptyLog } from "../books/log-state.ts";
 import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
 import { DirectoryLock } from "../disk/directory-lock.ts";
 import { RealDisk } from "../disk/real-disk.ts";
 import { segmentName } from "../format/segment-format.ts";
-import { Storage, type StorageNotice } from "../live/storage.ts";
+import type { StorageNotice } from "../live/storage.ts";
 import type { LogBooks } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-options.ts";
@@ -18,8 +17,9 @@ import { readLog } from "../recovery/read-log.ts";
 import { recoveredJobs } from "../recovery/recovered-jobs.ts";
 import { rewriteLog } from "../recovery/salvage.ts";
 import { segmentNumbers } from "../recovery/scan-log.ts";
-import { dumpLines, readDump, restoreJob } from "./dump.ts";
+import { dumpLines } from "./dump.ts";
 import { type InspectReport, inspectLog } from "./inspect-log.ts";
+import { restoreLog } from "./restore.ts";
 
 export interface ToolOptions {
   path: string;
@@ -160,26 +160,7 @@ export async function restore(options: ToolOptions, from: NodeJS.ReadableStream)
         "Restore into an empty directory.",
       );
     }
-    const storage = new Storage({ ...open, log: emptyLog() });
-    let jobs = 0;
-    try {
-      for await (const part of readDump(linesOf(from))) {
-        if (typeof part === "number") storage.index.maxId = part - 1;
-        else {
-          restoreJob(storage, part.job, part.body);
-          jobs++;
-        }
-        if (storage.failure !== undefined) throw storage.failure;
-      }
-      storage.close(0, true);
-      if (storage.failure !== undefined) throw storage.failure;
-      return jobs;
-    } catch (error) {
-      // Half a restore must not be taken for a log.
-      for (const number of segmentNumbers(disk).reverse()) disk.unlink(segmentName(number));
-      disk.syncFolder();
-      throw error;
-    }
+    return restoreLog(open, linesOf(from));
   });
 }
 

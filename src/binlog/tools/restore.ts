@@ -1,0 +1,41 @@
+// Makes a log from a dump, in a directory that has none.
+
+import { emptyLog } from "../books/log-state.ts";
+import { segmentName } from "../format/segment-format.ts";
+import { Storage } from "../live/storage.ts";
+import type { OpenOptions } from "../recovery/open-options.ts";
+import { segmentNumbers } from "../recovery/scan-log.ts";
+import { readDump, restoreJob } from "./dump.ts";
+
+/**
+ * Writes the jobs of a dump into the empty directory of `open` and returns how many. The first file is number 2: until
+ * the last job is durable and a DROP says that no number 1 counts, the log is refused for the missing file. If it throws,
+ * nothing is left.
+ */
+export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>): Promise<number> {
+  const { disk } = open;
+  const first = 2;
+  const storage = new Storage({ ...open, log: emptyLog(first, 0, 0, 1) });
+  const check = (): void => {
+    if (storage.failure !== undefined) throw storage.failure;
+  };
+  let jobs = 0;
+  try {
+    for await (const part of readDump(lines)) {
+      if (typeof part === "number") storage.index.maxId = part - 1;
+      else {
+        restoreJob(storage, part.job, part.body);
+        jobs++;
+      }
+      check();
+    }
+    storage.dropBelow(first, 0);
+    storage.close(0, true);
+    check();
+    return jobs;
+  } catch (error) {
+    for (const number of segmentNumbers(disk).reverse()) disk.unlink(segmentName(number));
+    disk.syncFolder();
+    throw error;
+  }
+}

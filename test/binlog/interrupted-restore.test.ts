@@ -1,0 +1,65 @@
+// A restore that ends at any moment: what it leaves is refused, or it is the whole dump.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { readLog } from "../../src/binlog/recovery/read-log.ts";
+import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
+import { segmentNumbers } from "../../src/binlog/recovery/scan-log.ts";
+import { dumpLines } from "../../src/binlog/tools/dump.ts";
+import { restoreLog } from "../../src/binlog/tools/restore.ts";
+import { recoveredTexts } from "./model.ts";
+import { Random } from "./random.ts";
+import { largerLog, virtualOptions } from "./sample-log.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
+
+const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> = {
+  "a kill": (disk) => disk.kill(),
+  "a power cut": (disk, call) => disk.crash(new Random(call)),
+};
+
+async function dumped(disk: VirtualDisk): Promise<string[]> {
+  const { verdict, books } = await readLog(virtualOptions(disk), false);
+  const batches = recoveredJobs({ disk, scans: verdict.kept, index: books.index }, 1, () => 0);
+  return [...dumpLines(batches, books.index.maxId + 1)].map((line) => line.trimEnd());
+}
+
+async function* each(lines: readonly string[]): AsyncGenerator<string> {
+  yield* lines;
+}
+
+describe("a restore", () => {
+  for (const [way, end] of Object.entries(WAYS)) {
+    it(`that ends by ${way} at any call of the disk leaves no half of a log`, async () => {
+      const { disk: original, jobs } = await largerLog();
+      const lines = await dumped(original);
+      let refused = 0;
+      for (let cutAt = 0; ; cutAt++) {
+        const disk = new VirtualDisk();
+        disk.fault = () => {
+          if (disk.calls > cutAt) throw Object.assign(new Error("cut"), { code: "CUT" });
+        };
+        const ended = await restoreLog(virtualOptions(disk), each(lines)).then(
+          () => true,
+          () => false,
+        );
+        disk.fault = () => {};
+        end(disk, cutAt);
+        if (segmentNumbers(disk).length > 0) {
+          const opened = await openBinlog(virtualOptions(disk)).catch((error) => {
+            assert.equal(error.code, "BINLOG_MISSING_FILE", `cut at call ${cutAt}: ${error.message}`);
+            assert.match(error.nextStep, /restore again/);
+            assert.ok(!ended, "a restore that has ended is there");
+            refused++;
+          });
+          if (opened !== undefined) {
+            assert.deepEqual(recoveredTexts(opened, 1), jobs, `cut at call ${cutAt}`);
+            assert.ok(opened.nextId > Math.max(...jobs.keys()));
+          }
+        } else assert.ok(!ended, "a restore that has ended is there");
+        if (ended) break;
+      }
+      assert.ok(refused > 20, `${refused} refused`);
+    });
+  }
+});
