@@ -1,16 +1,9 @@
 // Writes the jobs of a log as files that beanstalkd 1.12 and newer read (version 7), to go back.
 
-import {
-  decodeFields,
-  emptyRecordFields,
-  RECORD_FIXED_BYTES,
-  RecordState,
-  tubeBytesOf,
-} from "../../message/record.ts";
+import { RecordState } from "../../message/record.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
-import { wholeJobBytes } from "../live/whole-job.ts";
-import type { RecoveredBatch } from "../recovery/recovered-jobs.ts";
+import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
 import { beanstalkdRecordBytes, encodeBeanstalkdRecord } from "./beanstalkd-format.ts";
 import { beanstalkdFileName, beanstalkdFiles } from "./beanstalkd-log.ts";
 
@@ -38,22 +31,12 @@ export function exportForBeanstalkd(batches: Iterable<RecoveredBatch>, out: Disk
   let largest = 0;
   // beanstalkd takes the order of buried jobs from the order of their records: they are kept for the end.
   const buried: { order: number; record: Uint8Array }[] = [];
-  const fields = emptyRecordFields();
-  for (const { bytes, jobs } of batches) {
-    const view = new DataView(bytes.buffer);
-    for (const list of jobs) {
-      for (const at of list) {
-        decodeFields(view, at, fields);
-        const tubeAt = at + RECORD_FIXED_BYTES;
-        const bodyAt = tubeAt + tubeBytesOf(view, at);
-        const body = bytes.subarray(bodyAt, at + wholeJobBytes(view, at));
-        largest = Math.max(largest, body.length);
-        const record = new Uint8Array(beanstalkdRecordBytes(bodyAt - tubeAt, body.length));
-        encodeBeanstalkdRecord(record, fields, bytes.subarray(tubeAt, bodyAt), body);
-        if (fields.state === RecordState.buried) buried.push({ order: fields.burySequence, record });
-        else writer.add(record);
-      }
-    }
+  for (const { fields, tube, body } of wholeJobs(batches)) {
+    largest = Math.max(largest, body.length);
+    const record = new Uint8Array(beanstalkdRecordBytes(tube.length, body.length));
+    encodeBeanstalkdRecord(record, fields, tube, body);
+    if (fields.state === RecordState.buried) buried.push({ order: fields.burySequence, record });
+    else writer.add(record);
   }
   buried.sort((a, b) => a.order - b.order);
   for (const { record } of buried) writer.add(record);

@@ -1,9 +1,18 @@
 // Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs begin.
 
-import { applyUpdate, RECORD_FIXED_BYTES, RecordKind, tubeBytesOf } from "../../message/record.ts";
+import {
+  applyUpdate,
+  decodeFields,
+  emptyRecordFields,
+  RECORD_FIXED_BYTES,
+  type RecordFields,
+  RecordKind,
+  tubeBytesOf,
+} from "../../message/record.ts";
 import type { JobIndex } from "../books/job-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "../format/segment-format.ts";
+import { wholeJobBytes } from "../live/whole-job.ts";
 import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
@@ -63,6 +72,31 @@ export function* recoveredJobs(
     if (bytes === undefined) continue;
     if (lists.count > 0) yield { bytes, jobs: lists.done() };
     for (const i of big) yield wholeJob(source, scan, i, bytes, shards, shardOf);
+  }
+}
+
+export interface WholeJob {
+  /** Reused for the next job. */
+  fields: RecordFields;
+  tube: Uint8Array<SharedArrayBuffer>;
+  body: Uint8Array<SharedArrayBuffer>;
+}
+
+/** The jobs of batches for a single shard, one by one. */
+export function* wholeJobs(batches: Iterable<RecoveredBatch>): Generator<WholeJob> {
+  const fields = emptyRecordFields();
+  for (const { bytes, jobs } of batches) {
+    const view = new DataView(bytes.buffer);
+    for (const at of jobs[0]!) {
+      decodeFields(view, at, fields);
+      const tubeAt = at + RECORD_FIXED_BYTES;
+      const bodyAt = tubeAt + tubeBytesOf(view, at);
+      yield {
+        fields,
+        tube: bytes.subarray(tubeAt, bodyAt),
+        body: bytes.subarray(bodyAt, at + wholeJobBytes(view, at)),
+      };
+    }
   }
 }
 

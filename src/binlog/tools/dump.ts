@@ -2,19 +2,16 @@
 
 import { crc32 } from "node:zlib";
 import {
-  decodeFields,
   emptyRecordFields,
   encodePut,
   putRecordBytes,
-  RECORD_FIXED_BYTES,
   type RecordFields,
   RecordState,
-  tubeBytesOf,
 } from "../../message/record.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Storage } from "../live/storage.ts";
-import { appendWholeJob, wholeJobBytes } from "../live/whole-job.ts";
-import type { RecoveredBatch } from "../recovery/recovered-jobs.ts";
+import { appendWholeJob } from "../live/whole-job.ts";
+import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
 
 const DUMP_VERSION = 1;
 /** So many bytes of a body a line. */
@@ -33,6 +30,10 @@ function stateName(state: RecordState): string {
   return STATES.find(([, value]) => value === state)?.[0] ?? "ready";
 }
 
+function textOf(bytes: Uint8Array<SharedArrayBuffer>, encoding: "base64" | "latin1"): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding);
+}
+
 /** Yields the lines, each with its line feed. */
 export function* dumpLines(batches: Iterable<RecoveredBatch>, nextId: number): Generator<string> {
   let crc = 0;
@@ -43,31 +44,19 @@ export function* dumpLines(batches: Iterable<RecoveredBatch>, nextId: number): G
   };
   yield line({ runnerbeanDump: DUMP_VERSION, nextId });
   let count = 0;
-  const fields = emptyRecordFields();
-  for (const { bytes, jobs } of batches) {
-    const view = new DataView(bytes.buffer);
-    for (const list of jobs) {
-      for (const at of list) {
-        decodeFields(view, at, fields);
-        const end = at + wholeJobBytes(view, at);
-        const tubeAt = at + RECORD_FIXED_BYTES;
-        const bodyAt = tubeAt + tubeBytesOf(view, at);
-        const base64 = (from: number) =>
-          Buffer.from(bytes.buffer, from, Math.min(LINE_BODY_BYTES, end - from)).toString("base64");
-        const tube = Buffer.from(bytes.buffer, tubeAt, bodyAt - tubeAt).toString("latin1");
-        const job: JobLine = {
-          ...fields,
-          state: stateName(fields.state),
-          tube,
-          bodyBytes: end - bodyAt,
-          body: base64(bodyAt),
-        };
-        yield line(job);
-        for (let from = bodyAt + LINE_BODY_BYTES; from < end; from += LINE_BODY_BYTES)
-          yield line({ more: base64(from) });
-        count++;
-      }
-    }
+  for (const { fields, tube, body } of wholeJobs(batches)) {
+    const base64 = (from: number) => textOf(body.subarray(from, from + LINE_BODY_BYTES), "base64");
+    const job: JobLine = {
+      ...fields,
+      state: stateName(fields.state),
+      tube: textOf(tube, "latin1"),
+      bodyBytes: body.length,
+      body: base64(0),
+    };
+    yield line(job);
+    for (let from = LINE_BODY_BYTES; from < body.length; from += LINE_BODY_BYTES)
+      yield line({ more: base64(from) });
+    count++;
   }
   yield `${JSON.stringify({ jobs: count, crc32: crc })}\n`;
 }

@@ -1,17 +1,11 @@
 // What a log holds, for people and programs: segments, live and dead bytes, jobs by tube and state.
 
-import {
-  decodeFields,
-  emptyRecordFields,
-  RECORD_FIXED_BYTES,
-  RecordState,
-  tubeBytesOf,
-} from "../../message/record.ts";
+import { RecordState } from "../../message/record.ts";
 import type { Disk } from "../disk/disk.ts";
 import { segmentName } from "../format/segment-format.ts";
 import type { LogBooks } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
-import { recoveredJobs } from "../recovery/recovered-jobs.ts";
+import { recoveredJobs, wholeJobs } from "../recovery/recovered-jobs.ts";
 
 export interface SegmentReport {
   file: string;
@@ -77,36 +71,20 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
 
 function tubesOf(disk: Disk, verdict: LogVerdict, books: LogBooks): TubeReport[] {
   const tubes = new Map<string, TubeReport>();
-  const fields = emptyRecordFields();
-  for (const { bytes, jobs } of recoveredJobs(
-    { disk, scans: verdict.kept, index: books.index },
-    1,
-    () => 0,
-  )) {
-    const view = new DataView(bytes.buffer);
-    for (const at of jobs[0]!) {
-      decodeFields(view, at, fields);
-      const name = Buffer.from(bytes.buffer, at + RECORD_FIXED_BYTES, tubeBytesOf(view, at)).toString(
-        "latin1",
-      );
-      let tube = tubes.get(name);
-      if (tube === undefined) {
-        tube = {
-          tube: name,
-          ready: 0,
-          delayed: 0,
-          buried: 0,
-          bodyBytes: 0,
-          oldestCreatedAtMs: fields.createdAtMs,
-        };
-        tubes.set(name, tube);
-      }
-      if (fields.state === RecordState.ready) tube.ready++;
-      else if (fields.state === RecordState.delayed) tube.delayed++;
-      else tube.buried++;
-      tube.bodyBytes += view.getUint32(at + 60, true);
-      tube.oldestCreatedAtMs = Math.min(tube.oldestCreatedAtMs, fields.createdAtMs);
+  const batches = recoveredJobs({ disk, scans: verdict.kept, index: books.index }, 1, () => 0);
+  for (const { fields, tube: name, body } of wholeJobs(batches)) {
+    const { createdAtMs, state } = fields;
+    const key = Buffer.from(name).toString("latin1");
+    let tube = tubes.get(key);
+    if (tube === undefined) {
+      tube = { tube: key, ready: 0, delayed: 0, buried: 0, bodyBytes: 0, oldestCreatedAtMs: createdAtMs };
+      tubes.set(key, tube);
     }
+    if (state === RecordState.ready) tube.ready++;
+    else if (state === RecordState.delayed) tube.delayed++;
+    else tube.buried++;
+    tube.bodyBytes += body.length;
+    tube.oldestCreatedAtMs = Math.min(tube.oldestCreatedAtMs, createdAtMs);
   }
   return [...tubes.values()].sort((a, b) => (a.tube < b.tube ? -1 : 1));
 }
