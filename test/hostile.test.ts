@@ -357,6 +357,8 @@ describe("hostile clients", () => {
       });
       for (const client of kept) client.close();
       first.close();
+      // Those that hung up give their descriptors back one after the other.
+      await eventually("descriptors to be free", 15_000, () => descriptorCount(server) < limit - 10);
       await expectService(server);
     } finally {
       await server.kill();
