@@ -11,6 +11,7 @@ import { BodyArena } from "./body-arena.ts";
 import { type ClientEffects, NO_RECORDS, type RecordSink } from "./effects.ts";
 import { JobIndex } from "./job-index.ts";
 import { betterJob, type JobPage, JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
+import type { NewJob } from "./new-job.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, Watch } from "./session.ts";
 import { TimerHeap } from "./timer-heap.ts";
@@ -383,17 +384,8 @@ export class Engine {
    * RangeError when memory is exhausted, before anything has changed; then, and with NoRoom, the body is still the caller's.
    */
   // put 6/10
-  put(
-    session: Session,
-    id: number,
-    pri: number,
-    delaySeconds: number,
-    ttrSeconds: number,
-    createdAtMs: number,
-    body: number,
-    bodyBytes: number,
-    nowMs: number,
-  ): Outcome {
+  put(session: Session, job: NewJob, body: number, nowMs: number): Outcome {
+    const { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs: createdAtMs } = job;
     this.runDue(nowMs);
     const tube = session.used;
     assert(tube !== undefined, "a put goes to the shard of the tube in use");

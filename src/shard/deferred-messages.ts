@@ -3,6 +3,7 @@
 // An object for each with views of its own took 900 bytes for a command of 8; here it takes what it took in the ring.
 
 import { copyBytes } from "../base/bytes.ts";
+import { requestOp } from "../message/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 
 const NOTHING = new ArrayBuffer(0);
@@ -22,7 +23,7 @@ export class DeferredMessages implements MessageSource {
 
   /** The op of the first message; there must be one. */
   get firstOp(): number {
-    return this.bytes[this.#start + 4]!;
+    return requestOp(this, this.#start);
   }
 
   /** Appends a copy of the message at `offset` of `source`. */

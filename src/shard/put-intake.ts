@@ -1,8 +1,11 @@
 // Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
 
+import { assert } from "../base/assert.ts";
 import { type BodyArena, EMPTY_BODY } from "../engine/body-arena.ts";
 import { type Engine, Outcome } from "../engine/engine.ts";
+import type { NewJob } from "../engine/new-job.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
+import type { Request, Span } from "../protocol/request.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
 
@@ -19,44 +22,28 @@ export class PutIntake {
     this.#draining = draining;
   }
 
-  /** A put whose body is whole: `bytes[at, at + bodyBytes)`. */
-  put(
-    session: ShardSession,
-    id: number,
-    pri: number,
-    delaySeconds: number,
-    ttrSeconds: number,
-    createdAtMs: number,
-    bytes: Uint8Array,
-    at: number,
-    bodyBytes: number,
-    nowMs: number,
-  ): void {
+  /** A put whose body is whole. */
+  put(session: ShardSession, request: Request, nowMs: number): void {
     if (this.#draining()) {
       this.#replies.fixed(session, Reply.draining);
       return;
     }
-    let body: number = EMPTY_BODY;
+    const { body } = request;
+    request.bodyBytes = body.length;
+    let stored: number = EMPTY_BODY;
     try {
-      body = this.#arena.allocate(bodyBytes);
-      this.#arena.write(body, 0, bytes, at, bodyBytes);
+      stored = this.#arena.allocate(body.length);
+      this.#arena.write(stored, 0, body.bytes, body.start, body.length);
     } catch (error) {
-      this.#refuseForMemory(session, body, error);
+      this.#refuseForMemory(session, stored, error);
       return;
     }
-    this.#store(session, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, nowMs);
+    this.#store(session, request, stored, nowMs);
   }
 
   /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
-  open(
-    session: ShardSession,
-    id: number,
-    pri: number,
-    delaySeconds: number,
-    ttrSeconds: number,
-    bodyBytes: number,
-    createdAtMs: number,
-  ): void {
+  open(session: ShardSession, request: Request): void {
+    const { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs } = request;
     let body: number = EMPTY_BODY;
     let failed = false;
     try {
@@ -65,26 +52,18 @@ export class PutIntake {
       if (!(error instanceof RangeError)) throw error;
       failed = true;
     }
-    session.incoming = {
-      id,
-      pri,
-      delaySeconds,
-      ttrSeconds,
-      bodyBytes,
-      createdAtMs,
-      body,
-      receivedBytes: 0,
-      failed,
-    };
+    const job = { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs };
+    session.incoming = { job, body, receivedBytes: 0, failed };
   }
 
   /** The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end. */
-  data(session: ShardSession, bytes: Uint8Array, at: number, pieceBytes: number): void {
-    const incoming = session.incoming!;
+  data(session: ShardSession, piece: Span): void {
+    const { incoming } = session;
+    assert(incoming !== undefined, "a piece belongs to a put that was opened");
     if (incoming.failed) return;
     try {
-      this.#arena.write(incoming.body, incoming.receivedBytes, bytes, at, pieceBytes);
-      incoming.receivedBytes += pieceBytes;
+      this.#arena.write(incoming.body, incoming.receivedBytes, piece.bytes, piece.start, piece.length);
+      incoming.receivedBytes += piece.length;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       this.#arena.free(incoming.body);
@@ -95,7 +74,9 @@ export class PutIntake {
 
   /** The body is complete; `badBody` if no CR LF followed it. */
   end(session: ShardSession, badBody: boolean, nowMs: number): void {
-    const { id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, failed } = session.incoming!;
+    const { incoming } = session;
+    assert(incoming !== undefined, "an end belongs to a put that was opened");
+    const { job, body, failed } = incoming;
     if (badBody || failed || this.#draining()) {
       this.abandon(session);
       this.#replies.fixed(
@@ -105,7 +86,7 @@ export class PutIntake {
       return;
     }
     session.incoming = undefined;
-    this.#store(session, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, nowMs);
+    this.#store(session, job, body, nowMs);
   }
 
   /** Gives up a body that is still arriving. */
@@ -115,37 +96,16 @@ export class PutIntake {
     session.incoming = undefined;
   }
 
-  #store(
-    session: ShardSession,
-    id: number,
-    pri: number,
-    delaySeconds: number,
-    ttrSeconds: number,
-    createdAtMs: number,
-    body: number,
-    bodyBytes: number,
-    nowMs: number,
-  ): void {
-    const client = session.engineSession;
+  #store(session: ShardSession, job: NewJob, body: number, nowMs: number): void {
     let outcome: Outcome;
     try {
-      outcome = this.#engine.put(
-        client,
-        id,
-        pri,
-        delaySeconds,
-        ttrSeconds,
-        createdAtMs,
-        body,
-        bodyBytes,
-        nowMs,
-      );
+      outcome = this.#engine.put(session.engineSession, job, body, nowMs);
     } catch (error) {
       this.#refuseForMemory(session, body, error);
       return;
     }
     if (outcome === Outcome.Done) {
-      this.#replies.number(session, ReplyWord.inserted, id);
+      this.#replies.number(session, ReplyWord.inserted, job.id);
       return;
     }
     this.#arena.free(body);

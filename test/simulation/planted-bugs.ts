@@ -100,22 +100,25 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       const close = core.close.bind(core);
       core.close = (connection) => {
         close(connection);
-        const flush = connection.flush.bind(connection);
-        connection.flush = () => {
+        const ending = connection as Connection;
+        const flush = ending.flush.bind(ending);
+        ending.flush = () => {
           const { closesLeft } = connection;
           connection.closesLeft = 0;
           flush();
           connection.closesLeft = closesLeft;
         };
-        core.markDirty(connection);
+        core.agenda.markDirty(connection as Connection);
       };
     }
   }),
   planted("an end overtakes what its client has under way", ({ acceptors }) => {
     for (const core of acceptors) {
       const post = core.post.bind(core);
-      core.post = (slot, shard, op, flags, ...rest) =>
-        post(slot, shard, op, op === RequestOp.Close ? 0 : flags, ...rest);
+      core.post = (shard, message) => {
+        if (message.op === RequestOp.Close) message.flags = 0;
+        post(shard, message);
+      };
     }
   }),
   planted("a connection is counted until its socket is closed", ({ acceptors }) => {
@@ -209,16 +212,18 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   planted("a long reply gets no credit", ({ acceptors }) => {
     for (const core of acceptors) {
       const post = core.post.bind(core);
-      core.post = (slot, shard, op, ...rest) => {
-        if (op !== RequestOp.Credit) post(slot, shard, op, ...rest);
+      core.post = (shard, message) => {
+        if (message.op !== RequestOp.Credit) post(shard, message);
       };
     }
   }),
   planted("a reply that goes around through a shard is not counted", ({ acceptors }) => {
     for (const core of acceptors) {
       const write = core.write.bind(core);
-      core.write = (slot, shard, op, flags, counted, ...rest) =>
-        write(slot, shard, op, flags, op === RequestOp.Echo ? 0 : counted, ...rest);
+      core.write = (shard, message) => {
+        if (message.op === RequestOp.Echo) message.counted = 0;
+        return write(shard, message);
+      };
     }
   }),
   planted(
@@ -226,9 +231,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ({ acceptors }) => {
       onConnections(acceptors, (connection) => {
         const onSignal = connection.onSignal.bind(connection);
-        connection.onSignal = (shard, kind, flags, value, pri, soonestMs) => {
-          const collects = kind === ResponseKind.Candidate || kind === ResponseKind.Absent;
-          onSignal(shard, kind, flags, value, pri, collects ? Number.POSITIVE_INFINITY : soonestMs);
+        connection.onSignal = (signal) => {
+          const collects = signal.kind === ResponseKind.Candidate || signal.kind === ResponseKind.Absent;
+          onSignal(collects ? { ...signal, soonestMs: Number.POSITIVE_INFINITY } : signal);
         };
       });
     },
@@ -247,8 +252,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
           };
         });
         const post = core.post.bind(core);
-        core.post = (slot, shard, op, ...rest) => {
-          if (op !== RequestOp.StopWait || shard >= answering) post(slot, shard, op, ...rest);
+        core.post = (shard, message) => {
+          if (message.op !== RequestOp.StopWait || shard >= answering) post(shard, message);
         };
       }
     },
@@ -260,11 +265,11 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     for (const core of acceptors) {
       const write = core.write.bind(core);
       const isLate = everyNth(40);
-      core.write = (...args) => {
-        if (!isLate()) return write(...args);
-        const [slot, shard, op, flags, counted, bytes, start, length, a, b, c, d, id, time] = args;
-        const payload = bytes.slice(start, start + length);
-        queueLater(() => core.post(slot, shard, op, flags, counted, payload, { a, b, c, d, id, time }));
+      core.write = (shard, message) => {
+        if (!isLate()) return write(shard, message);
+        const copy = message.clone();
+        copy.slot = message.slot;
+        queueLater(() => core.post(shard, copy));
         return true;
       };
       // What was held back goes out with the next turn.
