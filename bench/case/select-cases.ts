@@ -1,5 +1,6 @@
 // Which cases run: a named set, cases of the catalogue, or a scenario with parameters of one's own.
-import { SCENARIO_NAMES, type ScenarioName, WORKLOAD_DEFAULTS } from "../load/workload.ts";
+import { SCENARIO_NAMES, type ScenarioName } from "../load/programs.ts";
+import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { BenchOptions } from "../options.ts";
 import type { BenchCase } from "./bench-case.ts";
 import { allCases, defaultCases, namedCases, quickCases, readmeCases, type Timing } from "./catalogue.ts";
