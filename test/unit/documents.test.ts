@@ -133,7 +133,7 @@ describe("the README's figures", () => {
   it("are rows of docs/figures.md", () => {
     const readme = figures("README.md");
     const all = figures("docs/figures.md");
-    assert.equal(readme.rows.size, 3);
+    assert.ok(readme.rows.size >= 3, `${readme.rows.size} rows`);
     assert.match(readme.machine, /20\d\d-\d\d-\d\d/);
     assert.equal(readme.machine, all.machine);
     for (const [title, cells] of readme.rows) {
