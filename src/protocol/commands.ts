@@ -62,7 +62,7 @@ export const ARGS_TEXT: Readonly<Record<Args, string>> = {
   [Args.Id]: "<id>",
   [Args.IdPri]: "<id> <pri>",
   [Args.IdPriDelay]: "<id> <pri> <delay>",
-  [Args.Put]: "<pri> <delay> <ttr> <bytes>\\r\\n<body>",
+  [Args.Put]: "<pri> <delay> <ttr> <bytes>",
   [Args.Bound]: "<bound>",
   [Args.Timeout]: "<seconds>",
   [Args.Tube]: "<tube>",
@@ -100,70 +100,75 @@ export interface Command {
   readonly inStats?: true;
   /** beanstalkd does not know it. */
   readonly extension?: true;
-  /** Its replies, besides BAD_FORMAT, the usual one first. */
-  readonly replies: string;
+  /** Its replies, besides BAD_FORMAT, the usual one first; how a body or text follows stands behind it. */
+  readonly replies: readonly string[];
+  /** The section of README.md that tells of it. */
+  readonly section: string;
   /** What it does, in a few words. */
   readonly help: string;
 }
 
 const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay } = Args;
 
-const FOUND = "FOUND <id> <bytes>, NOT_FOUND";
-const RESERVED = "RESERVED <id> <bytes>, DEADLINE_SOON, TIMED_OUT";
-const OK = "OK <bytes>";
+const NOT_FOUND = "NOT_FOUND";
+const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
+const RESERVED = "RESERVED <id> <bytes> and body";
+const USING = "USING <tube>";
+const WATCHING = "WATCHING <count>";
+const OK = "OK <bytes> and YAML";
 
 // biome-ignore format: a table
 export const COMMANDS: readonly Command[] = [
   { op: Op.Put, word: "put ", args: Args.Put, route: Route.Put, inStats: true,
-    replies: "INSERTED <id>, EXPECTED_CRLF, JOB_TOO_BIG, DRAINING, OUT_OF_MEMORY", help: "stores a job in the tube in use" },
+    replies: ["INSERTED <id>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY"], section: "3", help: "stores a job in the tube in use" },
   { op: Op.Peek, word: "peek ", args: Id, route: Route.Job, inStats: true,
-    replies: FOUND, help: "shows a job" },
+    replies: FOUND, section: "6", help: "shows a job" },
   { op: Op.PeekReady, word: "peek-ready", args: None, route: Route.UsedTube, inStats: true,
-    replies: FOUND, help: "shows the best ready job of the tube in use" },
+    replies: FOUND, section: "6", help: "shows the best ready job of the tube in use" },
   { op: Op.PeekDelayed, word: "peek-delayed", args: None, route: Route.UsedTube, inStats: true,
-    replies: FOUND, help: "shows the delayed job that is ready soonest" },
+    replies: FOUND, section: "6", help: "shows the delayed job that is ready soonest" },
   { op: Op.PeekBuried, word: "peek-buried", args: None, route: Route.UsedTube, inStats: true,
-    replies: FOUND, help: "shows the job that was buried first" },
+    replies: FOUND, section: "6", help: "shows the job that was buried first" },
   { op: Op.Reserve, word: "reserve", args: None, route: Route.Reserve, inStats: true,
-    replies: RESERVED, help: "takes the best job of the watched tubes, and waits for one" },
+    replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT (half-closed only)"], section: "4", help: "takes the best job of the watched tubes, and waits for one" },
   { op: Op.ReserveWithTimeout, word: "reserve-with-timeout ", args: Timeout, route: Route.Reserve, inStats: true,
-    replies: RESERVED, help: "the same, but waits no longer than that" },
+    replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT"], section: "4", help: "the same, but waits no longer than that" },
   { op: Op.Delete, word: "delete ", args: Id, route: Route.Job, inStats: true,
-    replies: "DELETED, NOT_FOUND", help: "removes a job: its work is done" },
+    replies: ["DELETED", NOT_FOUND], section: "5", help: "removes a job: its work is done" },
   { op: Op.Release, word: "release ", args: IdPriDelay, route: Route.Job, inStats: true,
-    replies: "RELEASED, NOT_FOUND", help: "gives a reserved job back" },
+    replies: ["RELEASED", NOT_FOUND], section: "5", help: "gives a reserved job back" },
   { op: Op.Use, word: "use ", args: Tube, route: Route.TubeSet, inStats: true,
-    replies: "USING <tube>", help: "chooses the tube of puts, kicks and peeks" },
+    replies: [USING], section: "7.1", help: "chooses the tube of puts, kicks and peeks" },
   { op: Op.Watch, word: "watch ", args: Tube, route: Route.TubeSet, inStats: true,
-    replies: "WATCHING <count>", help: "adds a tube to those that reserve looks at" },
+    replies: [WATCHING], section: "7.1", help: "adds a tube to those that reserve looks at" },
   { op: Op.Ignore, word: "ignore ", args: Tube, route: Route.TubeSet, inStats: true,
-    replies: "WATCHING <count>, NOT_IGNORED", help: "takes one away, but never the last" },
+    replies: [WATCHING, "NOT_IGNORED"], section: "7.1", help: "takes one away, but never the last" },
   { op: Op.Bury, word: "bury ", args: IdPri, route: Route.Job, inStats: true,
-    replies: "BURIED, NOT_FOUND", help: "puts a reserved job aside until it is kicked" },
+    replies: ["BURIED", NOT_FOUND], section: "5", help: "puts a reserved job aside until it is kicked" },
   { op: Op.Kick, word: "kick ", args: Bound, route: Route.UsedTube, inStats: true,
-    replies: "KICKED <count>", help: "makes buried jobs of the tube in use ready, or delayed ones if none is buried" },
+    replies: ["KICKED <count>"], section: "6", help: "makes buried jobs of the tube in use ready, or delayed ones if none is buried" },
   { op: Op.Touch, word: "touch ", args: Id, route: Route.Job, inStats: true,
-    replies: "TOUCHED, NOT_FOUND", help: "gives a reserved job its full time to run again" },
+    replies: ["TOUCHED", NOT_FOUND], section: "5", help: "gives a reserved job its full time to run again" },
   { op: Op.Stats, word: "stats", args: None, route: Route.Report, inStats: true,
-    replies: OK, help: "tells about the server" },
+    replies: [OK], section: "8.2", help: "tells about the server" },
   { op: Op.StatsJob, word: "stats-job ", args: Id, route: Route.Job, inStats: true,
-    replies: `${OK}, NOT_FOUND`, help: "tells about a job" },
+    replies: [OK, NOT_FOUND], section: "8.4", help: "tells about a job" },
   { op: Op.StatsTube, word: "stats-tube ", args: Tube, route: Route.NamedTube, inStats: true,
-    replies: `${OK}, NOT_FOUND`, help: "tells about a tube" },
+    replies: [OK, NOT_FOUND], section: "8.3", help: "tells about a tube" },
   { op: Op.ListTubes, word: "list-tubes", args: None, route: Route.Report, inStats: true,
-    replies: `${OK}, OUT_OF_MEMORY`, help: "lists all tubes" },
+    replies: [OK, "OUT_OF_MEMORY"], section: "7.3", help: "lists all tubes" },
   { op: Op.ListTubeUsed, word: "list-tube-used", args: None, route: Route.Report, inStats: true,
-    replies: "USING <tube>", help: "names the tube in use" },
+    replies: [USING], section: "7.1", help: "names the tube in use" },
   { op: Op.ListTubesWatched, word: "list-tubes-watched", args: None, route: Route.Report, inStats: true,
-    replies: OK, help: "lists the watched tubes" },
+    replies: [OK], section: "7.3", help: "lists the watched tubes" },
   { op: Op.PauseTube, word: "pause-tube", args: TubeDelay, route: Route.NamedTube, inStats: true,
-    replies: "PAUSED, NOT_FOUND", help: "lets nobody reserve from a tube for a while" },
+    replies: ["PAUSED", NOT_FOUND], section: "7.4", help: "lets nobody reserve from a tube for a while" },
   { op: Op.ReserveJob, word: "reserve-job ", args: Id, route: Route.Job,
-    replies: "RESERVED <id> <bytes>, NOT_FOUND", help: "takes a job by its id, unless somebody has it" },
+    replies: [RESERVED, NOT_FOUND], section: "4.6", help: "takes a job by its id, unless somebody has it" },
   { op: Op.KickJob, word: "kick-job ", args: Id, route: Route.Job,
-    replies: "KICKED, NOT_FOUND", help: "makes a buried or delayed job ready" },
+    replies: ["KICKED", NOT_FOUND], section: "6", help: "makes a buried or delayed job ready" },
   { op: Op.Quit, word: "quit", args: Ignored, route: Route.End,
-    replies: "none: the connection ends", help: "ends the connection" },
+    replies: ["none: the connection is closed"], section: "12", help: "ends the connection" },
 ];
 
 const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
@@ -176,6 +181,11 @@ export const ROUTE_OF: Uint8Array = Uint8Array.from(ROWS, (row) => row?.route ??
 /** The name of a command, as `stats` and people write it. */
 export function commandName(command: Command): string {
   return command.word.trimEnd();
+}
+
+/** A command as a person writes it: its word and its arguments. */
+export function commandUsage(command: Command): string {
+  return `${commandName(command)} ${ARGS_TEXT[command.args]}`.trimEnd();
 }
 
 /** The word of a command as beanstalkd's -VV prints it. */
