@@ -17,7 +17,7 @@ import { TimerHeap } from "./timer-heap.ts";
 import { Tube } from "./tube.ts";
 import { WideWaiters } from "./wide-waiters.ts";
 
-/** Outcome of a command on a job. */
+/** Outcome of a command on a job; only a put may find no room in the log. */
 export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 
@@ -397,7 +397,7 @@ export class Engine {
     this.runDue(nowMs);
     const tube = session.used;
     assert(tube !== undefined, "a put goes to the shard of the tube in use");
-    if (!this.#records.roomForPut(tube.name.length, bodyBytes)) return Outcome.NoRoom;
+    if (!this.#records.roomForPut()) return Outcome.NoRoom;
     (delaySeconds > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes);
     // A long turn began before the put was sent: its delay must not.
@@ -711,7 +711,6 @@ export class Engine {
     const row = slot & PAGE_MASK;
     const state = page.state[row];
     if (state === JobState.Reserved) return Outcome.NotFound;
-    if (state !== JobState.Ready && !this.#records.roomForUpdate()) return Outcome.NoRoom;
     this.#leaveQueue(slot, page, row);
     this.#hold(slot, page, row, session, nowMs);
     // The log knows reserved jobs as ready; a buried or delayed one must not come back as such.
@@ -754,7 +753,6 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    if (!this.#records.roomForUpdate()) return Outcome.NoRoom;
     const page = this.#page(slot);
     const row = slot & PAGE_MASK;
     const tube = this.#tubeOf(page, row);
@@ -774,7 +772,6 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    if (!this.#records.roomForUpdate()) return Outcome.NoRoom;
     const page = this.#page(slot);
     const row = slot & PAGE_MASK;
     this.#unhold(slot, session);
@@ -814,7 +811,7 @@ export class Engine {
     let kicked = 0;
     while (kicked < bound) {
       const slot = buried ? tube.buriedFirst : tube.delayed.top;
-      if (slot === NO_SLOT || !this.#records.roomForUpdate()) break;
+      if (slot === NO_SLOT) break;
       this.#kickOne(slot, tube, nowMs);
       kicked++;
     }
@@ -834,7 +831,6 @@ export class Engine {
     const page = this.#page(slot);
     const state = page.state[slot & PAGE_MASK];
     if (state !== JobState.Buried && state !== JobState.Delayed) return Outcome.NotFound;
-    if (!this.#records.roomForUpdate()) return Outcome.NoRoom;
     this.#kickOne(slot, this.#tubeOf(page, slot & PAGE_MASK), nowMs);
     return Outcome.Done;
   }

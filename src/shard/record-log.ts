@@ -96,11 +96,6 @@ export class RecordLog implements RecordSink {
     return !this.#options.isFull();
   }
 
-  roomForUpdate(): boolean {
-    // The binlog keeps a reserve of its own for what changes or deletes a job that it has.
-    return true;
-  }
-
   put(slot: number): boolean {
     const engine = this.#engine!;
     const page = engine.jobs.pages[slot >>> PAGE_BITS]!;

@@ -65,24 +65,21 @@ export class Replies {
     port.target[at + 1] = LF;
   }
 
-  /** The outcome of a command by id; where all shards were asked, not finding the job is told to the acceptor only. */
-  outcome(
-    session: ShardSession,
-    outcome: Outcome,
-    done: Uint8Array,
-    noRoom: Uint8Array,
-    requestFlags: number,
-  ): void {
+  /** The outcome of a command by id. */
+  outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
     if (outcome === Outcome.Done) this.fixed(session, done);
-    else if (outcome === Outcome.NoRoom) this.fixed(session, noRoom);
-    else if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    else this.notFound(session, requestFlags);
+  }
+
+  /** NOT_FOUND; where all shards are asked for the job, this is told to the acceptor only. */
+  notFound(session: ShardSession, requestFlags: number): void {
+    if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
     else this.fixed(session, Reply.notFound);
   }
 
   /** FOUND with the job in `slot`, or NOT_FOUND for NO_SLOT. */
   found(session: ShardSession, slot: number, requestFlags: number): void {
-    if (slot === NO_SLOT)
-      this.outcome(session, Outcome.NotFound, Reply.notFound, Reply.notFound, requestFlags);
+    if (slot === NO_SLOT) this.notFound(session, requestFlags);
     else this.job(session, ReplyWord.found, slot, 0);
   }
 

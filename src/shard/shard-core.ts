@@ -308,29 +308,23 @@ export class ShardCore implements ClientEffects {
         const outcome = engine.reserveJob(client, id, nowMs);
         if (outcome === Outcome.Done)
           replies.job(session, ReplyWord.reserved, engine.find(id), ResponseFlag.Worker);
-        else replies.outcome(session, outcome, Reply.timedOut, Reply.outOfMemory, flags);
+        else replies.notFound(session, flags);
         return;
       }
       case Op.Delete:
-        replies.outcome(session, engine.delete(client, id, nowMs), Reply.deleted, Reply.internalError, flags);
+        replies.outcome(session, engine.delete(client, id, nowMs), Reply.deleted, flags);
         return;
       case Op.Release:
-        replies.outcome(
-          session,
-          engine.release(client, id, a, b, nowMs),
-          Reply.released,
-          Reply.outOfMemory,
-          flags,
-        );
+        replies.outcome(session, engine.release(client, id, a, b, nowMs), Reply.released, flags);
         return;
       case Op.Bury:
-        replies.outcome(session, engine.bury(client, id, a, nowMs), Reply.buried, Reply.outOfMemory, flags);
+        replies.outcome(session, engine.bury(client, id, a, nowMs), Reply.buried, flags);
         return;
       case Op.Touch:
-        replies.outcome(session, engine.touch(client, id, nowMs), Reply.touched, Reply.internalError, flags);
+        replies.outcome(session, engine.touch(client, id, nowMs), Reply.touched, flags);
         return;
       case Op.KickJob:
-        replies.outcome(session, engine.kickJob(id, nowMs), Reply.kicked, Reply.outOfMemory, flags);
+        replies.outcome(session, engine.kickJob(id, nowMs), Reply.kicked, flags);
         return;
       case Op.Kick:
         this.#moves.kick(session, a, nowMs);
@@ -373,8 +367,7 @@ export class ShardCore implements ClientEffects {
       case Op.StatsJob: {
         engine.runDue(nowMs);
         const slot = engine.find(id);
-        if (slot === NO_SLOT)
-          replies.outcome(session, Outcome.NotFound, Reply.notFound, Reply.notFound, flags);
+        if (slot === NO_SLOT) replies.notFound(session, flags);
         else
           replies.text(
             session,
