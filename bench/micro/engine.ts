@@ -2,7 +2,7 @@
 import { BodyArena } from "../../src/engine/body-arena.ts";
 import type { ClientEffects } from "../../src/engine/effects.ts";
 import { Engine, Outcome } from "../../src/engine/engine.ts";
-import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { rowOf } from "../../src/engine/job-table.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
 const BODY_BYTES = 64;
@@ -56,7 +56,7 @@ function cycle(name: string, standing: number): MicroBenchmark {
             put(0);
             const slot = engine.reserve(session, 0, nowMs);
             if (slot < 0) throw new Error("there was no job to reserve");
-            const id = engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+            const id = engine.jobs.pageOf(slot).id[rowOf(slot)]!;
             if (engine.delete(session, id, nowMs) !== Outcome.Done)
               throw new Error("the job was not deleted");
             sum += id - firstId;

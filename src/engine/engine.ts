@@ -10,7 +10,7 @@ import { DEADLINE_MARGIN_MS, URGENT_PRI_LIMIT } from "../protocol/limits.ts";
 import { BodyArena } from "./body-arena.ts";
 import { type ClientEffects, NO_RECORDS, type RecordSink } from "./effects.ts";
 import { JobIndex } from "./job-index.ts";
-import { betterJob, type JobPage, JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
+import { betterJob, type JobPage, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, Watch } from "./session.ts";
 import { TimerHeap } from "./timer-heap.ts";
@@ -145,8 +145,8 @@ export class Engine {
   #sessionDue(session: Session, nowMs: number): void {
     const inMargin = this.#inMargin(session, nowMs);
     for (let slot = session.held.top; slot !== NO_SLOT; slot = session.held.top) {
-      const page = this.#page(slot);
-      const row = slot & PAGE_MASK;
+      const page = this.jobs.pageOf(slot);
+      const row = rowOf(slot);
       if (page.deadlineAtMs[row]! + AFTER_DEADLINE_MS > nowMs) break;
       if (!this.#mayRunDue()) {
         // The next turn comes back to it, and as a reservation is over it is still in its margin then.
@@ -178,7 +178,7 @@ export class Engine {
   /** The deadline of the reservation of the session that ends first here, or Infinity. */
   soonestDeadlineMs(session: Session): number {
     const slot = session.held.top;
-    return slot === NO_SLOT ? Number.POSITIVE_INFINITY : this.#page(slot).deadlineAtMs[slot & PAGE_MASK]!;
+    return slot === NO_SLOT ? Number.POSITIVE_INFINITY : this.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)]!;
   }
 
   #inMargin(session: Session, nowMs: number): boolean {
@@ -200,7 +200,7 @@ export class Engine {
   #retimeDelayed(tube: Tube): void {
     const slot = tube.delayed.top;
     const atMs =
-      slot === NO_SLOT ? Number.POSITIVE_INFINITY : this.#page(slot).deadlineAtMs[slot & PAGE_MASK]!;
+      slot === NO_SLOT ? Number.POSITIVE_INFINITY : this.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)]!;
     this.#delayTimers.set(tube.delayTimer, atMs);
   }
 
@@ -230,7 +230,7 @@ export class Engine {
     for (; session.heldFirst !== NO_SLOT && steps < stepsMax; steps++) {
       const slot = session.heldFirst;
       this.#unhold(slot, session);
-      const tube = this.#tubeOf(this.#page(slot), slot & PAGE_MASK);
+      const tube = this.#tubeOf(this.jobs.pageOf(slot), rowOf(slot));
       this.#becomeReady(slot, tube);
       this.#serve(tube, nowMs);
     }
@@ -365,15 +365,11 @@ export class Engine {
 
   /** The tube of a job. */
   tubeOf(slot: number): Tube {
-    return this.#tubeOf(this.#page(slot), slot & PAGE_MASK);
+    return this.#tubeOf(this.jobs.pageOf(slot), rowOf(slot));
   }
 
   #tubeOf(page: JobPage, row: number): Tube {
     return this.#tubesByIndex[page.tube[row]!]!;
-  }
-
-  #page(slot: number): JobPage {
-    return this.jobs.pages[slot >>> PAGE_BITS]!;
   }
 
   // --- put --------------------------------------------------------------------------------------------------------
@@ -404,7 +400,7 @@ export class Engine {
     if (delaySeconds > 0) this.#becomeDelayed(slot, tube, delaySeconds, Math.max(nowMs, createdAtMs));
     else this.#becomeReady(slot, tube);
     if (!this.#records.put(slot)) {
-      this.#leaveQueue(slot, this.#page(slot), slot & PAGE_MASK);
+      this.#leaveQueue(slot, this.jobs.pageOf(slot), rowOf(slot));
       this.#remove(slot);
       return Outcome.NoRoom;
     }
@@ -426,8 +422,8 @@ export class Engine {
   ): number {
     this.#index.makeRoom(id);
     const slot = this.jobs.allocate();
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     page.id[row] = id;
     page.createdAtMs[row] = createdAtMs;
     page.deadlineAtMs[row] = 0;
@@ -468,7 +464,7 @@ export class Engine {
     if (state === JobState.Buried) {
       this.#becomeBuried(slot, tube);
     } else if (state === JobState.Delayed) {
-      this.#page(slot).deadlineAtMs[slot & PAGE_MASK] = deadlineAtMs;
+      this.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)] = deadlineAtMs;
       this.#enqueueDelayed(slot, tube);
     } else {
       this.#becomeReady(slot, tube);
@@ -518,8 +514,8 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.bestReady(session);
     if (slot === NO_SLOT) return NO_SLOT;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     if (page.pri[row]! > pri || (page.pri[row]! === pri && page.id[row]! > id)) return NO_SLOT;
     this.#assign(slot, session, nowMs);
     return slot;
@@ -664,8 +660,8 @@ export class Engine {
   }
 
   #assign(slot: number, session: Session, nowMs: number): void {
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     this.#leaveQueue(slot, page, row);
     this.#hold(slot, page, row, session, nowMs);
   }
@@ -679,7 +675,7 @@ export class Engine {
     page.previous[row] = session.heldLast;
     page.next[row] = NO_SLOT;
     if (session.heldLast === NO_SLOT) session.heldFirst = slot;
-    else this.#page(session.heldLast).next[session.heldLast & PAGE_MASK] = slot;
+    else this.jobs.pageOf(session.heldLast).next[rowOf(session.heldLast)] = slot;
     session.heldLast = slot;
     this.#retimeSession(session);
   }
@@ -687,13 +683,13 @@ export class Engine {
   /** Takes a job from its holder; the caller sets its next state and the session's timer. */
   #unhold(slot: number, session: Session): void {
     session.held.remove(slot);
-    const page = this.#page(slot);
-    const previous = page.previous[slot & PAGE_MASK]!;
-    const next = page.next[slot & PAGE_MASK]!;
+    const page = this.jobs.pageOf(slot);
+    const previous = page.previous[rowOf(slot)]!;
+    const next = page.next[rowOf(slot)]!;
     if (previous === NO_SLOT) session.heldFirst = next;
-    else this.#page(previous).next[previous & PAGE_MASK] = next;
+    else this.jobs.pageOf(previous).next[rowOf(previous)] = next;
     if (next === NO_SLOT) session.heldLast = previous;
-    else this.#page(next).previous[next & PAGE_MASK] = previous;
+    else this.jobs.pageOf(next).previous[rowOf(next)] = previous;
   }
 
   // --- commands on a job ------------------------------------------------------------------------------------------
@@ -707,8 +703,8 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const state = page.state[row];
     if (state === JobState.Reserved) return Outcome.NotFound;
     this.#leaveQueue(slot, page, row);
@@ -722,8 +718,8 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     if (page.state[row] === JobState.Reserved) {
       if (page.holder[row] !== session.index) return Outcome.NotFound;
       this.#unhold(slot, session);
@@ -742,8 +738,8 @@ export class Engine {
 
   /** Forgets a job that is in no queue; its body is the caller's. */
   #remove(slot: number): void {
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     this.#setState(page, row, JobState.Free);
     this.#index.delete(page.id[row]!);
     this.jobs.free(slot);
@@ -753,8 +749,8 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const tube = this.#tubeOf(page, row);
     this.#unhold(slot, session);
     this.#retimeSession(session);
@@ -772,8 +768,8 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     this.#unhold(slot, session);
     this.#retimeSession(session);
     page.pri[row] = pri;
@@ -787,8 +783,8 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     session.held.remove(slot);
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);
@@ -828,16 +824,16 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const page = this.#page(slot);
-    const state = page.state[slot & PAGE_MASK];
+    const page = this.jobs.pageOf(slot);
+    const state = page.state[rowOf(slot)];
     if (state !== JobState.Buried && state !== JobState.Delayed) return Outcome.NotFound;
-    this.#kickOne(slot, this.#tubeOf(page, slot & PAGE_MASK), nowMs);
+    this.#kickOne(slot, this.#tubeOf(page, rowOf(slot)), nowMs);
     return Outcome.Done;
   }
 
   #kickOne(slot: number, tube: Tube, nowMs: number): void {
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     this.#leaveQueue(slot, page, row);
     page.kicks[row] = page.kicks[row]! + 1;
     this.#becomeReady(slot, tube);
@@ -848,8 +844,8 @@ export class Engine {
   #heldBy(session: Session, id: number): number {
     const slot = this.find(id);
     if (slot === NO_SLOT) return NO_SLOT;
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     return page.state[row] === JobState.Reserved && page.holder[row] === session.index ? slot : NO_SLOT;
   }
 
@@ -895,14 +891,14 @@ export class Engine {
       const previous = page.previous[row]!;
       const next = page.next[row]!;
       if (previous === NO_SLOT) tube.buriedFirst = next;
-      else this.#page(previous).next[previous & PAGE_MASK] = next;
+      else this.jobs.pageOf(previous).next[rowOf(previous)] = next;
       if (next === NO_SLOT) tube.buriedLast = previous;
-      else this.#page(next).previous[next & PAGE_MASK] = previous;
+      else this.jobs.pageOf(next).previous[rowOf(next)] = previous;
     }
   }
 
   #becomeReady(slot: number, tube: Tube): void {
-    this.#setState(this.#page(slot), slot & PAGE_MASK, JobState.Ready);
+    this.#setState(this.jobs.pageOf(slot), rowOf(slot), JobState.Ready);
     tube.ready.push(slot);
     if (tube.readyAt < 0) {
       tube.readyAt = this.#readyTubes.length;
@@ -920,24 +916,24 @@ export class Engine {
   }
 
   #becomeDelayed(slot: number, tube: Tube, delaySeconds: number, nowMs: number): void {
-    this.#page(slot).deadlineAtMs[slot & PAGE_MASK] = nowMs + delaySeconds * 1000;
+    this.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)] = nowMs + delaySeconds * 1000;
     this.#enqueueDelayed(slot, tube);
   }
 
   #enqueueDelayed(slot: number, tube: Tube): void {
-    this.#setState(this.#page(slot), slot & PAGE_MASK, JobState.Delayed);
+    this.#setState(this.jobs.pageOf(slot), rowOf(slot), JobState.Delayed);
     tube.delayed.push(slot);
     this.#retimeDelayed(tube);
   }
 
   #becomeBuried(slot: number, tube: Tube): void {
-    const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
     this.#setState(page, row, JobState.Buried);
     page.previous[row] = tube.buriedLast;
     page.next[row] = NO_SLOT;
     if (tube.buriedLast === NO_SLOT) tube.buriedFirst = slot;
-    else this.#page(tube.buriedLast).next[tube.buriedLast & PAGE_MASK] = slot;
+    else this.jobs.pageOf(tube.buriedLast).next[rowOf(tube.buriedLast)] = slot;
     tube.buriedLast = slot;
   }
 }

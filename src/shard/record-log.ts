@@ -2,7 +2,7 @@
 
 import type { RecordSink } from "../engine/effects.ts";
 import type { Engine } from "../engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { JobState, rowOf } from "../engine/job-table.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../message/append.ts";
 import {
   DELETE_BYTES,
@@ -88,8 +88,8 @@ export class RecordLog implements RecordSink {
 
   /** Number of the log file with the job's full record. */
   fileOf(slot: number): number {
-    const page = this.#engine!.jobs.pages[slot >>> PAGE_BITS]!;
-    return this.#files.find(page.id[slot & PAGE_MASK]!) || page.file[slot & PAGE_MASK]!;
+    const page = this.#engine!.jobs.pageOf(slot);
+    return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
   }
 
   roomForPut(): boolean {
@@ -98,8 +98,8 @@ export class RecordLog implements RecordSink {
 
   put(slot: number): boolean {
     const engine = this.#engine!;
-    const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const tube = this.#tubeName(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
@@ -146,8 +146,8 @@ export class RecordLog implements RecordSink {
   }
 
   #fill(slot: number): RecordFields {
-    const page = this.#engine!.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const page = this.#engine!.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const fields = this.#fields;
     const state = page.state[row];
     const wallOffsetMs = this.#options.wallOffsetMs();

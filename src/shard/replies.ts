@@ -4,7 +4,7 @@ import { asciiBytes, copyBytes } from "../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../base/decimal.ts";
 import { EMPTY_BODY } from "../engine/body-arena.ts";
 import { type Engine, Outcome } from "../engine/engine.ts";
-import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { NO_SLOT, rowOf } from "../engine/job-table.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { RequestFlag } from "../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../message/response.ts";
@@ -85,8 +85,8 @@ export class Replies {
 
   /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should pin. */
   job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
-    const page = this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
     const head = this.#head;
@@ -128,8 +128,8 @@ export class Replies {
       this.signal(session, ResponseKind.Absent);
       return;
     }
-    const page = this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
-    this.signal(session, ResponseKind.Candidate, page.id[slot & PAGE_MASK]!, page.pri[slot & PAGE_MASK]!);
+    const page = this.#engine.jobs.pageOf(slot);
+    this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
   #holds(session: ShardSession): number {

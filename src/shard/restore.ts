@@ -2,7 +2,7 @@
 
 import { latin1 } from "../base/bytes.ts";
 import type { Engine } from "../engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { JobState, rowOf } from "../engine/job-table.ts";
 import {
   bodyBytesOf,
   decodeFields,
@@ -88,8 +88,8 @@ export class Restore {
       body,
       bodyBytes,
     );
-    const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
     page.reserves[row] = fields.reserves;
     page.timeouts[row] = fields.timeouts;
     page.releases[row] = fields.releases;

@@ -2,7 +2,7 @@
 
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
-import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
 import { Counter } from "../../src/message/topology.ts";
@@ -147,8 +147,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       engine.touch = (session, id, nowMs) => {
         const outcome = touch(session, id, nowMs);
         const slot = engine.find(id);
-        if (slot >= 0 && outcome === 0)
-          engine.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK] = Number.MAX_VALUE;
+        if (slot >= 0 && outcome === 0) engine.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)] = Number.MAX_VALUE;
         return outcome;
       };
     }

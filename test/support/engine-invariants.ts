@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../src/engine/engine.ts";
-import { type JobPage, JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { type JobPage, JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting, type Watch } from "../../src/engine/session.ts";
 import type { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
 import type { Timer } from "../../src/engine/timer-heap.ts";
@@ -46,11 +46,11 @@ class InvariantCheck {
   }
 
   #page(slot: number): JobPage {
-    return this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
+    return this.#engine.jobs.pageOf(slot);
   }
 
   #state(slot: number): number {
-    return this.#page(slot).state[slot & PAGE_MASK]!;
+    return this.#page(slot).state[rowOf(slot)]!;
   }
 
   // --- jobs -------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class InvariantCheck {
     engine.jobs.forEach((slot) => {
       live++;
       const page = this.#page(slot);
-      const row = slot & PAGE_MASK;
+      const row = rowOf(slot);
       const state = page.state[row]!;
       const id = page.id[row]!;
       assert.equal(engine.find(id), slot, `the index knows job ${id}`);
@@ -105,7 +105,7 @@ class InvariantCheck {
   #place(slot: number, state: number, tube: Tube): void {
     if (state === JobState.Buried) return;
     const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const row = rowOf(slot);
     const heap =
       state === JobState.Ready
         ? tube.ready
@@ -126,15 +126,15 @@ class InvariantCheck {
       assert.equal(this.#state(slot), state, `${name}: its jobs are in state ${state}`);
       if (position === 0) continue;
       const parent = heap.at((position - 1) >> 1);
-      const [above, below] = [parent, slot].map((each) => this.#page(each)[column][each & PAGE_MASK]!);
-      const [aboveId, belowId] = [parent, slot].map((each) => this.#page(each).id[each & PAGE_MASK]!);
+      const [above, below] = [parent, slot].map((each) => this.#page(each)[column][rowOf(each)]!);
+      const [aboveId, belowId] = [parent, slot].map((each) => this.#page(each).id[rowOf(each)]!);
       assert.ok(above! < below! || (above === below && aboveId! < belowId!), `${name}: heap order`);
     }
     assert.equal(heap.top, heap.size === 0 ? NO_SLOT : heap.at(0), `${name}: top`);
   }
 
   #soonest(heap: DeadlineHeap): number {
-    return heap.top === NO_SLOT ? NEVER : this.#page(heap.top).deadlineAtMs[heap.top & PAGE_MASK]!;
+    return heap.top === NO_SLOT ? NEVER : this.#page(heap.top).deadlineAtMs[rowOf(heap.top)]!;
   }
 
   // --- tubes ------------------------------------------------------------------------------------------------------
@@ -163,9 +163,9 @@ class InvariantCheck {
   #buried(tube: Tube): number {
     let count = 0;
     let previous: number = NO_SLOT;
-    for (let slot = tube.buriedFirst; slot !== NO_SLOT; slot = this.#page(slot).next[slot & PAGE_MASK]!) {
+    for (let slot = tube.buriedFirst; slot !== NO_SLOT; slot = this.#page(slot).next[rowOf(slot)]!) {
       assert.equal(this.#state(slot), JobState.Buried, `${tube.name}: only buried jobs are in its list`);
-      assert.equal(this.#page(slot).previous[slot & PAGE_MASK], previous, `${tube.name}: links of its list`);
+      assert.equal(this.#page(slot).previous[rowOf(slot)], previous, `${tube.name}: links of its list`);
       assert.ok(++count <= this.#engine.jobs.live, `${tube.name}: its list ends`);
       previous = slot;
     }
@@ -180,7 +180,7 @@ class InvariantCheck {
     this.#heap(session.held, JobState.Reserved, "deadlineAtMs", `${name} held`);
     for (let position = 0; position < session.held.size; position++) {
       const slot = session.held.at(position);
-      assert.equal(this.#page(slot).holder[slot & PAGE_MASK], session.index, `${name}: holder of its jobs`);
+      assert.equal(this.#page(slot).holder[rowOf(slot)], session.index, `${name}: holder of its jobs`);
     }
     this.#reserved(session);
     if (session.used !== undefined) assert.equal(this.#engine.tubes.get(session.used.name), session.used);
@@ -205,14 +205,10 @@ class InvariantCheck {
     const name = `session ${session.index}`;
     let count = 0;
     let previous: number = NO_SLOT;
-    for (let slot = session.heldFirst; slot !== NO_SLOT; slot = this.#page(slot).next[slot & PAGE_MASK]!) {
+    for (let slot = session.heldFirst; slot !== NO_SLOT; slot = this.#page(slot).next[rowOf(slot)]!) {
       assert.equal(this.#state(slot), JobState.Reserved, `${name}: only reserved jobs are in its list`);
-      assert.equal(
-        this.#page(slot).holder[slot & PAGE_MASK],
-        session.index,
-        `${name}: its list is of its jobs`,
-      );
-      assert.equal(this.#page(slot).previous[slot & PAGE_MASK], previous, `${name}: links of its list`);
+      assert.equal(this.#page(slot).holder[rowOf(slot)], session.index, `${name}: its list is of its jobs`);
+      assert.equal(this.#page(slot).previous[rowOf(slot)], previous, `${name}: links of its list`);
       assert.ok(++count <= session.held.size, `${name}: its list ends`);
       previous = slot;
     }

@@ -3,7 +3,7 @@
 import { EMPTY_BODY } from "../../src/engine/body-arena.ts";
 import type { ClientEffects } from "../../src/engine/effects.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
-import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { rowOf } from "../../src/engine/job-table.ts";
 import type { Session } from "../../src/engine/session.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
 
@@ -45,7 +45,7 @@ export class EngineBench {
   }
 
   #idOf(slot: number): number {
-    return this.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+    return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
   /** The session `index`, which uses `uses` and watches `watches`. */

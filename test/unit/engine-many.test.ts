@@ -7,7 +7,7 @@ import { it } from "node:test";
 import { EMPTY_BODY } from "../../src/engine/body-arena.ts";
 import type { ClientEffects } from "../../src/engine/effects.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { JobState, rowOf } from "../../src/engine/job-table.ts";
 import type { Session } from "../../src/engine/session.ts";
 import { memoryInUse } from "../support/memory-in-use.ts";
 
@@ -30,8 +30,7 @@ function scene(): Scene {
     void effects.push(`session ${session.index}: ${what}`);
   let sequence = 0;
   const client: ClientEffects = {
-    reserved: (session, slot) =>
-      say(session, `job ${engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]}`),
+    reserved: (session, slot) => say(session, `job ${engine.jobs.pageOf(slot).id[rowOf(slot)]}`),
     timedOut: (session) => say(session, "timed out"),
     deadlineSoon: (session) => say(session, "deadline soon"),
     waitDue: (session) => say(session, "wait due"),
