@@ -39,12 +39,16 @@ function cycle(name: string, standing: number): MicroBenchmark {
       engine.use(session, "default");
       engine.watch(session, "default");
       const body = Buffer.alloc(BODY_BYTES, "x");
+      const job = { id: 0, pri: 0, delaySeconds: 0, ttrSeconds: TTR_SECONDS, bodyBytes: BODY_BYTES, atMs: 0 };
       let nextId = 1;
       let nowMs = 0;
       const put = (pri: number): void => {
         const handle = arena.allocate(BODY_BYTES);
         arena.write(handle, 0, body, 0, BODY_BYTES);
-        engine.put(session, nextId++, pri, 0, TTR_SECONDS, nowMs, handle, BODY_BYTES, nowMs);
+        job.id = nextId++;
+        job.pri = pri;
+        job.atMs = nowMs;
+        engine.put(session, job, handle, nowMs);
       };
       for (let i = 0; i < standing; i++) put(1);
       return {

@@ -118,6 +118,14 @@ export class ReadyHeap extends SlotHeap {
 
 /** Delayed or held jobs: earliest deadline first, then smallest id. */
 export class DeadlineHeap extends SlotHeap {
+  /** The earliest deadline, ms of the monotonic clock, or Infinity. */
+  get soonestMs(): number {
+    const slot = this.top;
+    return slot === NO_SLOT
+      ? Number.POSITIVE_INFINITY
+      : this.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK]!;
+  }
+
   protected override less(a: number, b: number): boolean {
     const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
     const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;

@@ -49,7 +49,7 @@ export class LongMoves {
   /** Jobs that a kick could take now. */
   #kickable(session: ShardSession): number {
     const client = session.engineSession;
-    return client.used!.jobsIn(this.#engine.kicksBuried(client) ? JobState.Buried : JobState.Delayed);
+    return client.tubeInUse.jobsIn(this.#engine.kicksBuried(client) ? JobState.Buried : JobState.Delayed);
   }
 
   /** Whether so many moves still fit into this turn; if so, they are taken off. */

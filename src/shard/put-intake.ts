@@ -1,7 +1,9 @@
 // Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
 
+import { assert } from "../base/assert.ts";
 import { type BodyArena, EMPTY_BODY } from "../engine/body-arena.ts";
 import { type Engine, Outcome } from "../engine/engine.ts";
+import type { NewJob } from "../engine/new-job.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
@@ -11,6 +13,8 @@ export class PutIntake {
   readonly #arena: BodyArena;
   readonly #replies: Replies;
   readonly #draining: () => boolean;
+  /** The put that is being stored. */
+  readonly #job = { id: 0, pri: 0, delaySeconds: 0, ttrSeconds: 0, bodyBytes: 0, atMs: 0 };
 
   constructor(engine: Engine, replies: Replies, draining: () => boolean) {
     this.#engine = engine;
@@ -44,7 +48,14 @@ export class PutIntake {
       this.#refuseForMemory(session, body, error);
       return;
     }
-    this.#store(session, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, nowMs);
+    const job = this.#job;
+    job.id = id;
+    job.pri = pri;
+    job.delaySeconds = delaySeconds;
+    job.ttrSeconds = ttrSeconds;
+    job.bodyBytes = bodyBytes;
+    job.atMs = createdAtMs;
+    this.#store(session, job, body, nowMs);
   }
 
   /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
@@ -71,7 +82,7 @@ export class PutIntake {
       delaySeconds,
       ttrSeconds,
       bodyBytes,
-      createdAtMs,
+      atMs: createdAtMs,
       body,
       receivedBytes: 0,
       failed,
@@ -80,7 +91,8 @@ export class PutIntake {
 
   /** The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end. */
   data(session: ShardSession, bytes: Uint8Array, at: number, pieceBytes: number): void {
-    const incoming = session.incoming!;
+    const { incoming } = session;
+    assert(incoming !== undefined, "a piece of a body comes after its beginning");
     if (incoming.failed) return;
     try {
       this.#arena.write(incoming.body, incoming.receivedBytes, bytes, at, pieceBytes);
@@ -95,7 +107,9 @@ export class PutIntake {
 
   /** The body is complete; `badBody` if no CR LF followed it. */
   end(session: ShardSession, badBody: boolean, nowMs: number): void {
-    const { id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, failed } = session.incoming!;
+    const { incoming } = session;
+    assert(incoming !== undefined, "the end of a body comes after its beginning");
+    const { failed } = incoming;
     if (badBody || failed || this.#draining()) {
       this.abandon(session);
       this.#replies.fixed(
@@ -105,7 +119,7 @@ export class PutIntake {
       return;
     }
     session.incoming = undefined;
-    this.#store(session, id, pri, delaySeconds, ttrSeconds, createdAtMs, body, bodyBytes, nowMs);
+    this.#store(session, incoming, incoming.body, nowMs);
   }
 
   /** Gives up a body that is still arriving. */
@@ -115,37 +129,16 @@ export class PutIntake {
     session.incoming = undefined;
   }
 
-  #store(
-    session: ShardSession,
-    id: number,
-    pri: number,
-    delaySeconds: number,
-    ttrSeconds: number,
-    createdAtMs: number,
-    body: number,
-    bodyBytes: number,
-    nowMs: number,
-  ): void {
-    const client = session.engineSession;
+  #store(session: ShardSession, job: NewJob, body: number, nowMs: number): void {
     let outcome: Outcome;
     try {
-      outcome = this.#engine.put(
-        client,
-        id,
-        pri,
-        delaySeconds,
-        ttrSeconds,
-        createdAtMs,
-        body,
-        bodyBytes,
-        nowMs,
-      );
+      outcome = this.#engine.put(session.engineSession, job, body, nowMs);
     } catch (error) {
       this.#refuseForMemory(session, body, error);
       return;
     }
     if (outcome === Outcome.Done) {
-      this.#replies.number(session, ReplyWord.inserted, id);
+      this.#replies.number(session, ReplyWord.inserted, job.id);
       return;
     }
     this.#arena.free(body);

@@ -117,7 +117,7 @@ export class Replies {
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
     port.begin(kind, this.#holds(session), session.slot, 8, value, pri, 0);
-    float64[0] = this.#engine.soonestDeadlineMs(session.engineSession);
+    float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
 

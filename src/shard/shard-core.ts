@@ -335,15 +335,15 @@ export class ShardCore implements ClientEffects {
         return;
       case Op.PeekReady:
         engine.runDue(nowMs);
-        replies.found(session, client.used!.ready.top, 0);
+        replies.found(session, client.tubeInUse.ready.top, 0);
         return;
       case Op.PeekDelayed:
         engine.runDue(nowMs);
-        replies.found(session, client.used!.delayed.top, 0);
+        replies.found(session, client.tubeInUse.delayed.top, 0);
         return;
       case Op.PeekBuried:
         engine.runDue(nowMs);
-        replies.found(session, client.used!.buriedFirst, 0);
+        replies.found(session, client.tubeInUse.buried.first, 0);
         return;
       case Op.Use: {
         const name = latin1(source.bytes, payload, payload + payloadBytes);

@@ -1,16 +1,11 @@
 // What a shard keeps of one connection besides the engine's session: work that has to wait its turn.
 
+import type { NewJob } from "../engine/new-job.ts";
 import type { Session } from "../engine/session.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
 
 /** A put whose body arrives in pieces. */
-export interface IncomingPut {
-  readonly id: number;
-  readonly pri: number;
-  readonly delaySeconds: number;
-  readonly ttrSeconds: number;
-  readonly bodyBytes: number;
-  readonly createdAtMs: number;
+export interface IncomingPut extends NewJob {
   /** Handle in the arena; EMPTY_BODY once it was given up. */
   body: number;
   receivedBytes: number;

@@ -90,7 +90,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     for (const { engine } of shards) {
       const close = engine.closeSession.bind(engine);
       engine.closeSession = (session, nowMs) => {
-        session.heldFirst = NO_SLOT;
+        Object.defineProperty(session.heldInOrder, "first", { value: NO_SLOT });
         close(session, nowMs);
       };
     }

@@ -226,23 +226,21 @@ export class EngineWitness {
   #watchJobs(): void {
     const model = this.#model;
     const shard = this.#shard;
-    this.#watch(
-      "put",
-      ([session, id, pri, delaySeconds, ttrSeconds, , body, bodyBytes, nowMs], outcome, seen) => {
-        if (outcome === Outcome.NoRoom) {
-          this.#follow(seen, () => model.runDue(shard, nowMs));
-          this.#sink.putRefused(session.index);
-          return;
-        }
-        assert.equal(outcome, Outcome.Done, "a put is accepted");
-        const bytes = new Uint8Array(bodyBytes);
-        this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
-        const job = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
-        const tube = model.usedTube(this.#session(session), shard);
-        this.#follow(seen, () => model.put(job, tube, nowMs));
-        this.#sink.put(session.index, id);
-      },
-    );
+    this.#watch("put", ([session, newJob, body, nowMs], outcome, seen) => {
+      const { id, pri, delaySeconds, ttrSeconds, bodyBytes } = newJob;
+      if (outcome === Outcome.NoRoom) {
+        this.#follow(seen, () => model.runDue(shard, nowMs));
+        this.#sink.putRefused(session.index);
+        return;
+      }
+      assert.equal(outcome, Outcome.Done, "a put is accepted");
+      const bytes = new Uint8Array(bodyBytes);
+      this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
+      const job = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
+      const tube = model.usedTube(this.#session(session), shard);
+      this.#follow(seen, () => model.put(job, tube, nowMs));
+      this.#sink.put(session.index, id);
+    });
     this.#watch("kick", ([session, bound, nowMs], count, seen) => {
       const tube = model.usedTube(this.#session(session), shard);
       assert.equal(
@@ -380,7 +378,7 @@ export class EngineWitness {
 
   #buriedIds(tube: Tube): number[] {
     const ids: number[] = [];
-    for (let slot = tube.buriedFirst; slot !== NO_SLOT; ) {
+    for (let slot = tube.buried.first; slot !== NO_SLOT; ) {
       const page = this.engine.jobs.pageOf(slot);
       ids.push(page.id[rowOf(slot)]!);
       slot = page.next[rowOf(slot)]!;

@@ -84,7 +84,9 @@ export class EngineBench {
   ): number {
     const id = this.#nextId++;
     const { pri = 0, delay = 0, ttr = 60, sentAfterMs = 0 } = job;
-    this.engine.put(session, id, pri, delay, ttr, this.nowMs + sentAfterMs, EMPTY_BODY, 0, this.nowMs);
+    const atMs = this.nowMs + sentAfterMs;
+    const newJob = { id, pri, delaySeconds: delay, ttrSeconds: ttr, bodyBytes: 0, atMs };
+    this.engine.put(session, newJob, EMPTY_BODY, this.nowMs);
     return id;
   }
 

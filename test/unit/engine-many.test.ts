@@ -55,7 +55,8 @@ function scene(): Scene {
 }
 
 function put(engine: Engine, session: Session, id: number, delaySeconds: number, nowMs: number): void {
-  engine.put(session, id, 0, delaySeconds, 60, nowMs, EMPTY_BODY, 0, nowMs);
+  const job = { id, pri: 0, delaySeconds, ttrSeconds: 60, bodyBytes: 0, atMs: nowMs };
+  engine.put(session, job, EMPTY_BODY, nowMs);
 }
 
 /** A session that uses and watches the tubes 0 to `count - 1`, with a job in each: id `i + 1` in the tube `count - 1 - i`. */

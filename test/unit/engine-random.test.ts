@@ -117,7 +117,12 @@ class RandomRun {
     const delaySeconds = random.pick([0, 0, 1, 2]);
     const ttrSeconds = random.between(1, 3);
     const [id, nowMs] = [this.#nextId++, this.#nowMs];
-    this.#engine.put(session, id, pri, delaySeconds, ttrSeconds, nowMs, body, bytes, nowMs);
+    this.#engine.put(
+      session,
+      { id, pri, delaySeconds, ttrSeconds, bodyBytes: bytes, atMs: nowMs },
+      body,
+      nowMs,
+    );
   }
 
   #id(session: Session): number {
