@@ -332,7 +332,7 @@ export class Engine {
     else this.#queues.becomeReady(slot, tube);
     if (!this.#records.put(slot)) {
       this.#queues.leave(slot);
-      this.#remove(slot);
+      this.#remove(slot, job.id, tube);
       return Outcome.NoRoom;
     }
     tube.totalJobs++;
@@ -529,6 +529,7 @@ export class Engine {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    const tube = this.#tubes.at(page.tube[row]!);
     if (page.state[row] === JobState.Reserved) {
       if (page.holder[row] !== session.index) return Outcome.NotFound;
       this.#queues.leaveHolder(slot, session);
@@ -536,19 +537,18 @@ export class Engine {
     } else {
       this.#queues.leave(slot);
     }
-    const tube = this.tubeOf(slot);
     tube.deletes++;
     this.#records.deleted(id);
     this.bodies.free(page.body[row]!);
-    this.#remove(slot);
+    this.#remove(slot, id, tube);
     this.#dropIfUnreferenced(tube);
     return Outcome.Done;
   }
 
   /** Forgets a job that is in no queue; its body is the caller's. */
-  #remove(slot: number): void {
-    this.#queues.becomeFree(slot);
-    this.#index.delete(this.jobs.pageOf(slot).id[rowOf(slot)]!);
+  #remove(slot: number, id: number, tube: Tube): void {
+    this.#queues.becomeFree(slot, tube);
+    this.#index.delete(id);
     this.jobs.free(slot);
   }
 

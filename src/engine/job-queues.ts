@@ -44,7 +44,7 @@ export class JobQueues {
   // --- into a queue -----------------------------------------------------------------------------------------------
 
   becomeReady(slot: number, tube: Tube): void {
-    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), JobState.Ready);
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Ready);
     tube.ready.push(slot);
     if (tube.readyAt < 0) {
       tube.readyAt = this.readyTubes.length;
@@ -56,13 +56,13 @@ export class JobQueues {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     page.deadlineAtMs[row] = deadlineAtMs;
-    this.#setState(page, row, JobState.Delayed);
+    this.#setState(page, row, tube, JobState.Delayed);
     tube.delayed.push(slot);
     this.#retime(tube);
   }
 
   becomeBuried(slot: number, tube: Tube): void {
-    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), JobState.Buried);
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Buried);
     tube.buried.append(slot);
   }
 
@@ -70,7 +70,7 @@ export class JobQueues {
   becomeReserved(slot: number, session: Session, nowMs: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
-    this.#setState(page, row, JobState.Reserved);
+    this.#setState(page, row, this.#tubes.at(page.tube[row]!), JobState.Reserved);
     page.reserves[row] = page.reserves[row]! + 1;
     page.holder[row] = session.index;
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
@@ -88,8 +88,8 @@ export class JobQueues {
   }
 
   /** The end of a job that is in no queue. */
-  becomeFree(slot: number): void {
-    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), JobState.Free);
+  becomeFree(slot: number, tube: Tube): void {
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Free);
   }
 
   // --- out of a queue ---------------------------------------------------------------------------------------------
@@ -132,9 +132,8 @@ export class JobQueues {
     this.#delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
   }
 
-  #setState(page: JobPage, row: number, state: JobState): void {
+  #setState(page: JobPage, row: number, tube: Tube, state: JobState): void {
     const { counts } = this;
-    const tube = this.#tubes.at(page.tube[row]!);
     const before = page.state[row]!;
     const urgent = page.pri[row]! < URGENT_PRI_LIMIT;
     if (before !== JobState.Free) counts[before] = counts[before]! - 1;

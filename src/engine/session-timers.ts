@@ -32,11 +32,12 @@ export class SessionTimers {
 
   /** To be called when its reservations or its wait have changed. */
   set(session: Session): void {
-    const soonestMs = session.held.soonestMs;
-    let atMs = soonestMs + AFTER_DEADLINE_MS;
-    if (session.waiting !== Waiting.No)
-      atMs = Math.min(session.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS, atMs);
-    this.#timers.set(session.timer, atMs);
+    if (session.waiting === Waiting.No) {
+      this.setForExpiry(session);
+      return;
+    }
+    const marginAtMs = session.held.soonestMs - DEADLINE_MARGIN_MS;
+    this.#timers.set(session.timer, Math.min(session.timeoutAtMs, marginAtMs));
   }
 
   /** From now on only the end of a reservation is of interest, also while it waits. */

@@ -16,12 +16,9 @@ export class Timer<Owner> {
 
 /** Earliest first. */
 export class TimerHeap<Owner> {
+  /** When the earliest timer is due, or Infinity. Every command asks. */
+  nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #timers: Timer<Owner>[] = [];
-
-  /** When the earliest timer is due, or Infinity. */
-  get nextAtMs(): number {
-    return this.#timers.length === 0 ? Number.POSITIVE_INFINITY : this.#timers[0]!.atMs;
-  }
 
   /** The owner of the earliest timer. */
   get first(): Owner | undefined {
@@ -37,6 +34,7 @@ export class TimerHeap<Owner> {
     else if (timer.position < 0) this.#siftUp(this.#timers.length, timer);
     else if (atMs < before) this.#siftUp(timer.position, timer);
     else this.#siftDown(timer.position, timer);
+    this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
   }
 
   #remove(timer: Timer<Owner>): void {

@@ -79,7 +79,8 @@ export class Waiters {
   /** The session that has waited longest for a job of the tube. */
   longest(tube: Tube): Session | undefined {
     const narrow = tube.waiterFirst?.session;
-    const wide = tube.wideWaiters === undefined ? undefined : this.#longestWide(tube, tube.wideWaiters);
+    if (tube.wideWaiters === undefined) return narrow;
+    const wide = this.#longestWide(tube, tube.wideWaiters);
     return wide === undefined || (narrow !== undefined && narrow.waitOrder < wide.waitOrder) ? narrow : wide;
   }
 

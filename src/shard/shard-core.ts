@@ -3,6 +3,7 @@
 // `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The thread
 // around it (thread.ts) only decides when to sleep; a simulation calls `step` with a time of its own.
 
+import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
@@ -22,7 +23,9 @@ import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { DeferredMessages } from "./deferred-messages.ts";
+import { GiveBack } from "./give-back.ts";
 import { statsJobText, statsTubeText } from "./job-text.ts";
+import { KickMany } from "./kick-many.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./long-moves.ts";
 import { Looks } from "./looks.ts";
 import { PutIntake } from "./put-intake.ts";
@@ -98,7 +101,7 @@ export class ShardCore implements ClientEffects {
     this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
     this.#lists = new TubeLists(this.engine, this.ports, this.#replies);
     this.#looks = new Looks(this.engine, this.ports);
-    this.#moves = new LongMoves(this.engine, this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
+    this.#moves = new LongMoves(this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.#records = options.records;
     this.#puts = new PutIntake(this.engine, this.#replies, () => this.#control.isSet(ControlWord.Draining));
   }
@@ -254,7 +257,7 @@ export class ShardCore implements ClientEffects {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
-      session.longKick !== undefined ||
+      session.longMove !== undefined ||
       session.look !== 0
     );
   }
@@ -327,7 +330,8 @@ export class ShardCore implements ClientEffects {
         replies.outcome(session, engine.kickJob(id, nowMs), Reply.kicked, flags);
         return;
       case Op.Kick:
-        this.#moves.kick(session, a, nowMs);
+        engine.runDue(nowMs);
+        this.#moves.start(session, new KickMany(engine, replies, session, a), nowMs);
         return;
       case Op.Peek:
         engine.runDue(nowMs);
@@ -440,7 +444,7 @@ export class ShardCore implements ClientEffects {
         replies.signal(session, ResponseKind.Ack);
         return;
       default:
-        throw new Error("broken invariant: a request has a known op");
+        assert(false, "a request has a known op");
     }
   }
 
@@ -469,7 +473,10 @@ export class ShardCore implements ClientEffects {
     this.#resume(session);
   }
 
-  /** The connection is gone: what it asked for and did not begin is dropped, a kick that has begun is finished. */
+  /**
+   * The connection is gone: what it asked for and did not begin is dropped. A long move that has begun is finished, and then
+   * this is called again.
+   */
   #end(session: ShardSession): void {
     session.ended = true;
     session.deferred = undefined;
@@ -478,7 +485,14 @@ export class ShardCore implements ClientEffects {
     this.#puts.abandon(session);
     this.#replies.abandonLong(session);
     this.#lists.abandon(session);
-    if (session.longKick !== undefined || this.#moves.givesBack(session)) return;
+    if (session.longMove !== undefined) return;
+    const giveBack = new GiveBack(this.engine, session);
+    if (!this.#moves.takesTurn(giveBack.jobs)) {
+      // Its turn may be a while off, and no job may go to a client that is gone.
+      this.engine.abandonWait(session.engineSession);
+      this.#moves.join(session, giveBack);
+      return;
+    }
     const index = session.slot * this.#acceptors + session.acceptor;
     this.engine.closeSession(session.engineSession, this.#nowMs);
     this.#sessions[index] = undefined;
@@ -503,7 +517,9 @@ export class ShardCore implements ClientEffects {
   // --- effects of the engine --------------------------------------------------------------------------------------
 
   #sessionOf(client: Session): ShardSession {
-    return this.#sessions[client.index]!;
+    const session = this.#sessions[client.index];
+    assert(session !== undefined, "a session that the engine knows is known here");
+    return session;
   }
 
   reserved(client: Session, slot: number): void {
