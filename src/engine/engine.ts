@@ -210,6 +210,7 @@ export class Engine {
   /** Forgets a session whose connection ended: its jobs become ready at once, its tubes lose it. */
   closeSession(session: Session, nowMs: number): void {
     this.giveBack(session, Number.POSITIVE_INFINITY, nowMs);
+    assert(this.#sessions[session.index] === session, "a session is closed once");
     this.#sessionTimers.clear(session);
     this.unuse(session);
     this.#sessions[session.index] = undefined;
@@ -264,6 +265,7 @@ export class Engine {
   unuse(session: Session): void {
     const tube = session.used;
     if (tube === undefined) return;
+    assert(tube.using > 0, "who uses a tube is counted");
     session.used = undefined;
     tube.using--;
     this.#dropIfUnreferenced(tube);

@@ -1,5 +1,6 @@
 // Jobs in the order in which they came, linked through the job table, so that any of them can leave at once.
 
+import { assert } from "../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 
 /** A list of slots. A job is in at most one such list at a time. */
@@ -39,6 +40,7 @@ export class JobList {
     const row = rowOf(slot);
     const previous = page.previous[row]!;
     const next = page.next[row]!;
+    assert((previous === NO_SLOT) === (this.#first === slot), "a job leaves the list that it is in");
     if (previous === NO_SLOT) this.#first = next;
     else this.#jobs.pageOf(previous).next[rowOf(previous)] = next;
     if (next === NO_SLOT) this.#last = previous;

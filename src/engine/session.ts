@@ -89,8 +89,8 @@ export class Session {
   /** Forgets such a watch. */
   forget(watch: Watch): void {
     const position = -1 - watch.widePosition;
-    const last = this.unlinked.pop();
-    assert(last !== undefined, "a watch is forgotten once");
+    assert(this.unlinked[position] === watch, "a watch is forgotten once");
+    const last = this.unlinked.pop()!;
     if (last === watch) return;
     this.unlinked[position] = last;
     last.widePosition = watch.widePosition;

@@ -1,6 +1,8 @@
 // A heap of timers, each with an owner: the engine keeps one for tubes with delayed jobs, one for paused tubes and one
 // for sessions with something to wait for.
 
+import { assert } from "../base/assert.ts";
+
 /** When an owner wants to be looked at; in at most one heap. */
 export class Timer<Owner> {
   readonly owner: Owner;
@@ -39,6 +41,7 @@ export class TimerHeap<Owner> {
 
   #remove(timer: Timer<Owner>): void {
     const position = timer.position;
+    assert(this.#timers[position] === timer, "a timer leaves the heap that it is in");
     timer.position = -1;
     const last = this.#timers.pop()!;
     if (last === timer) return;

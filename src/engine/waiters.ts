@@ -41,6 +41,7 @@ export class Waiters {
   unwatch(watch: Watch): void {
     const { session, tube } = watch;
     assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
+    assert(tube.watching > 0, "who watches a tube is counted");
     session.watches.delete(tube);
     if (!watch.linkedWide) {
       session.forget(watch);

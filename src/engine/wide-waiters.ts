@@ -39,8 +39,8 @@ export class WideWaiters {
   /** The caller says where the watch is from now on. */
   remove(watch: Watch): void {
     const position = watch.widePosition;
-    const last = this.#watches.pop();
-    assert(last !== undefined, "a wide waiter is removed once");
+    assert(this.#watches[position] === watch, "a wide waiter leaves the tube that it waits for");
+    const last = this.#watches.pop()!;
     if (last === watch) return;
     if (position > 0 && last.widePlace < this.#watches[(position - 1) >> 1]!.widePlace)
       this.#siftUp(position, last);

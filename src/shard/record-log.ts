@@ -1,5 +1,6 @@
 // The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
 
+import { assert } from "../base/assert.ts";
 import type { RecordSink } from "../engine/effects.ts";
 import type { Engine } from "../engine/engine.ts";
 import { JobState, rowOf } from "../engine/job-table.ts";
@@ -51,7 +52,7 @@ export class RecordLog implements RecordSink {
   readonly #files: FileTable;
   readonly #fields: RecordFields = emptyRecordFields();
   readonly #recordBytesMax: number;
-  #engine: Engine | undefined;
+  #attached: Engine | undefined;
   #burySequence = 0;
   /** Names of tubes as bytes, made once a tube. */
   readonly #tubeNames = new WeakMap<object, Uint8Array>();
@@ -66,8 +67,13 @@ export class RecordLog implements RecordSink {
 
   /** The engine whose jobs are logged, and the highest burial that the log knows; before the first record. */
   attach(engine: Engine, burySequence: number): void {
-    this.#engine = engine;
+    this.#attached = engine;
     this.#burySequence = burySequence;
+  }
+
+  get #engine(): Engine {
+    assert(this.#attached !== undefined, "a log has its engine before its first record");
+    return this.#attached;
   }
 
   /** Whether a record of any size finds room now; none does while the log can write nothing, or more would be acknowledged. */
@@ -88,7 +94,7 @@ export class RecordLog implements RecordSink {
 
   /** Number of the log file with the job's full record. */
   fileOf(slot: number): number {
-    const page = this.#engine!.jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
   }
 
@@ -97,7 +103,7 @@ export class RecordLog implements RecordSink {
   }
 
   put(slot: number): boolean {
-    const engine = this.#engine!;
+    const engine = this.#engine;
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.#tubeName(slot);
@@ -146,7 +152,7 @@ export class RecordLog implements RecordSink {
   }
 
   #fill(slot: number): RecordFields {
-    const page = this.#engine!.jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const fields = this.#fields;
     const state = page.state[row];
@@ -173,7 +179,7 @@ export class RecordLog implements RecordSink {
   }
 
   #tubeName(slot: number): Uint8Array {
-    const tube = this.#engine!.tubeOf(slot);
+    const tube = this.#engine.tubeOf(slot);
     let bytes = this.#tubeNames.get(tube);
     if (bytes === undefined) {
       bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));

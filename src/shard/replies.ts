@@ -1,5 +1,6 @@
 // Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
 
+import { assert } from "../base/assert.ts";
 import { asciiBytes, copyBytes } from "../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../base/decimal.ts";
 import { EMPTY_BODY } from "../engine/body-arena.ts";
@@ -116,7 +117,7 @@ export class Replies {
   /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
-    port.begin(kind, this.#holds(session), session.slot, 8, value, pri, 0);
+    port.beginSignal(kind, this.#holds(session), session.slot, 8, value, pri);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
@@ -148,21 +149,14 @@ export class Replies {
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
     const port = this.#ports[session.acceptor]!;
     session.sent(length);
-    port.begin(
-      ResponseKind.Reply,
-      flags | this.#holds(session),
-      session.slot,
-      length,
-      0,
-      0,
-      recordNumber % 2 ** 32,
-    );
+    port.beginReply(flags | this.#holds(session), session.slot, length, recordNumber % 2 ** 32);
     return port;
   }
 
   // --- replies longer than a message ------------------------------------------------------------------------------
 
   #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
     this.#engine.bodies.pin(body);
     const reply: LongReply = {
       session,

@@ -69,11 +69,11 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("a reply goes to the wrong slot", ({ shards }) => {
     for (const port of shards.flatMap((core) => core.ports)) {
-      const begin = port.begin.bind(port);
+      const beginReply = port.beginReply.bind(port);
       const isWrong = everyNth(30);
-      port.begin = (kind, flags, slot, ...rest) => {
-        const wrong = kind === ResponseKind.Reply && slot > 0 && isWrong();
-        begin(kind, flags, wrong ? slot - 1 : slot, ...rest);
+      port.beginReply = (flags, slot, ...rest) => {
+        const wrong = slot > 0 && isWrong();
+        beginReply(flags, wrong ? slot - 1 : slot, ...rest);
       };
     }
   }),
