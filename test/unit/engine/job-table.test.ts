@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { JobState, JobTable, PAGE_ROWS, rowOf } from "../../src/engine/job-table.ts";
-import { checkProperty } from "../support/seeded-property.ts";
+import { JobState, JobTable, PAGE_ROWS, rowOf } from "../../../src/engine/job-table.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
 
 function allocate(table: JobTable, id: number): number {
   const slot = table.allocate();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { JobTable, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
-import { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
-import { checkProperty } from "../support/seeded-property.ts";
+import { JobTable, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
+import { DeadlineHeap, ReadyHeap } from "../../../src/engine/slot-heap.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
 
 interface Job {
   slot: number;
