@@ -11,7 +11,6 @@ export const Reply = {
   deleted: line("DELETED"),
   draining: line("DRAINING"),
   expectedCrlf: line("EXPECTED_CRLF"),
-  internalError: line("INTERNAL_ERROR"),
   jobTooBig: line("JOB_TOO_BIG"),
   kicked: line("KICKED"),
   notFound: line("NOT_FOUND"),

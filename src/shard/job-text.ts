@@ -1,7 +1,7 @@
 // The text of stats-job and stats-tube, as the chosen compatibility quotes it.
 
 import type { Engine } from "../engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { JobState, rowOf } from "../engine/job-table.ts";
 import type { Tube } from "../engine/tube.ts";
 
 const STATE_NAMES: Record<number, string> = {
@@ -28,8 +28,8 @@ export function statsJobText(
   quoteNames: boolean,
   file: number,
 ): string {
-  const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-  const row = slot & PAGE_MASK;
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
   const state = page.state[row]!;
   const timed = state === JobState.Reserved || state === JobState.Delayed;
   const name = engine.tubeOf(slot).name;

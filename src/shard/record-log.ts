@@ -1,8 +1,9 @@
 // The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
 
+import { assert } from "../base/assert.ts";
 import type { RecordSink } from "../engine/effects.ts";
 import type { Engine } from "../engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { JobState, rowOf } from "../engine/job-table.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../message/append.ts";
 import {
   DELETE_BYTES,
@@ -51,7 +52,7 @@ export class RecordLog implements RecordSink {
   readonly #files: FileTable;
   readonly #fields: RecordFields = emptyRecordFields();
   readonly #recordBytesMax: number;
-  #engine: Engine | undefined;
+  #attached: Engine | undefined;
   #burySequence = 0;
   /** Names of tubes as bytes, made once a tube. */
   readonly #tubeNames = new WeakMap<object, Uint8Array>();
@@ -66,8 +67,13 @@ export class RecordLog implements RecordSink {
 
   /** The engine whose jobs are logged, and the highest burial that the log knows; before the first record. */
   attach(engine: Engine, burySequence: number): void {
-    this.#engine = engine;
+    this.#attached = engine;
     this.#burySequence = burySequence;
+  }
+
+  get #engine(): Engine {
+    assert(this.#attached !== undefined, "a log has its engine before its first record");
+    return this.#attached;
   }
 
   /** Whether a record of any size finds room now; none does while the log can write nothing, or more would be acknowledged. */
@@ -88,23 +94,18 @@ export class RecordLog implements RecordSink {
 
   /** Number of the log file with the job's full record. */
   fileOf(slot: number): number {
-    const page = this.#engine!.jobs.pages[slot >>> PAGE_BITS]!;
-    return this.#files.find(page.id[slot & PAGE_MASK]!) || page.file[slot & PAGE_MASK]!;
+    const page = this.#engine.jobs.pageOf(slot);
+    return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
   }
 
   roomForPut(): boolean {
     return !this.#options.isFull();
   }
 
-  roomForUpdate(): boolean {
-    // The binlog keeps a reserve of its own for what changes or deletes a job that it has.
-    return true;
-  }
-
   put(slot: number): boolean {
-    const engine = this.#engine!;
-    const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const engine = this.#engine;
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const tube = this.#tubeName(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
@@ -151,8 +152,8 @@ export class RecordLog implements RecordSink {
   }
 
   #fill(slot: number): RecordFields {
-    const page = this.#engine!.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const fields = this.#fields;
     const state = page.state[row];
     const wallOffsetMs = this.#options.wallOffsetMs();
@@ -178,7 +179,7 @@ export class RecordLog implements RecordSink {
   }
 
   #tubeName(slot: number): Uint8Array {
-    const tube = this.#engine!.tubeOf(slot);
+    const tube = this.#engine.tubeOf(slot);
     let bytes = this.#tubeNames.get(tube);
     if (bytes === undefined) {
       bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));

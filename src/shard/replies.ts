@@ -1,10 +1,11 @@
 // Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
 
+import { assert } from "../base/assert.ts";
 import { asciiBytes, copyBytes } from "../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../base/decimal.ts";
 import { EMPTY_BODY } from "../engine/body-arena.ts";
 import { type Engine, Outcome } from "../engine/engine.ts";
-import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { NO_SLOT, rowOf } from "../engine/job-table.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { RequestFlag } from "../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../message/response.ts";
@@ -65,31 +66,28 @@ export class Replies {
     port.target[at + 1] = LF;
   }
 
-  /** The outcome of a command by id; where all shards were asked, not finding the job is told to the acceptor only. */
-  outcome(
-    session: ShardSession,
-    outcome: Outcome,
-    done: Uint8Array,
-    noRoom: Uint8Array,
-    requestFlags: number,
-  ): void {
+  /** The outcome of a command by id. */
+  outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
     if (outcome === Outcome.Done) this.fixed(session, done);
-    else if (outcome === Outcome.NoRoom) this.fixed(session, noRoom);
-    else if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    else this.notFound(session, requestFlags);
+  }
+
+  /** NOT_FOUND; where all shards are asked for the job, this is told to the acceptor only. */
+  notFound(session: ShardSession, requestFlags: number): void {
+    if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
     else this.fixed(session, Reply.notFound);
   }
 
   /** FOUND with the job in `slot`, or NOT_FOUND for NO_SLOT. */
   found(session: ShardSession, slot: number, requestFlags: number): void {
-    if (slot === NO_SLOT)
-      this.outcome(session, Outcome.NotFound, Reply.notFound, Reply.notFound, requestFlags);
+    if (slot === NO_SLOT) this.notFound(session, requestFlags);
     else this.job(session, ReplyWord.found, slot, 0);
   }
 
   /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should pin. */
   job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
-    const page = this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
     const head = this.#head;
@@ -119,8 +117,8 @@ export class Replies {
   /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
-    port.begin(kind, this.#holds(session), session.slot, 8, value, pri, 0);
-    float64[0] = this.#engine.soonestDeadlineMs(session.engineSession);
+    port.beginSignal(kind, this.#holds(session), session.slot, 8, value, pri);
+    float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
 
@@ -131,8 +129,8 @@ export class Replies {
       this.signal(session, ResponseKind.Absent);
       return;
     }
-    const page = this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
-    this.signal(session, ResponseKind.Candidate, page.id[slot & PAGE_MASK]!, page.pri[slot & PAGE_MASK]!);
+    const page = this.#engine.jobs.pageOf(slot);
+    this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
   #holds(session: ShardSession): number {
@@ -151,21 +149,14 @@ export class Replies {
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
     const port = this.#ports[session.acceptor]!;
     session.sent(length);
-    port.begin(
-      ResponseKind.Reply,
-      flags | this.#holds(session),
-      session.slot,
-      length,
-      0,
-      0,
-      recordNumber % 2 ** 32,
-    );
+    port.beginReply(flags | this.#holds(session), session.slot, length, recordNumber % 2 ** 32);
     return port;
   }
 
   // --- replies longer than a message ------------------------------------------------------------------------------
 
   #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
     this.#engine.bodies.pin(body);
     const reply: LongReply = {
       session,

@@ -3,22 +3,26 @@
 // Replies to commands always find room, because the shard takes no command before it has looked; only what comes
 // unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting connection.
 
-import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseWriter } from "../message/response.ts";
+import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind, ResponseWriter } from "../message/response.ts";
 import { FULL, RingWriter } from "../ring/ring-writer.ts";
 
-interface Overflowed {
-  readonly kind: number;
-  readonly flags: number;
-  readonly slot: number;
-  readonly value: number;
-  readonly pri: number;
-  readonly recordNumber: number;
+/** What stands before a payload: see message/response.ts. */
+interface Header {
+  kind: number;
+  flags: number;
+  slot: number;
+  value: number;
+  pri: number;
+  recordNumber: number;
+}
+
+interface Overflowed extends Readonly<Header> {
   readonly payload: Uint8Array;
 }
 
 export class ReplyPort {
   readonly ring: RingWriter;
-  /** Where the payload of the last `begin` goes: the ring's bytes, or those of a message that has to wait. */
+  /** Where the payload of the message that was begun last goes: the ring's bytes, or those of a message that has to wait. */
   target: Uint8Array;
   /** Offset of that payload in `target`. */
   at = 0;
@@ -28,6 +32,8 @@ export class ReplyPort {
   #lowestRecord = 0;
   #waits = false;
   readonly #writer: ResponseWriter;
+  /** Of the message that is begun; one for all. */
+  readonly #header: Header = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
 
   constructor(ring: SharedArrayBuffer) {
@@ -46,21 +52,39 @@ export class ReplyPort {
     return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax);
   }
 
-  /** Begins a message of `payloadBytes`, to be written at `at` of `target`. */
-  begin(
-    kind: number,
-    flags: number,
-    slot: number,
-    payloadBytes: number,
-    value: number,
-    pri: number,
-    recordNumber: number,
-  ): void {
+  /** Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say Durable. */
+  beginReply(flags: number, slot: number, payloadBytes: number, recordNumber: number): void {
     if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
     else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
       this.#waits = true;
       this.#lowestRecord = recordNumber;
     }
+    const header = this.#header;
+    header.kind = ResponseKind.Reply;
+    header.flags = flags;
+    header.slot = slot;
+    header.value = 0;
+    header.pri = 0;
+    header.recordNumber = recordNumber;
+    this.#begin(payloadBytes);
+  }
+
+  /** Begins a message to the acceptor itself, to be written at `at` of `target`; it waits for no record. */
+  beginSignal(kind: number, flags: number, slot: number, payloadBytes: number, value = 0, pri = 0): void {
+    this.#urgent = true;
+    const header = this.#header;
+    header.kind = kind;
+    header.flags = flags;
+    header.slot = slot;
+    header.value = value;
+    header.pri = pri;
+    header.recordNumber = 0;
+    this.#begin(payloadBytes);
+  }
+
+  /** Begins a message with the present header: in the ring, or behind what found no room there. */
+  #begin(payloadBytes: number): void {
+    const { kind, flags, slot, value, pri, recordNumber } = this.#header;
     if (this.#overflow.length === 0) {
       const at = this.#writer.write(kind, flags, slot, payloadBytes, value, pri, recordNumber);
       if (at !== FULL) {

@@ -3,6 +3,7 @@
 // `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The thread
 // around it (thread.ts) only decides when to sleep; a simulation calls `step` with a time of its own.
 
+import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
@@ -31,6 +32,7 @@ import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { CommandShard } from "./command.ts";
 import { SHARD_COMMANDS } from "./command-table.ts";
 import { DeferredMessages } from "./deferred-messages.ts";
+import { GiveBack } from "./give-back.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./long-moves.ts";
 import { Looks } from "./looks.ts";
 import { PutIntake } from "./put-intake.ts";
@@ -108,7 +110,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.#looks = new Looks(this.engine, this.ports);
-    this.moves = new LongMoves(this.engine, this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
+    this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.records = options.records;
     this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
   }
@@ -264,7 +266,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
-      session.longKick !== undefined ||
+      session.longMove !== undefined ||
       session.look !== 0
     );
   }
@@ -311,7 +313,10 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#resume(session);
   }
 
-  /** The connection is gone: what it asked for and did not begin is dropped, a kick that has begun is finished. */
+  /**
+   * The connection is gone: what it asked for and did not begin is dropped. A long move that has begun is finished, and then
+   * this is called again.
+   */
   end(session: ShardSession): void {
     session.ended = true;
     session.deferred = undefined;
@@ -320,7 +325,14 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.puts.abandon(session);
     this.replies.abandonLong(session);
     this.lists.abandon(session);
-    if (session.longKick !== undefined || this.moves.givesBack(session)) return;
+    if (session.longMove !== undefined) return;
+    const giveBack = new GiveBack(this.engine, session);
+    if (!this.moves.takesTurn(giveBack.jobs)) {
+      // Its turn may be a while off, and no job may go to a client that is gone.
+      this.engine.abandonWait(session.engineSession);
+      this.moves.join(session, giveBack);
+      return;
+    }
     const index = session.slot * this.#acceptors + session.acceptor;
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.#sessions[index] = undefined;
@@ -345,7 +357,9 @@ export class ShardCore implements ClientEffects, CommandShard {
   // --- effects of the engine --------------------------------------------------------------------------------------
 
   #sessionOf(client: Session): ShardSession {
-    return this.#sessions[client.index]!;
+    const session = this.#sessions[client.index];
+    assert(session !== undefined, "a session that the engine knows is known here");
+    return session;
   }
 
   reserved(client: Session, slot: number): void {

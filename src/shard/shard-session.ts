@@ -3,6 +3,7 @@
 import type { NewJob } from "../engine/new-job.ts";
 import type { Session } from "../engine/session.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
+import type { LongMove } from "./long-move.ts";
 
 /** A put whose body arrives in pieces. */
 export interface IncomingPut {
@@ -29,16 +30,6 @@ export interface LongReply {
   sentBytes: number;
 }
 
-/** A kick, until it is answered. */
-export interface LongKick {
-  /** Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it stands in line. */
-  buried: boolean | undefined;
-  left: number;
-  kicked: number;
-  /** The last record before it. */
-  readonly recordsBefore: number;
-}
-
 export class ShardSession {
   readonly engineSession: Session;
   readonly acceptor: number;
@@ -47,7 +38,8 @@ export class ShardSession {
   deferred: DeferredMessages | undefined;
   incoming: IncomingPut | undefined;
   longReply: LongReply | undefined;
-  longKick: LongKick | undefined;
+  /** The move of many jobs that it is in the middle of. */
+  longMove: LongMove | undefined;
   /** Its connection is gone; it stays until its long moves are done. */
   ended = false;
   /** Number of the wait over several shards, and whether this shard counts it in current-waiting. */

@@ -86,7 +86,7 @@ export class TubeLists {
       at += HEADER_BYTES + name.length;
     }
     if (at > 0) {
-      port.begin(ResponseKind.Tubes, 0, session.slot, at, 0, 0, 0);
+      port.beginSignal(ResponseKind.Tubes, 0, session.slot, at);
       copyBytes(port.target, port.at, this.#bytes, 0, at);
     }
     if (list.next !== undefined) return false;

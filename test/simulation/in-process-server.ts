@@ -13,7 +13,7 @@ import type { Storage } from "../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
 import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
 import type { BodyArena } from "../../src/engine/body-arena.ts";
-import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { rowOf } from "../../src/engine/job-table.ts";
 import {
   acceptorThread,
   binlogThread,
@@ -264,7 +264,7 @@ export class InProcessServer {
 
   /** The id of the job in a slot of a shard. */
   jobId(shard: number, slot: number): number {
-    return this.shards[shard]!.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+    return this.shards[shard]!.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
   /** The power is gone: no thread goes on. */

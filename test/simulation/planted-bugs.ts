@@ -2,7 +2,7 @@
 
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
-import { NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
 import { Counter } from "../../src/message/topology.ts";
@@ -69,11 +69,11 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   }),
   planted("a reply goes to the wrong slot", ({ shards }) => {
     for (const port of shards.flatMap((core) => core.ports)) {
-      const begin = port.begin.bind(port);
+      const beginReply = port.beginReply.bind(port);
       const isWrong = everyNth(30);
-      port.begin = (kind, flags, slot, ...rest) => {
-        const wrong = kind === ResponseKind.Reply && slot > 0 && isWrong();
-        begin(kind, flags, wrong ? slot - 1 : slot, ...rest);
+      port.beginReply = (flags, slot, ...rest) => {
+        const wrong = slot > 0 && isWrong();
+        beginReply(flags, wrong ? slot - 1 : slot, ...rest);
       };
     }
   }),
@@ -90,7 +90,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     for (const { engine } of shards) {
       const close = engine.closeSession.bind(engine);
       engine.closeSession = (session, nowMs) => {
-        session.heldFirst = NO_SLOT;
+        Object.defineProperty(session.heldInOrder, "first", { value: NO_SLOT });
         close(session, nowMs);
       };
     }
@@ -150,8 +150,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       engine.touch = (session, id, nowMs) => {
         const outcome = touch(session, id, nowMs);
         const slot = engine.find(id);
-        if (slot >= 0 && outcome === 0)
-          engine.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK] = Number.MAX_VALUE;
+        if (slot >= 0 && outcome === 0) engine.jobs.pageOf(slot).deadlineAtMs[rowOf(slot)] = Number.MAX_VALUE;
         return outcome;
       };
     }

@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
-import { JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
@@ -146,7 +146,7 @@ export class EngineWitness {
   }
 
   #idOf(slot: number): number {
-    return this.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+    return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
   #session(session: Session): ModelSession {
@@ -327,8 +327,8 @@ export class EngineWitness {
     for (const job of expected) {
       const slot = engine.find(job.id);
       assert.notEqual(slot, NO_SLOT, `job ${job.id} is there`);
-      const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-      const row = slot & PAGE_MASK;
+      const page = engine.jobs.pageOf(slot);
+      const row = rowOf(slot);
       const timed = job.state === "reserved" || job.state === "delayed";
       assert.deepEqual(
         {
@@ -378,10 +378,10 @@ export class EngineWitness {
 
   #buriedIds(tube: Tube): number[] {
     const ids: number[] = [];
-    for (let slot = tube.buriedFirst; slot !== NO_SLOT; ) {
-      const page = this.engine.jobs.pages[slot >>> PAGE_BITS]!;
-      ids.push(page.id[slot & PAGE_MASK]!);
-      slot = page.next[slot & PAGE_MASK]!;
+    for (let slot = tube.buried.first; slot !== NO_SLOT; ) {
+      const page = this.engine.jobs.pageOf(slot);
+      ids.push(page.id[rowOf(slot)]!);
+      slot = page.next[rowOf(slot)]!;
     }
     return ids;
   }

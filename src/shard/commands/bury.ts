@@ -3,5 +3,5 @@ import type { ShardCommand } from "../command.ts";
 
 export const bury: ShardCommand = ({ engine, replies, nowMs }, session, { id, pri, flags }) => {
   const outcome = engine.bury(session.engineSession, id, pri, nowMs);
-  replies.outcome(session, outcome, Reply.buried, Reply.outOfMemory, flags);
+  replies.outcome(session, outcome, Reply.buried, flags);
 };

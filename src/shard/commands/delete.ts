@@ -3,5 +3,5 @@ import type { ShardCommand } from "../command.ts";
 
 export const deleteJob: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags }) => {
   const outcome = engine.delete(session.engineSession, id, nowMs);
-  replies.outcome(session, outcome, Reply.deleted, Reply.internalError, flags);
+  replies.outcome(session, outcome, Reply.deleted, flags);
 };

@@ -1,4 +1,8 @@
 import type { ShardCommand } from "../command.ts";
+import { KickMany } from "../kick-many.ts";
 
 /** May take several turns. */
-export const kick: ShardCommand = ({ moves, nowMs }, session, { bound }) => moves.kick(session, bound, nowMs);
+export const kick: ShardCommand = ({ engine, replies, moves, nowMs }, session, { bound }) => {
+  engine.runDue(nowMs);
+  moves.start(session, new KickMany(engine, replies, session, bound), nowMs);
+};

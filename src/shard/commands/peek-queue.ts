@@ -1,18 +1,15 @@
 // The peeks at the front of a queue of the tube in use.
 
-import { assert } from "../../base/assert.ts";
 import type { Tube } from "../../engine/tube.ts";
 import type { ShardCommand } from "../command.ts";
 
 function peekAt(front: (tube: Tube) => number): ShardCommand {
   return ({ engine, replies, nowMs }, session) => {
     engine.runDue(nowMs);
-    const tube = session.engineSession.used;
-    assert(tube !== undefined, "a peek goes to the shard of the tube in use");
-    replies.found(session, front(tube), 0);
+    replies.found(session, front(session.engineSession.tubeInUse), 0);
   };
 }
 
 export const peekReady: ShardCommand = peekAt((tube) => tube.ready.top);
 export const peekDelayed: ShardCommand = peekAt((tube) => tube.delayed.top);
-export const peekBuried: ShardCommand = peekAt((tube) => tube.buriedFirst);
+export const peekBuried: ShardCommand = peekAt((tube) => tube.buried.first);

@@ -1,6 +1,4 @@
-import { Outcome } from "../../engine/engine.ts";
 import { NO_SLOT } from "../../engine/job-table.ts";
-import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "../command.ts";
 import { statsJobText } from "../job-text.ts";
 
@@ -8,7 +6,7 @@ export const statsJob: ShardCommand = (shard, session, { id, flags }) => {
   const { engine, replies, nowMs } = shard;
   engine.runDue(nowMs);
   const slot = engine.find(id);
-  if (slot === NO_SLOT) replies.outcome(session, Outcome.NotFound, Reply.notFound, Reply.notFound, flags);
+  if (slot === NO_SLOT) replies.notFound(session, flags);
   else {
     const file = shard.records?.fileOf(slot) ?? 0;
     replies.text(session, statsJobText(engine, slot, nowMs, shard.quoteNames, file));

@@ -3,5 +3,5 @@ import type { ShardCommand } from "../command.ts";
 
 export const touch: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags }) => {
   const outcome = engine.touch(session.engineSession, id, nowMs);
-  replies.outcome(session, outcome, Reply.touched, Reply.internalError, flags);
+  replies.outcome(session, outcome, Reply.touched, flags);
 };

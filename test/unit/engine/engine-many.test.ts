@@ -4,12 +4,12 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { EMPTY_BODY } from "../../src/engine/body-arena.ts";
-import type { ClientEffects } from "../../src/engine/effects.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
-import type { Session } from "../../src/engine/session.ts";
-import { memoryInUse } from "../support/memory-in-use.ts";
+import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
+import type { ClientEffects } from "../../../src/engine/effects.ts";
+import { Engine } from "../../../src/engine/engine.ts";
+import { JobState, rowOf } from "../../../src/engine/job-table.ts";
+import type { Session } from "../../../src/engine/session.ts";
+import { memoryInUse } from "../../support/memory-in-use.ts";
 
 const MANY = 100_000;
 const TURN = 2000;
@@ -30,8 +30,7 @@ function scene(): Scene {
     void effects.push(`session ${session.index}: ${what}`);
   let sequence = 0;
   const client: ClientEffects = {
-    reserved: (session, slot) =>
-      say(session, `job ${engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]}`),
+    reserved: (session, slot) => say(session, `job ${engine.jobs.pageOf(slot).id[rowOf(slot)]}`),
     timedOut: (session) => say(session, "timed out"),
     deadlineSoon: (session) => say(session, "deadline soon"),
     waitDue: (session) => say(session, "wait due"),
@@ -56,7 +55,8 @@ function scene(): Scene {
 }
 
 function put(engine: Engine, session: Session, id: number, delaySeconds: number, nowMs: number): void {
-  engine.put(session, id, 0, delaySeconds, 60, nowMs, EMPTY_BODY, 0, nowMs);
+  const job = { id, pri: 0, delaySeconds, ttrSeconds: 60, bodyBytes: 0, atMs: nowMs };
+  engine.put(session, job, EMPTY_BODY, nowMs);
 }
 
 /** A session that uses and watches the tubes 0 to `count - 1`, with a job in each: id `i + 1` in the tube `count - 1 - i`. */

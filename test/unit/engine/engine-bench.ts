@@ -1,11 +1,11 @@
 // An engine on a bench: commands with short names, time moved by hand, effects as words, invariants checked at each step.
 
-import { EMPTY_BODY } from "../../src/engine/body-arena.ts";
-import type { ClientEffects } from "../../src/engine/effects.ts";
-import { Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
-import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
-import type { Session } from "../../src/engine/session.ts";
-import { checkInvariants } from "../support/engine-invariants.ts";
+import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
+import type { ClientEffects } from "../../../src/engine/effects.ts";
+import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { rowOf } from "../../../src/engine/job-table.ts";
+import type { Session } from "../../../src/engine/session.ts";
+import { checkInvariants } from "../../support/engine-invariants.ts";
 
 const SESSIONS = 32;
 const OUTCOMES: Record<number, string> = {
@@ -45,7 +45,7 @@ export class EngineBench {
   }
 
   #idOf(slot: number): number {
-    return this.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+    return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
   /** The session `index`, which uses `uses` and watches `watches`. */
@@ -84,7 +84,9 @@ export class EngineBench {
   ): number {
     const id = this.#nextId++;
     const { pri = 0, delay = 0, ttr = 60, sentAfterMs = 0 } = job;
-    this.engine.put(session, id, pri, delay, ttr, this.nowMs + sentAfterMs, EMPTY_BODY, 0, this.nowMs);
+    const atMs = this.nowMs + sentAfterMs;
+    const newJob = { id, pri, delaySeconds: delay, ttrSeconds: ttr, bodyBytes: 0, atMs };
+    this.engine.put(session, newJob, EMPTY_BODY, this.nowMs);
     return id;
   }
 

@@ -376,7 +376,7 @@ describe("Engine kicks (protocol/README.md 6)", () => {
     bench.put(session, { delay: 10 });
     for (const id of [3, 1, 5, 2]) bench.bury(session, id, id);
     const buried = (): number[] =>
-      [3, 1, 5, 2].filter((id) => bench.engine.findTube("t")!.buriedFirst === bench.engine.find(id));
+      [3, 1, 5, 2].filter((id) => bench.engine.findTube("t")!.buried.first === bench.engine.find(id));
     assert.deepEqual(buried(), [3]);
     assert.equal(bench.kick(session, 2), 2);
     assert.deepEqual(buried(), [5]);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { Timer, TimerHeap } from "../../src/engine/timer-heap.ts";
-import { checkProperty } from "../support/seeded-property.ts";
+import { Timer, TimerHeap } from "../../../src/engine/timer-heap.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
 
 const OWNERS = 12;
 const step = fc.record({

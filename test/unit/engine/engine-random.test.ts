@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
-import { Engine } from "../../src/engine/engine.ts";
-import type { Session } from "../../src/engine/session.ts";
-import { Model } from "../simulation/model.ts";
-import { type CommandSink, type EffectsHost, EngineWitness } from "../simulation/witness.ts";
-import { printSeed, seed } from "../support/seeded-property.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
+import { Engine } from "../../../src/engine/engine.ts";
+import type { Session } from "../../../src/engine/session.ts";
+import { Model } from "../../simulation/model.ts";
+import { type CommandSink, type EffectsHost, EngineWitness } from "../../simulation/witness.ts";
+import { printSeed, seed } from "../../support/seeded-property.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
 
 const RUNS = 40;
 const STEPS = 400;
@@ -117,7 +117,12 @@ class RandomRun {
     const delaySeconds = random.pick([0, 0, 1, 2]);
     const ttrSeconds = random.between(1, 3);
     const [id, nowMs] = [this.#nextId++, this.#nowMs];
-    this.#engine.put(session, id, pri, delaySeconds, ttrSeconds, nowMs, body, bytes, nowMs);
+    this.#engine.put(
+      session,
+      { id, pri, delaySeconds, ttrSeconds, bodyBytes: bytes, atMs: nowMs },
+      body,
+      nowMs,
+    );
   }
 
   #id(session: Session): number {

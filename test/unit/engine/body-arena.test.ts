@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { BodyArena, CELL_BYTES_MAX, EMPTY_BODY } from "../../src/engine/body-arena.ts";
-import { checkProperty } from "../support/seeded-property.ts";
+import { BodyArena, CELL_BYTES_MAX, EMPTY_BODY } from "../../../src/engine/body-arena.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
 
 const MIB = 1 << 20;
 

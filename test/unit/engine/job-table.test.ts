@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { JobState, JobTable, PAGE_BITS, PAGE_MASK, PAGE_ROWS } from "../../src/engine/job-table.ts";
-import { checkProperty } from "../support/seeded-property.ts";
+import { JobState, JobTable, PAGE_ROWS, rowOf } from "../../../src/engine/job-table.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
 
 function allocate(table: JobTable, id: number): number {
   const slot = table.allocate();
-  const page = table.pages[slot >>> PAGE_BITS]!;
-  assert.equal(page.state[slot & PAGE_MASK], JobState.Free);
-  page.state[slot & PAGE_MASK] = JobState.Ready;
-  page.id[slot & PAGE_MASK] = id;
+  const page = table.pageOf(slot);
+  assert.equal(page.state[rowOf(slot)], JobState.Free);
+  page.state[rowOf(slot)] = JobState.Ready;
+  page.id[rowOf(slot)] = id;
   return slot;
 }
 
 function free(table: JobTable, slot: number): void {
-  table.pages[slot >>> PAGE_BITS]!.state[slot & PAGE_MASK] = JobState.Free;
+  table.pageOf(slot).state[rowOf(slot)] = JobState.Free;
   table.free(slot);
 }
 
@@ -51,7 +51,7 @@ it("JobTable hands out free slots only, keeps every job's row and visits exactly
       }
       const visited = new Map<number, number>();
       table.forEach((slot) => {
-        visited.set(slot, table.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!);
+        visited.set(slot, table.pageOf(slot).id[rowOf(slot)]!);
       });
       assert.deepEqual(
         [...visited].sort((a, b) => a[0] - b[0]),
@@ -68,7 +68,7 @@ it("JobTable gives empty pages back but for one, and fills low pages first", () 
   assert.equal(pagesKept(table), 4);
   for (const slot of slots.slice(PAGE_ROWS, PAGE_ROWS * 3)) free(table, slot);
   assert.equal(pagesKept(table), 3);
-  assert.equal(allocate(table, 99) >>> PAGE_BITS, 1);
+  assert.equal(Math.floor(allocate(table, 99) / PAGE_ROWS), 1);
   for (const slot of slots.slice(PAGE_ROWS * 3)) free(table, slot);
   for (const slot of slots.slice(0, PAGE_ROWS)) free(table, slot);
   assert.equal(table.live, 1);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
-import { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
-import { checkProperty } from "../support/seeded-property.ts";
+import { JobTable, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
+import { DeadlineHeap, ReadyHeap } from "../../../src/engine/slot-heap.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
 
 interface Job {
   slot: number;
@@ -36,9 +36,9 @@ for (const [name, { heap: Heap, column }] of Object.entries(KINDS)) {
             // Beyond the first 32 bits of the sign, as priorities are unsigned.
             const rank = each.push * 700_000_000;
             const job = { slot: jobs.allocate(), id: nextId++, rank };
-            const page = jobs.pages[job.slot >>> PAGE_BITS]!;
-            page.id[job.slot & PAGE_MASK] = job.id;
-            page[column][job.slot & PAGE_MASK] = rank;
+            const page = jobs.pageOf(job.slot);
+            page.id[rowOf(job.slot)] = job.id;
+            page[column][rowOf(job.slot)] = rank;
             heap.push(job.slot);
             list.push(job);
           } else if (list.length > 0) {
@@ -50,7 +50,7 @@ for (const [name, { heap: Heap, column }] of Object.entries(KINDS)) {
           assert.equal(heap.top, list[0]?.slot ?? NO_SLOT);
           for (let position = 0; position < heap.size; position++) {
             const slot = heap.at(position);
-            assert.equal(jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK], position);
+            assert.equal(jobs.pageOf(slot).heapPosition[rowOf(slot)], position);
           }
         }
         while (list.length > 0) {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { JobIndex } from "../../src/engine/job-index.ts";
-import { NO_SLOT } from "../../src/engine/job-table.ts";
-import { memoryInUse } from "../support/memory-in-use.ts";
-import { checkProperty, printSeed, seed } from "../support/seeded-property.ts";
-import { SeededRandom } from "../support/seeded-random.ts";
+import { JobIndex } from "../../../src/engine/job-index.ts";
+import { NO_SLOT } from "../../../src/engine/job-table.ts";
+import { memoryInUse } from "../../support/memory-in-use.ts";
+import { checkProperty, printSeed, seed } from "../../support/seeded-property.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
 
 const id = fc.oneof(
   fc.integer({ min: 4090, max: 4102 }),
