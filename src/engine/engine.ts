@@ -51,7 +51,7 @@ export class Engine {
   readonly #tubes: TubeTable;
   readonly #defaultTube: Tube | undefined;
   readonly #queues: JobQueues;
-  readonly #waiters: Waiters;
+  readonly waiters: Waiters;
   readonly #sessions: (Session | undefined)[] = [];
   readonly #pauseTimers = new TimerHeap<Tube>();
   readonly #sessionTimers = new SessionTimers();
@@ -66,7 +66,7 @@ export class Engine {
     this.bodies = options.arena ?? new BodyArena();
     this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence());
     this.#queues = new JobQueues(this.jobs, this.#tubes);
-    this.#waiters = new Waiters(effects);
+    this.waiters = new Waiters(effects);
     this.#turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;
     this.#dueLeft = this.#turnDueMax;
     if (options.ownsDefaultTube) this.#defaultTube = this.#tubes.open("default");
@@ -100,12 +100,12 @@ export class Engine {
 
   /** Sessions that wait on this shard alone. */
   get waitingAlone(): number {
-    return this.#waiters.alone;
+    return this.waiters.alone;
   }
 
   /** Connections that wait for a job of this tube. */
   waitingOn(tube: Tube): number {
-    return this.#waiters.count(tube);
+    return this.waiters.count(tube);
   }
 
   // --- time -------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ export class Engine {
       assert(tube !== undefined, "a timer that is due has a tube");
       this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
       tube.pauseSeconds = 0;
-      if (tube.ready.size > 0 && this.#waiters.longest(tube) !== undefined) resumed.push(tube);
+      if (tube.ready.size > 0 && this.waiters.longest(tube) !== undefined) resumed.push(tube);
     }
     for (let tube = resumed.best; tube !== undefined; tube = resumed.best) {
       if (this.#serveOne(tube, nowMs)) resumed.bestServed();
@@ -187,7 +187,7 @@ export class Engine {
       this.#serve(tube, nowMs);
     }
     if (session.waiting === Waiting.Alone && (warns || session.timeoutAtMs <= nowMs)) {
-      this.#waiters.end(session);
+      this.waiters.end(session);
       if (warns) this.#effects.deadlineSoon(session);
       else this.#effects.timedOut(session);
     } else if (session.waiting === Waiting.Shared && (warns || session.timeoutAtMs <= nowMs)) {
@@ -222,7 +222,7 @@ export class Engine {
    */
   giveBack(session: Session, stepsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
-    if (session.waiting !== Waiting.No) this.#waiters.end(session);
+    if (session.waiting !== Waiting.No) this.waiters.end(session);
     const { heldInOrder } = session;
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
@@ -245,7 +245,7 @@ export class Engine {
 
   /** Ends the wait of a session whose connection is gone without a word: no job is given to it from now on. */
   abandonWait(session: Session): void {
-    if (session.waiting !== Waiting.No) this.#waiters.end(session);
+    if (session.waiting !== Waiting.No) this.waiters.end(session);
     this.#sessionTimers.set(session);
   }
 
@@ -273,7 +273,7 @@ export class Engine {
 
   watch(session: Session, name: string): void {
     const tube = this.#tubes.open(name);
-    if (!session.watches.has(tube)) this.#waiters.watch(session, tube);
+    if (!session.watches.has(tube)) this.waiters.watch(session, tube);
   }
 
   ignore(session: Session, name: string): void {
@@ -283,7 +283,7 @@ export class Engine {
   }
 
   #unwatch(watch: Watch): void {
-    this.#waiters.unwatch(watch);
+    this.waiters.unwatch(watch);
     this.#dropIfUnreferenced(watch.tube);
   }
 
@@ -454,7 +454,7 @@ export class Engine {
 
   /** Ends a wait over several shards on this one, because it ended elsewhere. */
   stopSharedWait(session: Session): void {
-    if (session.waiting === Waiting.Shared) this.#waiters.end(session);
+    if (session.waiting === Waiting.Shared) this.waiters.end(session);
     this.#sessionTimers.set(session);
   }
 
@@ -463,13 +463,13 @@ export class Engine {
     this.runDue(nowMs);
     session.halfClosed = true;
     if (session.waiting !== Waiting.Alone) return;
-    this.#waiters.end(session);
+    this.waiters.end(session);
     this.#sessionTimers.set(session);
     this.#effects.timedOut(session);
   }
 
   #startWaiting(session: Session, waiting: Waiting, timeoutAtMs: number): void {
-    this.#waiters.begin(session, waiting, timeoutAtMs);
+    this.waiters.begin(session, waiting, timeoutAtMs);
     this.#sessionTimers.set(session);
   }
 
@@ -484,10 +484,10 @@ export class Engine {
   /** Gives the tube's best job to the session that has waited longest; false if nobody waits. */
   #serveOne(tube: Tube, nowMs: number): boolean {
     for (;;) {
-      const session = this.#waiters.longest(tube);
+      const session = this.waiters.longest(tube);
       if (session === undefined) return false;
       const shared = session.waiting === Waiting.Shared;
-      this.#waiters.end(session);
+      this.waiters.end(session);
       if (shared && !this.#effects.claim(session)) {
         this.#sessionTimers.set(session);
         continue;

@@ -1,11 +1,9 @@
-// A tube: its jobs by state, its statistics, its pause, and the sessions that wait for its jobs.
+// A tube: its jobs by state, its statistics and its pause.
 
 import { JobList } from "./job-list.ts";
 import { JobState, type JobTable } from "./job-table.ts";
-import type { Watch } from "./session.ts";
 import { DeadlineHeap, ReadyHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
-import type { WideWaiters } from "./wide-waiters.ts";
 
 export class Tube {
   readonly name: string;
@@ -26,11 +24,6 @@ export class Tube {
   /** Connections that use it, and that watch it. */
   using = 0;
   watching = 0;
-  /** Waiting sessions with few watched tubes, longest wait first. */
-  waiterFirst: Watch | undefined;
-  waiterLast: Watch | undefined;
-  /** Sessions with many watched tubes, waiting or not; made at the first. */
-  wideWaiters: WideWaiters | undefined;
   /** Position among the tubes with ready jobs, or -1. */
   readyAt = -1;
   readonly #jobs: JobTable;

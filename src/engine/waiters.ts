@@ -7,6 +7,7 @@ import { assert } from "../base/assert.ts";
 import type { ClientEffects } from "./effects.ts";
 import { type Session, Waiting, Watch } from "./session.ts";
 import type { Tube } from "./tube.ts";
+import { TubeWaiters } from "./tube-waiters.ts";
 import { WideWaiters } from "./wide-waiters.ts";
 
 /** A session that watches more tubes than this is not linked into the list of each of them when it waits. */
@@ -18,6 +19,8 @@ export class Waiters {
   /** Sessions that wait on this shard alone. */
   alone = 0;
   readonly #effects: ClientEffects;
+  /** By the index of the tube; none where nobody has waited since somebody last began to watch it. */
+  readonly #ofTube: (TubeWaiters | undefined)[] = [];
   #wideFirst: Session | undefined;
   #wideLast: Session | undefined;
   #nextOrder = 0;
@@ -46,10 +49,13 @@ export class Waiters {
     if (!watch.linkedWide) {
       session.forget(watch);
     } else {
-      assert(tube.wideWaiters !== undefined, "a wide waiter's tube has wide waiters");
-      tube.wideWaiters.remove(watch);
+      const wide = this.of(tube)?.wide;
+      assert(wide !== undefined, "a wide waiter's tube has wide waiters");
+      wide.remove(watch);
     }
     tube.watching--;
+    // Its index may be another tube's next.
+    if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }
 
   // --- waits ------------------------------------------------------------------------------------------------------
@@ -63,7 +69,8 @@ export class Waiters {
     session.timeoutAtMs = timeoutAtMs;
     session.waitOrder = this.#nextOrder++;
     session.linkedInTubes = session.watches.size <= NARROW_WATCHES_MAX;
-    if (session.linkedInTubes) for (const watch of session.watches.values()) linkNarrow(watch);
+    if (session.linkedInTubes)
+      for (const watch of session.watches.values()) this.#openOf(watch.tube).append(watch);
     else this.#beginWide(session);
   }
 
@@ -73,29 +80,42 @@ export class Waiters {
     if (session.waiting === Waiting.Alone) this.alone--;
     session.waiting = Waiting.No;
     session.timeoutAtMs = Number.POSITIVE_INFINITY;
-    if (session.linkedInTubes) for (const watch of session.watches.values()) unlinkNarrow(watch);
+    if (session.linkedInTubes)
+      for (const watch of session.watches.values()) this.#openOf(watch.tube).remove(watch);
     else this.#endWide(session);
   }
 
   /** The session that has waited longest for a job of the tube. */
   longest(tube: Tube): Session | undefined {
-    const narrow = tube.waiterFirst?.session;
-    if (tube.wideWaiters === undefined) return narrow;
-    const wide = this.#longestWide(tube, tube.wideWaiters);
+    const waiters = this.of(tube);
+    if (waiters === undefined) return undefined;
+    const narrow = waiters.first?.session;
+    if (waiters.wide === undefined) return narrow;
+    const wide = this.#longestWide(tube, waiters.wide);
     return wide === undefined || (narrow !== undefined && narrow.waitOrder < wide.waitOrder) ? narrow : wide;
   }
 
   /** How many sessions wait for a job of the tube, and have not had their wait ended by another shard. */
   count(tube: Tube): number {
     let count = 0;
-    for (let watch = tube.waiterFirst; watch !== undefined; watch = watch.next)
+    const waiters = this.of(tube);
+    for (let watch = waiters?.first; watch !== undefined; watch = watch.next)
       if (this.#waits(watch.session)) count++;
-    const wide = tube.wideWaiters;
+    const wide = waiters?.wide;
     for (let position = 0; wide !== undefined && position < wide.size; position++) {
       const { session } = wide.at(position);
       if (!session.linkedInTubes && this.#waits(session)) count++;
     }
     return count;
+  }
+
+  /** Who waits for jobs of the tube, if anybody has. */
+  of(tube: Tube): TubeWaiters | undefined {
+    return this.#ofTube[tube.index];
+  }
+
+  #openOf(tube: Tube): TubeWaiters {
+    return (this.#ofTube[tube.index] ??= new TubeWaiters());
   }
 
   #waits(session: Session): boolean {
@@ -130,8 +150,9 @@ export class Waiters {
   #linkWide(watch: Watch): void {
     const { session, tube } = watch;
     const order = session.waiting === Waiting.No ? this.#nextOrder : session.waitOrder;
-    if (tube.wideWaiters === undefined) tube.wideWaiters = new WideWaiters(watch, order);
-    else tube.wideWaiters.add(watch, order);
+    const waiters = this.#openOf(tube);
+    if (waiters.wide === undefined) waiters.wide = new WideWaiters(watch, order);
+    else waiters.wide.add(watch, order);
   }
 
   /**
@@ -147,21 +168,4 @@ export class Waiters {
     }
     return wide === undefined ? undefined : waiters.longestWaiting();
   }
-}
-
-function linkNarrow(watch: Watch): void {
-  const { tube } = watch;
-  watch.previous = tube.waiterLast;
-  watch.next = undefined;
-  if (tube.waiterLast === undefined) tube.waiterFirst = watch;
-  else tube.waiterLast.next = watch;
-  tube.waiterLast = watch;
-}
-
-function unlinkNarrow(watch: Watch): void {
-  const { tube } = watch;
-  if (watch.previous === undefined) tube.waiterFirst = watch.next;
-  else watch.previous.next = watch.next;
-  if (watch.next === undefined) tube.waiterLast = watch.previous;
-  else watch.next.previous = watch.previous;
 }

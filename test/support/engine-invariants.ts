@@ -213,7 +213,8 @@ class InvariantCheck {
     const linked = new Set<Watch>();
     for (const tube of this.#engine.tubes.values()) {
       let previous: Watch | undefined;
-      for (let watch = tube.waiterFirst; watch !== undefined; watch = watch.next) {
+      const waiters = this.#engine.waiters.of(tube);
+      for (let watch = waiters?.first; watch !== undefined; watch = watch.next) {
         const { session } = watch;
         assert.ok(!linked.has(watch), `${tube.name}: a waiter is in its list once`);
         linked.add(watch);
@@ -224,7 +225,7 @@ class InvariantCheck {
           assert.ok(previous.session.waitOrder < session.waitOrder, `${tube.name}: waiters in order`);
         previous = watch;
       }
-      assert.equal(tube.waiterLast, previous, `${tube.name}: its last waiter`);
+      assert.equal(waiters?.last, previous, `${tube.name}: its last waiter`);
     }
     let alone = 0;
     for (const session of this.#sessions) {
@@ -271,7 +272,7 @@ class InvariantCheck {
   }
 
   #wideWaitersOf(tube: Tube): void {
-    const waiters = tube.wideWaiters;
+    const waiters = this.#engine.waiters.of(tube)?.wide;
     for (let position = 0; waiters !== undefined && position < waiters.size; position++) {
       const watch = waiters.at(position);
       assert.equal(watch.widePosition, position, `${tube.name}: a wide waiter knows its position`);
