@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Linger } from "../../src/acceptor/linger.ts";
+import { Linger } from "../../src/loop/waiting-policy.ts";
 
 /** Looks every 0.01 ms until the linger ends; returns how many times it looked again. */
 function looks(linger: Linger, fromMs: number): number {
