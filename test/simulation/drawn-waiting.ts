@@ -3,25 +3,23 @@
 import type { Asked, Patience, Spin } from "../../src/loop/waiting-policy.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 
-/** Seldom and short, so that threads sleep often. */
-const SPINS = 0.3;
 const SPINS_ON = 0.5;
-const EXPECTS_AN_ANSWER = 0.5;
-const LINGERS = 0.2;
-const LOOKS = 0.2;
 const LOOKS_MAX = 3;
 
 export class DrawnSpin implements Spin {
   readonly #random: SeededRandom;
+  readonly #patience: number;
 
-  constructor(random: SeededRandom) {
+  /** `patience` is how likely it waits for more, 0 to 1. */
+  constructor(random: SeededRandom, patience: number) {
     this.#random = random;
+    this.#patience = patience;
   }
 
   worked(): void {}
 
   begins(): boolean {
-    return this.#random.chance(SPINS);
+    return this.#random.chance(this.#patience);
   }
 
   goesOn(): boolean {
@@ -33,18 +31,21 @@ export class DrawnSpin implements Spin {
 
 export class DrawnPatience implements Patience {
   readonly #random: SeededRandom;
+  readonly #patience: number;
 
-  constructor(random: SeededRandom) {
+  /** `patience` is how likely it waits for more, 0 to 1. */
+  constructor(random: SeededRandom, patience: number) {
     this.#random = random;
+    this.#patience = patience;
   }
 
   worked(): void {}
 
   looks({ expecting }: Asked): number {
-    return expecting > 0 && this.#random.chance(LOOKS) ? this.#random.between(1, LOOKS_MAX) : 0;
+    return expecting > 0 && this.#random.chance(this.#patience) ? this.#random.between(1, LOOKS_MAX) : 0;
   }
 
   turnsAgain({ expecting, asking }: Asked): boolean {
-    return this.#random.chance(expecting > 0 ? EXPECTS_AN_ANSWER : asking > 0 ? LINGERS : 0);
+    return (expecting > 0 || asking > 0) && this.#random.chance(this.#patience);
   }
 }

@@ -57,6 +57,8 @@ export interface InProcessOptions {
   ringBytes?: number;
   /** How likely a thread is held up at each place where it can be; 0 lets every thread run as long as it has work. */
   holdUps?: number;
+  /** How likely a thread without work looks once more before it sleeps. */
+  patience?: number;
   /** How likely a ring of a doorbell comes late. */
   lateRings?: number;
   /** Whether doorbells are rung for nothing now and then. */
@@ -108,6 +110,8 @@ interface Thread {
 /** How likely a thread that sleeps is rung for nothing, at each step of a server that has such rings. */
 const STRAY_RINGS = 0.005;
 const RING_BYTES = 1 << 16;
+/** A shard that waits for room in the middle of a command waits for fewer steps of the log. */
+const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
 const SETTLE_STEPS_MAX = 200_000;
 
@@ -134,6 +138,7 @@ export class InProcessServer {
   readonly everySocket: readonly FakeSocket[][];
   readonly #random: SeededRandom;
   readonly #holdUps: number;
+  readonly #patience: number;
   readonly #strayRings: number;
   readonly #ownSockets: boolean;
   readonly #words: Int32Array;
@@ -159,6 +164,7 @@ export class InProcessServer {
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
     this.#words = new Int32Array(this.topology.doorbells);
+    this.#patience = options.patience ?? 0;
     this.#strayRings = options.strayRings === true ? STRAY_RINGS : 0;
     this.#ownSockets = options.ownSockets === true;
     const { lateRings = 0 } = options;
@@ -237,13 +243,15 @@ export class InProcessServer {
     const log = this.#logThread!;
     this.inRecordWait = true;
     this.fallAsleep(doorbell);
-    for (this.#bells.ringAll(); !this.#isRung(thread); this.#bells.ringAll()) {
+    this.#bells.ringAll();
+    for (let steps = 0; !this.#isRung(thread); steps++, this.#bells.ringAll()) {
+      assert.ok(steps < ROOM_STEPS_MAX, "the log makes room while a shard waits for it");
       if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
       // Nothing else happens until it tries again to write.
       if (this.storage!.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
       assert.ok(
         log.ready === undefined || log.ready(),
-        "the log makes room while a shard waits for it, and rings",
+        "the log rings a shard that waits for room when it has made some",
       );
       log.ready = log.steps.next().value;
     }
@@ -401,7 +409,7 @@ export class InProcessServer {
   }
 
   #createSpin(): DrawnSpin {
-    return new DrawnSpin(this.#random);
+    return new DrawnSpin(this.#random, this.#patience);
   }
 
   /** What src/shard/thread.ts and src/binlog/thread.ts answer to the points of their loop. */
@@ -428,7 +436,7 @@ export class InProcessServer {
       doorbell,
       shards: this.#createBells(thread, topology.shards, shardThread),
       counters: new TurnCounters(core.counters, core.responses),
-      patience: new DrawnPatience(this.#random),
+      patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
     const steps = this.#acceptorSteps(acceptor, loop, doorbell);

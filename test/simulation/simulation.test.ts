@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
+import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 
@@ -56,7 +57,7 @@ describe("simulation", () => {
 });
 
 describe("simulation with a planted bug (canary)", () => {
-  for (const { name, options } of [...PLANTED_BUGS, ...PLANTED_LOG_BUGS]) {
+  for (const { name, options } of [...PLANTED_BUGS, ...PLANTED_LOOP_BUGS, ...PLANTED_LOG_BUGS]) {
     it(`finds that ${name}`, async (t) => {
       for (let each = 1; each <= CANARY_RUNS; each++) {
         try {

@@ -162,6 +162,7 @@ class Simulation {
       jobBytesMax: this.#jobBytesMax,
       ringBytes: this.#ringBytes,
       holdUps: this.#holdUps,
+      patience: random.pick([0, 0, 0.5]),
       lateRings: random.pick([0, 0, 0.2]),
       strayRings: random.chance(0.2),
       ownSockets: random.chance(0.5),
