@@ -87,6 +87,7 @@ export class AcceptorLoop {
         yield Point.Turned;
         continue;
       }
+      if (surroundings.isHeldUp()) yield Point.HeldUp;
       core.stopExpecting();
       doorbell.prepare();
       this.#asleep = true;

@@ -47,6 +47,7 @@ export class BlockingLoop {
         yield Point.Turned;
         continue;
       }
+      if (surroundings.isHeldUp()) yield Point.HeldUp;
       doorbell.prepare();
       if (surroundings.isHeldUp()) yield Point.HeldUp;
       role.wantRoom();
