@@ -19,7 +19,7 @@ const FOUND: readonly { seed: number; what: string; only?: string }[] = [
     what: "a kill while a tail was repaired, then a power cut: the start was refused (log-recovery.ts)",
   },
   {
-    seed: 200946,
+    seed: 11,
     what: "a long reply to reserve-job left before its record was durable (replies.ts)",
   },
   {
