@@ -1,7 +1,7 @@
 // One shard as plain code: reads requests from its rings, drives its engine, writes replies. No thread, no clock.
 //
-// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The thread
-// around it (thread.ts) only decides when to sleep; a simulation calls `step` with a time of its own.
+// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The loop
+// around it (shard-loop.ts) publishes and says when to sleep; a simulation runs the same loop with a time of its own.
 
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";

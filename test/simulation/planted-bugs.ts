@@ -6,23 +6,36 @@ import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
 import { Counter } from "../../src/message/topology.ts";
-import type { Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
+import { type Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
-class LateAnnouncement extends InProcessServer {
-  protected override announceSleep(): void {}
+class LateOwner extends DoorbellOwner {
+  override prepare(): void {}
 
-  protected override fallAsleep(owner: DoorbellOwner): void {
-    owner.prepare();
+  announce(): void {
+    super.prepare();
+  }
+}
+
+class LateAnnouncement extends InProcessServer {
+  protected override createOwner(words: Int32Array, thread: number): DoorbellOwner {
+    return new LateOwner(words, thread);
+  }
+
+  protected override fallAsleep(owner: LateOwner): void {
+    owner.announce();
   }
 }
 
 class LostRing extends InProcessServer {
   readonly #isLost = everyNth(20);
 
-  protected override ring(bell: Doorbell): void {
-    if (!this.#isLost()) bell.ring();
+  protected override createBell(from: number, to: number): Doorbell {
+    const bell = super.createBell(from, to);
+    const ring = bell.ring.bind(bell);
+    bell.ring = () => !this.#isLost() && ring();
+    return bell;
   }
 }
 

@@ -4,8 +4,9 @@ import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
 import { JobState } from "../../src/engine/job-table.ts";
 import type { RestoredJob } from "../../src/engine/new-job.ts";
 import { RecordKind } from "../../src/message/record.ts";
-import { ControlWord } from "../../src/message/topology.ts";
+import { binlogThread, ControlWord } from "../../src/message/topology.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
+import type { Doorbell } from "../../src/ring/doorbell.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
@@ -30,7 +31,11 @@ class ReusedId extends InProcessServer {
 }
 
 class SilentSync extends InProcessServer {
-  protected override ringDurable(): void {}
+  protected override createBell(from: number, to: number): Doorbell {
+    const bell = super.createBell(from, to);
+    if (from === binlogThread(this.topology) && to >= this.topology.shards) bell.ring = () => false;
+    return bell;
+  }
 }
 
 /** Has the log lose every `n`th record of a kind on its way from the ring. */
