@@ -14,10 +14,10 @@ import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import { exportBeanstalkd } from "../../src/binlog/tools/tools.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../src/message/record.ts";
 import { canRun, NEEDS } from "../support/need.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { startServer } from "../support/server-process.ts";
 import { WireClient } from "../support/wire-client.ts";
 import { recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
@@ -329,7 +329,7 @@ test("a takeover that is interrupted anywhere is done again or finished, and los
       done = false;
     }
     disk.fault = () => {};
-    disk.crash(new Random(stopAt));
+    disk.crash(new SeededRandom(stopAt));
     const opened = await openBinlog(virtualOptions(disk));
     assert.deepEqual(
       [...recoveredTexts(opened, 1).keys()].sort((a, b) => a - b).length,
