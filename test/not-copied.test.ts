@@ -9,8 +9,10 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { eventually } from "./support/eventually.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { launch, type ServerProcess, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const ROWS = 26;
@@ -18,24 +20,6 @@ const ROWS = 26;
 const LATE_MS = 900;
 /** Share of a processor that a server with nothing to do may take: one that spins takes all of it. */
 const IDLE_SHARE_MAX = 0.4;
-const LIMIT_MS = 15_000;
-
-/** Waits until `found` finds something. */
-async function eventually<T>(found: () => T | undefined): Promise<T> {
-  const deadline = performance.now() + LIMIT_MS;
-  for (;;) {
-    const result = found();
-    if (result !== undefined) return result;
-    assert.ok(performance.now() < deadline, "it did not happen in time");
-    await sleep(20);
-  }
-}
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "not-copied-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** Fails if the server takes more of a processor than one with nothing to do. */
 async function expectIdle(server: ServerProcess): Promise<void> {
@@ -132,8 +116,7 @@ test("row 10: urgent bytes are not part of the stream, and cost no processor tim
     const other = await WireClient.connect(server.address);
     const isReserved = async (): Promise<boolean> =>
       /^current-jobs-reserved: 1$/m.test((await other.ask("stats")).body?.toString() ?? "");
-    for (const deadline = performance.now() + LIMIT_MS; !(await isReserved()); await sleep(20))
-      assert.ok(performance.now() < deadline, "the job was not reserved");
+    await eventually("the job to be reserved", isReserved);
     await expectIdle(server);
     sender.stdin.end("\n");
     assert.equal(await over, 0);
@@ -279,6 +262,7 @@ test("row 22: -V prints the IPv6 address that it listens on", async (t) => {
   const server = await launch({ kind: "ours", flags: ["-l", "::1", "-V"] });
   try {
     const line = await eventually(
+      "the server to say where it listens",
       () => /^bind .*$/m.exec(server.stdout)?.[0] ?? (server.hasExited ? "" : undefined),
     );
     if (/EADDRNOTAVAIL|Cannot assign|EAFNOSUPPORT/.test(server.stderr)) {

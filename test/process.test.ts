@@ -1,24 +1,20 @@
 // The server as a process: unix sockets, a stalled process, signals, options that are refused. For what transcripts cannot say.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { canRun, NEEDS } from "./support/need.ts";
 import { launch, type ServerKind, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const KINDS: readonly ServerKind[] = ["beanstalkd-1.12", "ours"];
 const needOf = (kind: ServerKind): (typeof NEEDS)["ours" | "beanstalkd"] =>
   kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
 
-function socketPath(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "unix-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "socket");
-}
+const socketPath = (t: TestContext): string => join(temporaryFolder(t, "unix"), "socket");
 
 for (const kind of KINDS) {
   describe(`process: ${kind}`, () => {
