@@ -57,7 +57,8 @@ for (const kind of KINDS) {
   });
 }
 
-describe("process: ours", () => {
+// The stalls mostly wait.
+describe("process: ours", { concurrency: 3 }, () => {
   it("stops in order on SIGTERM and SIGINT: exit code 0 within 5 s, with clients connected and waiting", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
@@ -83,9 +84,9 @@ describe("process: ours", () => {
   });
 
   // Row 8 of what is not copied (protocol/README.md 14): 1.12 assigns the job and says DEADLINE_SOON.
-  it("says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR", async (t) => {
-    if (!canRun(t, NEEDS.ours)) return;
-    for (const shards of ["1", "4"]) {
+  for (const shards of ["1", "4"]) {
+    it(`says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR (--shards ${shards})`, async (t) => {
+      if (!canRun(t, NEEDS.ours)) return;
       const server = await startServer({ kind: "ours", flags: ["--shards", shards] });
       const owner = await WireClient.connect(server.address);
       const asker = await WireClient.connect(server.address);
@@ -105,8 +106,8 @@ describe("process: ours", () => {
       owner.close();
       asker.close();
       await server.stop();
-    }
-  });
+    });
+  }
 
   // Acceptors share a port with each other, and the kernel would let those of another server of the same user join them.
   it("exits with 111 when the port is taken by another server with several acceptors", async (t) => {
