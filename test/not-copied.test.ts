@@ -2,9 +2,8 @@
 // wire. Other rows are not-copy-NN in transcripts/, or "row N" in the name of a test elsewhere; none may be without.
 
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
-import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { spawn } from "node:child_process";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { eventually } from "./support/eventually.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { launch, type ServerProcess, startServer } from "./support/server-process.ts";
+import { smallDisk } from "./support/small-disk.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
@@ -181,15 +181,8 @@ describe("what is not copied", { concurrency: 4 }, () => {
     t: TestContext,
     use: (client: WireClient) => Promise<void>,
   ): Promise<number[] | undefined> {
-    const folder = mkdtempSync(join(tmpdir(), "not-copied-"));
-    t.after(() => {
-      spawnSync("umount", [folder]);
-      rmSync(folder, { recursive: true, force: true });
-    });
-    if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder]).status !== 0) {
-      t.skip("SKIPPED: mounting a tmpfs is not allowed here");
-      return undefined;
-    }
+    const folder = smallDisk(t, "4m");
+    if (folder === undefined) return undefined;
     const withServer = async (body: (client: WireClient) => Promise<void>): Promise<void> => {
       const server = await startServer({ kind: "ours", flags: ["-b", folder, "-f", "0", "-s", "262144"] });
       try {

@@ -3,10 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { buffers } from "../src/acceptor/buffer-pool.ts";
 import { HandDrivenServer } from "./support/hand-driven-server.ts";
+import { memoryInUse } from "./support/memory-in-use.ts";
 
 const KIB = 1024;
 /** A client's commands of a case. */
@@ -18,19 +17,12 @@ const LEFT_BYTES_MAX = 8 * 1024 * KIB;
 const CLIENTS = 12;
 const BODY_BYTES = 60_000;
 
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
-
 /** How often memory is measured again before it counts as pinned, and what lies between. */
 const LOOKS = 20;
 const LOOK_PAUSE_MS = 25;
 
-function memoryBytes(): number {
-  collectGarbage();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  // What the pool keeps is nobody's, and bounded for all together.
-  return heapUsed + arrayBuffers - buffers.keptBytes;
-}
+/** What the pool keeps is nobody's, and bounded for all together. */
+const memoryBytes = (): number => memoryInUse() - buffers.keptBytes;
 
 /** Every command, with tubes and jobs that are there. */
 const COMMANDS = [

@@ -1,12 +1,10 @@
 // The log's times follow the wall clock, also after it was set while the server ran.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import { canRun, NEEDS } from "../support/need.ts";
 import { startServer } from "../support/server-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { WireClient } from "../support/wire-client.ts";
 
 const STEP_SECONDS = 3600;
@@ -22,8 +20,7 @@ function clockSetAfter(delayMs: number): Record<string, string> {
 
 test("a delay that was given after the wall clock was set ends when it should after a restart", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
-  const directory = mkdtempSync(join(tmpdir(), "runnerbean-clock-"));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryFolder(t, "clock");
   const flags = ["-b", directory, "-f", "0"];
   const first = await startServer({ kind: "ours", flags, env: clockSetAfter(1500) });
   try {

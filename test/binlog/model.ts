@@ -1,6 +1,7 @@
 // What the jobs should be after any prefix of the operations, and which prefixes a recovered log may show.
 
-import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
+import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import type { RecordFields } from "../../src/message/record.ts";
 import { jobsOfBatch } from "../support/recovered-jobs.ts";
 
@@ -33,6 +34,14 @@ export function recoveredTexts(opened: OpenedBinlog, shards: number): Map<number
   }
   if (jobs.size !== opened.jobCount)
     throw new Error(`jobCount says ${opened.jobCount}, there are ${jobs.size}`);
+  return jobs;
+}
+
+/** All jobs of a log, which is closed again. */
+export async function jobsOfLog(options: OpenOptions): Promise<Map<number, string>> {
+  const opened = await openBinlog(options);
+  const jobs = recoveredTexts(opened, options.shards);
+  opened.storage.close(0);
   return jobs;
 }
 
