@@ -8,6 +8,7 @@ import { readdirSync } from "node:fs";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "./support/eventually.ts";
+import { expectGrowth } from "./support/expect-growth.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { SchedulingDelay } from "./support/scheduling-delay.ts";
 import { type ServerProcess, startServer } from "./support/server-process.ts";
@@ -59,16 +60,6 @@ async function statsValue(client: WireClient, key: string): Promise<number> {
   const match = new RegExp(`^${key}: (\\d+)$`, "m").exec(body?.toString("latin1") ?? "");
   assert.ok(match, `stats has no ${key}`);
   return Number(match[1]);
-}
-
-/** Fails if the server keeps so much more memory than before; what a busy machine frees late is waited for. */
-async function expectGrowth(server: ServerProcess, beforeBytes: number, bytesMax: number): Promise<void> {
-  const grown = (): number => server.residentBytes() - beforeBytes;
-  await eventually(
-    () => `less than ${bytesMax / MIB} MiB more, not ${Math.round(grown() / MIB)}`,
-    () => grown() < bytesMax,
-    5000,
-  );
 }
 
 /** Threads that have to be woken one after the other: the acceptor, the shard, the client. */
