@@ -5,14 +5,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { KillLedger } from "./support/kill-ledger.ts";
-import { SeededRandom } from "./support/seeded-random.ts";
+import { drawnSeed, SeededRandom } from "./support/seeded-random.ts";
 import { type ServerProcess, startServer } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const { ROUNDS: rounds = "", SEED: seed, FSYNC: only } = process.env;
 /** The same load in every `npm test`, another in each longer run. */
-const SEED = Number(seed ?? (rounds === "" ? 1 : Math.floor(Math.random() * 1e9)));
+const SEED = Number(seed ?? (rounds === "" ? 1 : drawnSeed()));
 const CLIENTS = 8;
 const LOAD_MS = 250;
 

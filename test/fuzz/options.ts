@@ -1,6 +1,7 @@
 // The options of `npm run fuzz`.
 
 import { Command, Option } from "commander";
+import { drawnSeed } from "../support/seeded-random.ts";
 import { seedNumber, wholeNumber } from "../support/whole-number.ts";
 import { FUZZER_NAMES, type FuzzerName } from "./fuzzer.ts";
 
@@ -51,7 +52,7 @@ export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
     acceptors: number;
   }>();
   return {
-    seed: seed ?? Date.now() % 1_000_000_000,
+    seed: seed ?? drawnSeed(),
     runs: runs ?? Number.POSITIVE_INFINITY,
     seconds: seconds ?? (runs === undefined ? SECONDS_DEFAULT : Number.POSITIVE_INFINITY),
     fuzzers: fuzzer === undefined ? FUZZER_NAMES : [fuzzer],

@@ -1,6 +1,7 @@
 // npm run soak: the real server under mixed load, kills, stalls, full disks and clock steps, with a ledger of everything.
 
 import { Command, InvalidArgumentError } from "commander";
+import { drawnSeed } from "../support/seeded-random.ts";
 import { positiveNumber, seedNumber } from "../support/whole-number.ts";
 import { FAULTS, type FaultName, plant } from "./planted-fault.ts";
 import { report } from "./report.ts";
@@ -36,7 +37,7 @@ const command = new Command("npm run soak --")
     "--seed <n>",
     "of what is drawn; the timing of a real server is not repeatable",
     seedNumber,
-    Math.floor(Math.random() * 1e9),
+    drawnSeed(),
   )
   .option("--no-disk", "do not mount a small disk for the log to be filled")
   .option(

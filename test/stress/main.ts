@@ -1,13 +1,13 @@
 // npm run stress: real threads on the shared memory of src/ring, with random pauses at every atomic operation.
 
 import { Command, InvalidArgumentError } from "commander";
+import { drawnSeed } from "../support/seeded-random.ts";
 import { positiveNumber, seedNumber } from "../support/whole-number.ts";
 import { CATALOGUE, type Entry, findPlanted } from "./catalogue.ts";
 import { outcomeTable } from "./outcome-table.ts";
 import { hasPassed } from "./run-case.ts";
 
 const SECONDS_MAX = 86_400;
-const SEED_RANGE = 1_000_000_000;
 
 interface Options {
   readonly seconds: number;
@@ -44,7 +44,7 @@ const program = new Command("npm run stress --")
   .allowExcessArguments(false)
   .parse();
 const given = program.opts<Partial<Options> & Pick<Options, "seconds">>();
-const options: Options = { case: [], seed: Date.now() % SEED_RANGE, ...given };
+const options: Options = { case: [], seed: drawnSeed(), ...given };
 
 async function play(entry: Entry): Promise<boolean> {
   const report = await entry.run(options);

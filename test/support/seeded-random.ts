@@ -1,5 +1,8 @@
 // The random source of all tests: the same numbers for the same seed on every machine (mulberry32).
 
+/** A seed for a run that was given none; such a run prints it. */
+export const drawnSeed = (): number => Math.floor(Math.random() * 1e9);
+
 export class SeededRandom {
   readonly #seed: number;
   #state: number;

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-const { SEED = String(Date.now() % 2 ** 31) } = process.env;
 const RUNS = 12;
 /** The first job, which every reserve gets, has a reply in pieces. */
 const JOB_BYTES = [150_000, 10, 300, 3000, 5000, 9000, 17_000, 33_000, 60_000, 400_000];
@@ -29,8 +29,8 @@ function serverWithJobs(shards: number): { server: HandDrivenServer; bodies: str
 
 for (const shards of [1, 3]) {
   it(`with ${shards} ${shards === 1 ? "shard" : "shards"}`, (t) => {
-    t.diagnostic(`again: SEED=${SEED} node --test test/unit/message/reply-credit.test.ts`);
-    const random = new SeededRandom(Number(SEED));
+    printSeed(t);
+    const random = new SeededRandom(seed);
     const { server, bodies } = serverWithJobs(shards);
     for (let run = 0; run < RUNS; run++) {
       const client = server.connect(false);
