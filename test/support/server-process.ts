@@ -1,7 +1,7 @@
 // Starts and stops one server process, ours or Debian's beanstalkd, for a test that talks to it over a socket.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -200,6 +200,18 @@ function saysReady(server: ServerProcess): boolean {
   return server.kind !== "ours" || /serves on/.test(server.stdout + server.stderr);
 }
 
+/** Whether the socket is the server's own, and not that of somebody who was quicker to take the port. */
+function owns(server: ServerProcess, inode: string): boolean {
+  // Ours would not say that it serves; and behind a wrapper it may be a child of the process.
+  if (server.kind === "ours") return true;
+  const folder = `/proc/${server.pid}/fd`;
+  try {
+    return readdirSync(folder).some((name) => readlinkSync(`${folder}/${name}`) === `socket:[${inode}]`);
+  } catch {
+    return false; // It has ended.
+  }
+}
+
 /** Looks in the kernel's tables, so that no probe connection shows up in the server's counters. */
 function listens(server: ServerProcess): boolean {
   if (server.unixPath !== undefined) {
@@ -208,13 +220,16 @@ function listens(server: ServerProcess): boolean {
     return table.split("\n").some((row) => row.includes(" 00010000 ") && row.endsWith(` ${server.unixPath}`));
   }
   const wanted = `:${server.port.toString(16).toUpperCase().padStart(4, "0")}`;
-  return ["/proc/net/tcp", "/proc/net/tcp6"].some((table) => existsSync(table) && hasListener(table, wanted));
+  return ["/proc/net/tcp", "/proc/net/tcp6"].some(
+    (table) => existsSync(table) && listeners(table, wanted).some((inode) => owns(server, inode)),
+  );
 }
 
-function hasListener(table: string, wanted: string): boolean {
-  for (const row of readFileSync(table, "latin1").split("\n")) {
-    const [, local, , state] = row.trim().split(/\s+/);
-    if (state === "0A" && local?.endsWith(wanted)) return true;
-  }
-  return false;
+/** The inodes of the sockets that listen at a port. */
+function listeners(table: string, wanted: string): string[] {
+  return readFileSync(table, "latin1")
+    .split("\n")
+    .map((row) => row.trim().split(/\s+/))
+    .filter(([, local, , state]) => state === "0A" && local?.endsWith(wanted))
+    .map((columns) => columns[9] ?? "");
 }
