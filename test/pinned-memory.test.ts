@@ -3,10 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { buffers } from "../src/acceptor/buffer-pool.ts";
 import { HandDrivenServer } from "./support/hand-driven-server.ts";
+import { memoryInUse, settledBytes } from "./support/memory-in-use.ts";
 
 const KIB = 1024;
 /** A client's commands of a case. */
@@ -18,19 +17,8 @@ const LEFT_BYTES_MAX = 8 * 1024 * KIB;
 const CLIENTS = 12;
 const BODY_BYTES = 60_000;
 
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
-
-/** How often memory is measured again before it counts as pinned, and what lies between. */
-const LOOKS = 20;
-const LOOK_PAUSE_MS = 25;
-
-function memoryBytes(): number {
-  collectGarbage();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  // What the pool keeps is nobody's, and bounded for all together.
-  return heapUsed + arrayBuffers - buffers.keptBytes;
-}
+/** What the pool keeps is nobody's, and bounded for all together. */
+const memoryBytes = (): number => memoryInUse() - buffers.keptBytes;
 
 /** Every command, with tubes and jobs that are there. */
 const COMMANDS = [
@@ -120,7 +108,7 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
           if (pinned <= PINNED_BYTES_MAX + 2 * BODY_BYTES) continue;
           table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
         }
-        const left = settledBytes(before, LEFT_BYTES_MAX);
+        const left = settledBytes(LEFT_BYTES_MAX, () => memoryBytes() - before);
         if (left > LEFT_BYTES_MAX)
           table.push(`${situation.name.padEnd(24)} ${"all, after they left".padEnd(30)} ${kib(left)}`);
       }
@@ -128,19 +116,6 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
     });
   }
 });
-
-/**
- * The memory used beyond `before`, in bytes. What is found to be garbage is freed by other threads of the runtime,
- * and they may have to wait for a core: only what stays is pinned.
- */
-function settledBytes(before: number, limit: number): number {
-  let used = memoryBytes() - before;
-  for (let look = 1; used > limit && look < LOOKS; look++) {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_PAUSE_MS);
-    used = memoryBytes() - before;
-  }
-  return used;
-}
 
 /** What each of some clients pins, in bytes beyond what is used without them. */
 function pinnedBytes(server: HandDrivenServer, situation: Situation, line: string): number {
@@ -157,7 +132,8 @@ function pinnedBytes(server: HandDrivenServer, situation: Situation, line: strin
     if (situation.halfClosed) client.connection.onEnd();
   }
   server.settle();
-  const pinned = settledBytes(before, CLIENTS * (PINNED_BYTES_MAX + 2 * BODY_BYTES)) / CLIENTS;
+  const limitBytes = CLIENTS * (PINNED_BYTES_MAX + 2 * BODY_BYTES);
+  const pinned = settledBytes(limitBytes, () => memoryBytes() - before) / CLIENTS;
   for (const client of clients) server.disconnect(client);
   server.settle();
   return pinned;

@@ -2,21 +2,12 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readlinkSync,
-  rmSync,
-  unlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import * as net from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "./support/eventually.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import {
   launch,
@@ -25,25 +16,13 @@ import {
   ServerProcess,
   startServer,
 } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
-
-const LIMIT_MS = 15_000;
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "listening-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 async function started(t: TestContext, options: ServerOptions): Promise<ServerProcess> {
   const server = await startServer(options);
   t.after(() => server.kill());
   return server;
-}
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  for (const deadline = performance.now() + LIMIT_MS; !holds(); await sleep(5))
-    assert.ok(performance.now() < deadline, `not in time: ${what}`);
 }
 
 /** A client that asks for more than a socket holds and does not read, so that an orderly stop waits for it. */
@@ -59,18 +38,15 @@ async function slowReader(address: net.NetConnectOpts): Promise<net.Socket> {
 /** A stop forgets commands that have not been read: only a reserve that waits is answered. */
 async function untilWaiting(server: ServerProcess, count: number): Promise<void> {
   const client = await WireClient.connect(server.address);
-  for (const deadline = performance.now() + LIMIT_MS; ; await sleep(5)) {
-    const stats = (await client.ask("stats")).body?.toString() ?? "";
-    if (stats.includes(`\ncurrent-waiting: ${count}\n`)) break;
-    assert.ok(performance.now() < deadline, stats);
-  }
+  await eventually(`${count} to wait`, async () =>
+    (await client.ask("stats")).body?.toString().includes(`\ncurrent-waiting: ${count}\n`),
+  );
   client.close();
 }
 
 /** A client that nobody answers; the last acceptor to hear of the stop may have closed some before. */
 async function leftAlone(address: net.NetConnectOpts): Promise<WireClient> {
-  for (const deadline = performance.now() + LIMIT_MS; ; ) {
-    assert.ok(performance.now() < deadline, "connections are still taken");
+  return eventually("connections to be taken no more", async () => {
     const client = await WireClient.connect(address);
     let ended = false;
     for (const event of ["end", "close"]) client.socket.once(event, () => (ended = true));
@@ -78,7 +54,8 @@ async function leftAlone(address: net.NetConnectOpts): Promise<WireClient> {
     await client.expectNothing(200).catch(() => (ended = true));
     if (!ended) return client;
     client.close();
-  }
+    return undefined;
+  });
 }
 
 /** What the server's descriptors lead to, those of sockets. */
@@ -115,7 +92,7 @@ async function inherit(
   const child = spawn("/bin/sh", ["-c", script, "sh", ...command], { stdio: ["ignore", "pipe", "pipe", fd] });
   const server = new ServerProcess("ours", child, 0, unixPath);
   t.after(() => server.kill());
-  await until("it serves", () => /serves on/.test(server.stderr) || server.hasExited);
+  await eventually("it serves", () => /serves on/.test(server.stderr) || server.hasExited);
   return server;
 }
 
@@ -134,7 +111,10 @@ describe("listening", { timeout: 120_000 }, () => {
       const [inherited] = sockets(first).filter((each) => each.startsWith("3 "));
       const slow = await slowReader(first.address);
       slow.on("error", () => {});
-      await until("its replies fill the socket", () => slow.bytesWritten > 0 && slow.writableLength === 0);
+      await eventually(
+        "its replies fill the socket",
+        () => slow.bytesWritten > 0 && slow.writableLength === 0,
+      );
       // So many that every acceptor should have some.
       const waiting = await Promise.all(Array.from({ length: 24 }, () => WireClient.connect(first.address)));
       for (const client of waiting) client.send("reserve\r\n");
@@ -142,7 +122,7 @@ describe("listening", { timeout: 120_000 }, () => {
       first.signal("SIGTERM");
       // Their waits end, so the acceptors have been told.
       for (const client of waiting) assert.equal((await client.readReply()).line, "TIMED_OUT");
-      await until("it stops", () => /stopping/.test(first.stderr));
+      await eventually("it stops", () => /stopping/.test(first.stderr));
       const meanwhile = await leftAlone(first.address);
       assert.ok(!first.hasExited, "it waits for the slow reader");
       assert.ok(sockets(first).includes(inherited!), "the descriptor is open");
@@ -167,7 +147,7 @@ describe("listening", { timeout: 120_000 }, () => {
     await untilWaiting(server, 1);
     server.signal("SIGTERM");
     assert.equal((await client.readReply()).line, "TIMED_OUT");
-    await until("the path is gone", () => !existsSync(unixPath));
+    await eventually("the path is gone", () => !existsSync(unixPath));
     await sleep(200);
     assert.ok(!server.hasExited);
     assert.deepEqual(
@@ -213,11 +193,9 @@ describe("listening", { timeout: 120_000 }, () => {
     assert.match(second.stderr, /another server already answers/);
     for (const socket of waiting) socket.destroy();
     first.signal("SIGCONT");
-    let client: WireClient | undefined;
-    for (const deadline = performance.now() + LIMIT_MS; client === undefined; await sleep(5)) {
-      assert.ok(performance.now() < deadline, "the first one does not answer");
-      client = await WireClient.connect(first.address).catch(() => undefined);
-    }
+    const client = await eventually("the first one to answer", () =>
+      WireClient.connect(first.address).catch(() => undefined),
+    );
     assert.equal((await client.ask("list-tube-used")).line, "USING default");
     client.close();
     await first.stop();
@@ -248,12 +226,12 @@ describe("listening", { timeout: 120_000 }, () => {
       flags: ["-b", log, "--acceptors", "1"],
     });
     const clients = await Promise.all(Array.from({ length: 120 }, () => WireClient.connect(server.address)));
-    await until("it says so", () => /out of file descriptors with \d+ connections/.test(server.stderr));
+    await eventually("it says so", () => /out of file descriptors with \d+ connections/.test(server.stderr));
     // An eighth of the limit is for the log: what is above has never been a client's for more than a moment.
     const highest = Math.max(...sockets(server).map((each) => Number.parseInt(each, 10)));
     assert.ok(highest < 84, `a client has descriptor ${highest}`);
     for (const client of clients) client.close();
-    await until("it says that there are some again", () =>
+    await eventually("it says that there are some again", () =>
       /there are file descriptors again/.test(server.stderr),
     );
     const client = await WireClient.connect(server.address);

@@ -4,32 +4,17 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import {
-  closeSync,
-  constants,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  unlinkSync,
-  writeSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, constants, openSync, readdirSync, unlinkSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "./support/eventually.ts";
 import { freePort } from "./support/free-port.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { OUR_MAIN, ServerProcess } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
+import { untilItSays } from "./support/until-it-says.ts";
 import { WireClient } from "./support/wire-client.ts";
-
-const LIMIT_MS = 15_000;
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "output-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** A pipe that nobody reads and that has no room left; a writer that blocks waits for ever. */
 function fullPipe(t: TestContext): number {
@@ -65,17 +50,12 @@ async function serve(
   });
   const server = new ServerProcess("ours", child, port, undefined);
   t.after(() => server.kill());
-  const deadline = performance.now() + LIMIT_MS;
-  for (;;) {
-    try {
-      const client = await WireClient.connect(server.address);
-      assert.equal((await client.ask("list-tube-used")).line, "USING default");
-      return { server, client };
-    } catch (error) {
-      assert.ok(!server.hasExited && performance.now() < deadline, `it does not serve: ${error}`);
-      await sleep(20);
-    }
-  }
+  const client = await eventually("it to serve", async () => {
+    assert.ok(!server.hasExited, "it ended");
+    return WireClient.connect(server.address).catch(() => undefined);
+  });
+  assert.equal((await client.ask("list-tube-used")).line, "USING default");
+  return { server, client };
 }
 
 /** Ends it in order; fails when that takes longer than it may. */
@@ -93,11 +73,7 @@ describe("output that nobody takes", { timeout: 60_000 }, () => {
     if (!canRun(t, NEEDS.ours)) return;
     const { server, client } = await serve(t, [], { stderr: fullPipe(t) });
     server.signal("SIGUSR1");
-    let line = "";
-    for (const deadline = performance.now() + LIMIT_MS; line !== "DRAINING"; await sleep(10)) {
-      assert.ok(performance.now() < deadline, line);
-      line = (await client.put("x")).line;
-    }
+    await eventually("the server to drain", async () => (await client.put("x")).line === "DRAINING");
     await stops(server);
   });
 
@@ -139,8 +115,7 @@ describe("output that nobody takes", { timeout: 60_000 }, () => {
       if (server.child.stdout !== null) {
         server.child.stdout.resume();
         const dropped = /\d+ lines of -V could not be written and were dropped/;
-        for (const deadline = performance.now() + LIMIT_MS; !dropped.test(server.stdout); await sleep(5))
-          assert.ok(performance.now() < deadline, "it tells of no line that it dropped");
+        await untilItSays(server, dropped);
       }
       await stops(server);
     });

@@ -2,40 +2,22 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { canRun, NEEDS } from "./support/need.ts";
 import { OUR_MAIN, ServerProcess } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
+import { untilItSays } from "./support/until-it-says.ts";
 
-const LIMIT_MS = 15_000;
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "start-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 function run(t: TestContext, command: readonly string[], cwd = ROOT): ServerProcess {
   const child = spawn(command[0]!, command.slice(1), { stdio: ["ignore", "pipe", "pipe"], cwd });
   const server = new ServerProcess("ours", child, 0, undefined);
   t.after(() => server.kill());
   return server;
-}
-
-async function untilItSays(server: ServerProcess, words: RegExp): Promise<void> {
-  for (
-    const deadline = performance.now() + LIMIT_MS;
-    !words.test(server.stdout + server.stderr);
-    await sleep(2)
-  ) {
-    assert.ok(!server.hasExited, `it ended: ${server.stderr}`);
-    assert.ok(performance.now() < deadline, `no ${words} in: ${server.stderr}`);
-  }
 }
 
 async function servesAndStops(server: ServerProcess): Promise<void> {
@@ -52,6 +34,14 @@ describe("a start", { timeout: 60_000 }, () => {
     await servesAndStops(
       run(t, [process.execPath, "--max-old-space-size=300", "--expose-gc", ...OURS.slice(1)]),
     );
+  });
+
+  it("gives itself the threshold of malloc without which the memory of deleted jobs is kept", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const server = run(t, OURS);
+    await untilItSays(server, /serves on/);
+    const environment = readFileSync(`/proc/${server.pid}/environ`, "latin1").split("\0");
+    assert.ok(environment.includes("MALLOC_MMAP_THRESHOLD_=262144"));
   });
 
   const removed = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"';

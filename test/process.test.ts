@@ -1,24 +1,20 @@
 // The server as a process: unix sockets, a stalled process, signals, options that are refused. For what transcripts cannot say.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { canRun, NEEDS } from "./support/need.ts";
 import { launch, type ServerKind, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const KINDS: readonly ServerKind[] = ["beanstalkd-1.12", "ours"];
 const needOf = (kind: ServerKind): (typeof NEEDS)["ours" | "beanstalkd"] =>
   kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
 
-function socketPath(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "unix-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "socket");
-}
+const socketPath = (t: TestContext): string => join(temporaryFolder(t, "unix"), "socket");
 
 for (const kind of KINDS) {
   describe(`process: ${kind}`, () => {
@@ -61,7 +57,8 @@ for (const kind of KINDS) {
   });
 }
 
-describe("process: ours", () => {
+// The stalls mostly wait.
+describe("process: ours", { concurrency: 3 }, () => {
   it("stops in order on SIGTERM and SIGINT: exit code 0 within 5 s, with clients connected and waiting", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
@@ -87,9 +84,9 @@ describe("process: ours", () => {
   });
 
   // Row 8 of what is not copied (protocol/README.md 14): 1.12 assigns the job and says DEADLINE_SOON.
-  it("says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR", async (t) => {
-    if (!canRun(t, NEEDS.ours)) return;
-    for (const shards of ["1", "4"]) {
+  for (const shards of ["1", "4"]) {
+    it(`says RESERVED or DEADLINE_SOON, and means it, after a stall over a TTR (--shards ${shards})`, async (t) => {
+      if (!canRun(t, NEEDS.ours)) return;
       const server = await startServer({ kind: "ours", flags: ["--shards", shards] });
       const owner = await WireClient.connect(server.address);
       const asker = await WireClient.connect(server.address);
@@ -109,8 +106,8 @@ describe("process: ours", () => {
       owner.close();
       asker.close();
       await server.stop();
-    }
-  });
+    });
+  }
 
   // Acceptors share a port with each other, and the kernel would let those of another server of the same user join them.
   it("exits with 111 when the port is taken by another server with several acceptors", async (t) => {

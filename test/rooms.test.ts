@@ -217,6 +217,18 @@ describe("rooms", () => {
     assert.deepEqual([...rooms].sort(), Object.keys(MAY_IMPORT).sort());
   });
 
+  it("have their unit tests in a folder of the same name", () => {
+    const unit = fileURLToPath(new URL("unit/", import.meta.url));
+    const folders = readdirSync(unit, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => relative(unit, join(entry.parentPath, entry.name)));
+    assert.ok(folders.length > 5, "the unit tests are found");
+    assert.deepEqual(
+      folders.filter((folder) => !(folder in MAY_IMPORT)),
+      [],
+    );
+  });
+
   it("have no way around in a circle", () => {
     const rooms = Object.keys(MAY_IMPORT);
     for (const [room, others] of Object.entries(MAY_IMPORT)) {

@@ -5,6 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism, release } from "node:os";
+import { relative } from "node:path";
 import { finished } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
@@ -12,14 +13,10 @@ import { fileURLToPath } from "node:url";
 import { defaultTransport } from "../src/server/options.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
-const ALONE = [
-  "transcripts-server-timed",
-  "transcripts-beanstalkd",
-  "differential",
-  "hostile",
-  "fairness",
-  "generators",
-];
+const ALONE = ["transcripts-server-timed", "hostile", "fairness", "generators"];
+
+/** They watch the clock, but mostly wait, and play again what the machine was too slow for: two at a time, and nothing else. */
+const WAITING = ["transcripts-beanstalkd", "differential"];
 
 /** They speak with a running server, and are run once more with the transport that is not the default here. */
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
@@ -34,14 +31,17 @@ const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root 
   .sort();
 const isOneOf = (names: readonly string[], file: string): boolean =>
   names.some((name) => file.endsWith(`/${name}.test.ts`));
-const isAlone = (file: string): boolean => isOneOf(ALONE, file);
 
 interface Skip {
   readonly name: string;
   readonly why: string;
 }
 
+/** Files shown at the end with the time that they took. */
+const LONGEST_SHOWN = 8;
+
 const skipped: Skip[] = [];
+const took: { readonly file: string; readonly seconds: number }[] = [];
 /** Files whose results are not all there: as bad as failures, which may be among what is missing. */
 const incomplete: string[] = [];
 let failed = 0;
@@ -76,8 +76,9 @@ async function runFiles(
     if (test.details.type !== "suite") hear(test.file);
     failed++;
   });
-  stream.on("test:summary", ({ file, counts }) => {
+  stream.on("test:summary", ({ file, counts, duration_ms }) => {
     if (file === undefined) return;
+    took.push({ file: relative(root, file), seconds: duration_ms / 1000 });
     unfinished.delete(file);
     const count = heard.get(file) ?? 0;
     if (count === counts.tests && count > 0) return;
@@ -114,16 +115,23 @@ async function runOnceMore(chosen: readonly string[]): Promise<void> {
 
 const startedAt = performance.now();
 await runFiles(
-  files.filter((file) => !isAlone(file)),
+  files.filter((file) => !isOneOf([...ALONE, ...WAITING], file)),
   Math.max(2, availableParallelism()),
 );
-for (const file of files.filter(isAlone)) await runFiles([file], 1);
+await runFiles(
+  files.filter((file) => isOneOf(WAITING, file)),
+  WAITING.length,
+);
+for (const file of files.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1);
 await runOnceMore(files.filter((file) => isOneOf(ONCE_MORE, file)));
 
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 console.log(
   `\n${files.length} files in ${seconds} s: ${passed} passed, ${failed} failed, ${skipped.length} skipped`,
 );
+took.sort((a, b) => b.seconds - a.seconds);
+const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
+console.log(`the longest: ${longest.join(", ")}`);
 for (const { name, why } of skipped) console.log(`SKIPPED ${name}: ${why}`);
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 if (files.length === 0) console.error("No test file found");

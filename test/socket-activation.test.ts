@@ -3,27 +3,19 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "./support/free-port.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { OUR_MAIN, ServerProcess, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
+import { untilItSays } from "./support/until-it-says.ts";
 import { WireClient } from "./support/wire-client.ts";
 
-const LIMIT_MS = 15_000;
 const LAUNCHER = fileURLToPath(new URL("../bin/runnerbean", import.meta.url));
 const FROM_SOURCE = [process.execPath, OUR_MAIN];
-
-async function untilItSays(server: ServerProcess, words: RegExp): Promise<void> {
-  for (const deadline = performance.now() + LIMIT_MS; !words.test(server.stderr); await sleep(10)) {
-    assert.ok(!server.hasExited, `it ended: ${server.stderr}`);
-    assert.ok(performance.now() < deadline, `no ${words} in: ${server.stderr}`);
-  }
-}
 
 /** Has systemd listen at `addresses`; the program replaces it when the first client comes. */
 async function activate(
@@ -70,9 +62,7 @@ describe("socket activation", { timeout: 60_000 }, () => {
 
   it("shares a unix socket among acceptors, and leaves its file to systemd", async (t) => {
     if (!canRun(t, NEEDS.ours, NEEDS.socketActivate)) return;
-    const folder = mkdtempSync(join(tmpdir(), "activation-"));
-    t.after(() => rmSync(folder, { recursive: true, force: true }));
-    const unixPath = join(folder, "socket");
+    const unixPath = join(temporaryFolder(t), "socket");
     const command = [...FROM_SOURCE, "--acceptors", "3", "--shards", "2"];
     const server = await activate(t, [unixPath], command, { unixPath });
     await serves(server);

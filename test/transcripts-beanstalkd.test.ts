@@ -5,15 +5,17 @@ import { canRun, NEEDS } from "./support/need.ts";
 import { playTogether } from "./support/play-transcript.ts";
 import { loadTranscripts } from "./support/transcript.ts";
 
-const transcripts = loadTranscripts().filter((transcript) => transcript.only !== "ours");
+const plays = loadTranscripts()
+  .filter((transcript) => transcript.only !== "ours")
+  .map((transcript) => ({ transcript, flags: [] }));
 
 describe("transcripts against beanstalkd 1.12", () => {
   let played: ReturnType<typeof playTogether> | undefined;
-  for (const transcript of transcripts) {
-    it(transcript.name, async (t) => {
+  for (const play of plays) {
+    it(play.transcript.name, async (t) => {
       if (!canRun(t, NEEDS.beanstalkd)) return;
-      played ??= playTogether(transcripts, "beanstalkd-1.12", []);
-      const outcome = (await played).get(transcript);
+      played ??= playTogether(plays, "beanstalkd-1.12");
+      const outcome = (await played).get(play);
       if (outcome?.error !== undefined) throw outcome.error;
     });
   }

@@ -1,12 +1,12 @@
 // One client connection of a generating worker: sends the steps of its program and checks the replies.
 import net from "node:net";
+import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import type { GeneratorRun } from "./generator-run.ts";
 import type { Address, MetricName } from "./load-source.ts";
 import type { Action, Program } from "./programs.ts";
 import { bodyTemplate, PutTemplate, readStamp, STAMP_BYTES } from "./put-template.ts";
 import { type ReplyKind, type ReplyView, readReply } from "./reply-reader.ts";
 import { selectTubes } from "./select-tubes.ts";
-import { monotonicMs } from "./worker-control.ts";
 
 const EARLY_MS = 2; // a job may come this much before its delay ends by our clock
 

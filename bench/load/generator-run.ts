@@ -2,11 +2,13 @@
 //
 // Producers start an operation when the last one is over (closed loop) or when the clock says so (a rate is set); then
 // the latency counts from the time the clock said, however late the command left.
+
+import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import type { GeneratorConnection } from "./generator-connection.ts";
 import { Latency } from "./latency.ts";
 import type { MetricName } from "./load-source.ts";
 import type { Scenario } from "./programs.ts";
-import { monotonicMs, type WorkerControl } from "./worker-control.ts";
+import type { WorkerControl } from "./worker-control.ts";
 import type { WorkerOutcome } from "./worker-task.ts";
 import type { Workload } from "./workload.ts";
 

@@ -34,10 +34,3 @@ export class WorkerControl {
     Atomics.store(this.#words, WORDS.go, 1);
   }
 }
-
-const CLOCK_OFFSET_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
-
-/** Milliseconds on a monotonic clock that is the same in all threads (performance.now starts anew in each). */
-export function monotonicMs(): number {
-  return performance.now() + CLOCK_OFFSET_MS;
-}

@@ -1,6 +1,7 @@
 // Load from a pool of Node workers: splits the connections among them, starts them together, merges what they saw.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Piscina } from "piscina";
+import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import { Latency } from "./latency.ts";
 import {
   type Address,
@@ -12,7 +13,7 @@ import {
   NO_MARKS,
 } from "./load-source.ts";
 import { SCENARIOS } from "./programs.ts";
-import { monotonicMs, WorkerControl } from "./worker-control.ts";
+import { WorkerControl } from "./worker-control.ts";
 import type { WorkerOutcome, WorkerTask } from "./worker-task.ts";
 import type { Workload } from "./workload.ts";
 

@@ -2,9 +2,9 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../../test/support/free-port.ts";
 import type { Address } from "../load/load-source.ts";
 import { ask } from "./ask.ts";
-import { freePort } from "./free-port.ts";
 
 const START_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 20_000;

@@ -1,47 +1,24 @@
 // Coming from beanstalkd and going back, proved against the real one: ids, states, counts, bodies, order.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { encodeBeanstalkdRecord } from "../../src/binlog/beanstalkd/beanstalkd-format.ts";
 import { readBeanstalkdLog } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
-import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import { exportBeanstalkd } from "../../src/binlog/tools/tools.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../src/message/record.ts";
 import { canRun, NEEDS } from "../support/need.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { startServer } from "../support/server-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { WireClient } from "../support/wire-client.ts";
 import { recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
+import { realOptions } from "./real-options.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
-
-function temporary(t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), "runnerbean-binlog-"));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
-function realOptions(path: string, notices: string[] = []): OpenOptions {
-  return {
-    disk: new RealDisk(path),
-    shards: 1,
-    segmentBytes: 1024 * 1024,
-    syncEvery: 0,
-    salvage: false,
-    parallel: true,
-    randomSalt: () => 99,
-    wallMs: Date.now,
-    clockMs: () => performance.now(),
-    notice: (notice) => notices.push(`${notice.code} ${notice.message}`),
-    progress: () => {},
-  };
-}
 
 async function withBeanstalkd(
   path: string,
@@ -94,7 +71,7 @@ function partsOf(text: string) {
 
 test("a directory of beanstalkd 1.12 is taken over: every job with id, state, counts and body", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const before = Date.now();
   await withBeanstalkd(path, ["-s", "20000"], async (client) => {
     for (let id = 1; id <= 40; id++) await client.put("x".repeat(id * 20), { pri: id, ttr: 100 + id });
@@ -185,9 +162,9 @@ async function ourLog(path: string): Promise<Map<number, string>> {
 
 test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order, bodies", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const jobs = await ourLog(path);
-  const out = join(temporary(t), "out");
+  const out = join(temporaryFolder(t), "out");
   const result = await exportBeanstalkd({ path }, out);
   assert.deepEqual(result, { jobs: jobs.size, files: 1, neededMaxJobBytes: 300_002 });
   const stderr = await withBeanstalkd(out, ["-z", "300002"], async (client) => {
@@ -216,9 +193,9 @@ test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order
 
 test("there and back again: a log of beanstalkd that we export again gives the same jobs", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const jobs = await ourLog(path);
-  const out = join(temporary(t), "out");
+  const out = join(temporaryFolder(t), "out");
   await exportBeanstalkd({ path }, out);
   const opened = await openBinlog(realOptions(out));
   const back = recoveredTexts(opened, 1);
@@ -238,14 +215,14 @@ test("there and back again: a log of beanstalkd that we export again gives the s
 
 test("bodies of 65,534 and 65,535 bytes go to beanstalkd with the -z that export names", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const opened = await openBinlog(realOptions(path));
   const writer = new JobWriter(opened.storage);
   writer.put(1, "a".repeat(65_534));
   writer.put(2, "b".repeat(65_535));
   writer.settle();
   opened.storage.close(0);
-  const out = join(temporary(t), "out");
+  const out = join(temporaryFolder(t), "out");
   const { neededMaxJobBytes } = await exportBeanstalkd({ path }, out);
   assert.equal(neededMaxJobBytes, 65_537);
   await withBeanstalkd(out, ["-z", String(neededMaxJobBytes)], async (client) => {
@@ -256,7 +233,7 @@ test("bodies of 65,534 and 65,535 bytes go to beanstalkd with the -z that export
 
 test("the lock of beanstalkd keeps us out, and ours keeps beanstalkd out", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await withBeanstalkd(path, [], async () => {
     assert.throws(() => DirectoryLock.take(path), {
       code: "BINLOG_LOCKED",
@@ -329,7 +306,7 @@ test("a takeover that is interrupted anywhere is done again or finished, and los
       done = false;
     }
     disk.fault = () => {};
-    disk.crash(new Random(stopAt));
+    disk.crash(new SeededRandom(stopAt));
     const opened = await openBinlog(virtualOptions(disk));
     assert.deepEqual(
       [...recoveredTexts(opened, 1).keys()].sort((a, b) => a - b).length,
@@ -348,7 +325,7 @@ test("a takeover that is interrupted anywhere is done again or finished, and los
 });
 
 test("damage in the middle of beanstalkd's log is refused; --salvage takes what is whole", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const bytes = beanstalkdFile(["one", "two", "three"]);
   bytes.writeInt32LE(-5, 4 + 96);
   writeFileSync(join(path, "binlog.1"), bytes);
@@ -367,7 +344,7 @@ test("damage in the middle of beanstalkd's log is refused; --salvage takes what 
 });
 
 test("row 18: a version that is neither 5 nor 7 is refused and stays where it is", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const file = Buffer.from(beanstalkdFile(["one"]));
   file.writeInt32LE(8, 0);
   writeFileSync(join(path, "binlog.1"), file);
@@ -376,7 +353,7 @@ test("row 18: a version that is neither 5 nor 7 is refused and stays where it is
 });
 
 test("row 11: only binlog. and a number as one writes it is a file of beanstalkd's log", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const others = ["binlog.", "binlog.007", "binlog.-5", "binlog.0", "binlog.7x"];
   for (const [index, name] of [...others, "binlog.7"].entries()) {
     const file = beanstalkdFile(["x"], (fields) => {
@@ -407,7 +384,7 @@ test("row 17: a full record of a job that is there already replaces its body, al
 });
 
 test("version 5 is read: wider name length, shorter struct, microseconds", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const seven = beanstalkdFile(["five"], (fields) => {
     fields.delaySeconds = 3;
     fields.ttrSeconds = 44;
@@ -436,7 +413,7 @@ test("version 5 is read: wider name length, shorter struct, microseconds", async
 });
 
 test("jobs in both logs: refused, because nobody knows which is newer", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await ourLog(path);
   writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
   await assert.rejects(openBinlog(realOptions(path)), { code: "BINLOG_TWO_LOGS" });

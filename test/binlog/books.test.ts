@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { JobIndex } from "../../src/binlog/books/job-index.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { RecordKind } from "../../src/message/record.ts";
-import { Random } from "./random.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { openSample, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
@@ -25,7 +25,7 @@ function entries(index: JobIndex): Map<number, number[]> {
 
 test("a log in use and a start keep the same books, through pieces and compaction", async () => {
   const seed = 11;
-  const random = new Random(seed);
+  const random = new SeededRandom(seed);
   const disk = new VirtualDisk();
   const { opened, writer } = await openSample(disk);
   const { storage } = opened;

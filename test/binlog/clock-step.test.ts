@@ -1,17 +1,18 @@
 // The log's times follow the wall clock, also after it was set while the server ran.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { canRun, NEEDS } from "../support/need.ts";
 import { startServer } from "../support/server-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { WireClient } from "../support/wire-client.ts";
 
 const STEP_SECONDS = 3600;
 const DELAY_SECONDS = 10_000;
 const SLACK_SECONDS = 60;
+/** Longer than a start takes. */
+const SET_AFTER_MS = 1500;
 
 /** Environment of a server whose wall clock is set forward by an hour after `delayMs`; 0: from the start. */
 function clockSetAfter(delayMs: number): Record<string, string> {
@@ -22,13 +23,13 @@ function clockSetAfter(delayMs: number): Record<string, string> {
 
 test("a delay that was given after the wall clock was set ends when it should after a restart", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
-  const directory = mkdtempSync(join(tmpdir(), "runnerbean-clock-"));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = temporaryFolder(t, "clock");
   const flags = ["-b", directory, "-f", "0"];
-  const first = await startServer({ kind: "ours", flags, env: clockSetAfter(1500) });
+  const first = await startServer({ kind: "ours", flags, env: clockSetAfter(SET_AFTER_MS) });
   try {
     const client = await WireClient.connect(first.address);
-    await new Promise((resolve) => setTimeout(resolve, 2500));
+    // Counted from the start of the process, which is some time ago.
+    await sleep(SET_AFTER_MS);
     assert.equal((await client.put("x", { delay: DELAY_SECONDS })).line, "INSERTED 1");
     client.close();
   } finally {

@@ -7,8 +7,8 @@ import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
 import { largerLog, smallLog, virtualOptions } from "./sample-log.ts";
 import type { VirtualDisk } from "./virtual-disk.ts";
 
@@ -89,11 +89,11 @@ for (const how of ["closed", "idle", "busy"] as const) {
 
 test("every byte of a larger log garbled: start or refusal, never a wrong or missing job", async () => {
   const { disk, jobs } = await largerLog();
-  const random = new Random(7);
+  const random = new SeededRandom(7);
   const names = disk.names();
   assert.ok(names.length > 3);
   for (let i = 0; i < 1500; i++) {
-    const content = disk.contentOf(random.pick(names));
+    const content = disk.contentOf(random.pick(names)!);
     const at = random.below(content.length);
     const length = Math.min(content.length - at, 1 + random.below(600));
     const before = content.slice(at, at + length);
@@ -149,10 +149,10 @@ test("row 18: an unknown version is refused and nothing is changed", async () =>
 });
 
 test("--salvage keeps all that is whole, sets the bad file aside, counts what was skipped", async () => {
-  const random = new Random(3);
+  const random = new SeededRandom(3);
   for (let i = 0; i < 60; i++) {
     const { disk, jobs } = await largerLog();
-    const name = random.pick(disk.names().slice(0, -1));
+    const name = random.pick(disk.names().slice(0, -1))!;
     const content = disk.contentOf(name);
     const used = content.findLastIndex((byte) => byte !== 0);
     const at = random.below(used);

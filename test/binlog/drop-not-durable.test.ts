@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const BODY = "x".repeat(400);
 /** Nothing of what was not synced is there after the crash. */
-const NOTHING_SURVIVES = { below: () => 0, chance: () => false } as unknown as Random;
+const NOTHING_SURVIVES = { below: () => 0, chance: () => false } as unknown as SeededRandom;
 
 function noRoom(): never {
   throw Object.assign(new Error("no room"), { code: "ENOSPC" });
@@ -21,7 +21,7 @@ function noRoom(): never {
  * A log on a full disk that has just written a DROP, not synced, makes its next file because there is room again, and
  * loses power. Returns the ids that were durable before it, or undefined if it did not come to that.
  */
-async function cutAfterNextFile(disk: VirtualDisk, random: Random): Promise<number[] | undefined> {
+async function cutAfterNextFile(disk: VirtualDisk, random: SeededRandom): Promise<number[] | undefined> {
   const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: "never" });
   const writer = new JobWriter(storage);
   const putNumbers = new Map<number, number>();
@@ -71,7 +71,7 @@ it("a new file does not say that a segment no longer counts before its DROP is d
   let cuts = 0;
   for (let seed = 1; seed <= 40; seed++) {
     const disk = new VirtualDisk();
-    const durable = await cutAfterNextFile(disk, new Random(seed));
+    const durable = await cutAfterNextFile(disk, new SeededRandom(seed));
     if (durable === undefined) continue;
     cuts++;
     const { open, syncFolder } = VirtualDisk.prototype;
@@ -86,7 +86,7 @@ it("a new file does not say that a segment no longer counts before its DROP is d
 it("--salvage does not believe a DROP behind a tear", async () => {
   let tried = 0;
   for (let seed = 1; seed <= 60; seed++) {
-    const random = new Random(seed);
+    const random = new SeededRandom(seed);
     const disk = new VirtualDisk();
     const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: "never" });
     const writer = new JobWriter(storage);

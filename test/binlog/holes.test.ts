@@ -7,7 +7,7 @@ import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { Storage } from "../../src/binlog/live/storage.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { RecordState } from "../../src/message/record.ts";
-import { recoveredTexts } from "./model.ts";
+import { jobsOfLog, recoveredTexts } from "./model.ts";
 import { JobWriter, openSample, SAMPLE_SEGMENT_BYTES, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
@@ -21,10 +21,7 @@ function failing(disk: VirtualDisk, call: string, code: string, when: () => bool
 async function restart(disk: VirtualDisk, notices: string[] = []): Promise<Map<number, string>> {
   disk.fault = () => {};
   disk.kill();
-  const opened = await openBinlog(virtualOptions(disk, notices));
-  const jobs = recoveredTexts(opened, 1);
-  opened.storage.close(0);
-  return jobs;
+  return jobsOfLog(virtualOptions(disk, notices));
 }
 
 test("hole a: a failed fsync is the end: nothing is acknowledged from then on", async () => {

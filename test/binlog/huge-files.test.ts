@@ -1,10 +1,9 @@
 // Files of more bytes than 31 bits count: read and written in pieces, scanned to their end, refused where the format ends.
 
 import assert from "node:assert/strict";
-import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { copyBytes } from "../../src/base/bytes.ts";
 import { readFully } from "../../src/binlog/disk/disk.ts";
 import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
@@ -13,18 +12,13 @@ import { scanLog } from "../../src/binlog/recovery/scan-log.ts";
 import { scanSegment } from "../../src/binlog/recovery/segment-scan.ts";
 import { ExitCode } from "../../src/server/operator-error.ts";
 import { parseOptions } from "../../src/server/options.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 /** Memory that is never written to takes no room. */
 const HUGE_BYTES = 2 ** 31 + 2 ** 20;
 
-function temporary(t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), "runnerbean-huge-"));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
 test("a read of more than 2 GiB is made in pieces", (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   writeFileSync(join(path, "file"), "what there is");
   const disk = new RealDisk(path);
   const handle = disk.open("file", "read");
@@ -62,7 +56,7 @@ test("-s takes what the format can hold, and says how much that is", () => {
 });
 
 test("a file of the log beyond that is refused, unread", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const file = join(path, segmentName(1));
   writeFileSync(file, "");
   truncateSync(file, SEGMENT_BYTES_MAX + 1);

@@ -8,14 +8,14 @@ import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { segmentNumbers } from "../../src/binlog/recovery/scan-log.ts";
 import { dumpLines } from "../../src/binlog/tools/dump.ts";
 import { restoreLog } from "../../src/binlog/tools/restore.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
 import { largerLog, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> = {
   "a kill": (disk) => disk.kill(),
-  "a power cut": (disk, call) => disk.crash(new Random(call)),
+  "a power cut": (disk, call) => disk.crash(new SeededRandom(call)),
 };
 
 async function dumped(disk: VirtualDisk): Promise<string[]> {

@@ -6,8 +6,8 @@ import { describe, it } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { rewriteLog } from "../../src/binlog/recovery/salvage.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
 import { largerLog, virtualOptions } from "./sample-log.ts";
 import type { VirtualDisk } from "./virtual-disk.ts";
 
@@ -30,7 +30,7 @@ async function rewrite(disk: VirtualDisk): Promise<void> {
 
 const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> = {
   "a kill": (disk) => disk.kill(),
-  "a power cut": (disk, call) => disk.crash(new Random(call)),
+  "a power cut": (disk, call) => disk.crash(new SeededRandom(call)),
 };
 
 describe("a rewrite of a log", () => {

@@ -6,7 +6,7 @@ import { exportForBeanstalkd } from "../../src/binlog/beanstalkd/beanstalkd-expo
 import { beanstalkdFileName } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { StartInterrupted } from "../../src/binlog/recovery/start-interrupted.ts";
-import { recoveredTexts } from "./model.ts";
+import { jobsOfLog } from "./model.ts";
 import { largerLog, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
@@ -26,12 +26,7 @@ async function interruptEverywhere(disk: VirtualDisk): Promise<number> {
   }
 }
 
-async function jobsOf(disk: VirtualDisk): Promise<Map<number, string>> {
-  const again = await openBinlog(virtualOptions(disk));
-  const jobs = recoveredTexts(again, 1);
-  again.storage.close(0);
-  return jobs;
-}
+const jobsOf = (disk: VirtualDisk): Promise<Map<number, string>> => jobsOfLog(virtualOptions(disk));
 
 test("reading is left between any two segments", async () => {
   const { disk, jobs } = await largerLog();

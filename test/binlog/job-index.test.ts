@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JobIndex } from "../../src/binlog/books/job-index.ts";
 import { SegmentTable } from "../../src/binlog/books/segment-table.ts";
-import { Random } from "./random.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 
 function emptyIndex(): { index: JobIndex; table: SegmentTable } {
   const table = new SegmentTable();
@@ -15,7 +15,7 @@ function emptyIndex(): { index: JobIndex; table: SegmentTable } {
 
 test("random jobs come, change and go as in a map", () => {
   const seed = 7;
-  const random = new Random(seed);
+  const random = new SeededRandom(seed);
   const { index, table } = emptyIndex();
   const model = new Map<number, { offset: number; update: number }>();
   for (let step = 1; step <= 50_000; step++) {

@@ -1,13 +1,9 @@
 // What the jobs should be after any prefix of the operations, and which prefixes a recovered log may show.
 
-import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
-import {
-  decodeFields,
-  emptyRecordFields,
-  RECORD_FIXED_BYTES,
-  type RecordFields,
-  tubeBytesOf,
-} from "../../src/message/record.ts";
+import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
+import type { RecordFields } from "../../src/message/record.ts";
+import { jobsOfBatch } from "../support/recovered-jobs.ts";
 
 /** One operation: what became of a job; undefined: it was deleted, or its put was not complete. */
 export interface Operation {
@@ -29,20 +25,11 @@ export function jobText(fields: RecordFields, tube: string, body: string): strin
 /** All jobs that an opened binlog brings back. Throws if one comes twice. */
 export function recoveredTexts(opened: OpenedBinlog, shards: number): Map<number, string> {
   const jobs = new Map<number, string>();
-  const fields = emptyRecordFields();
   for (const batch of opened.jobs((bytes, start) => (bytes[start] ?? 0) % shards)) {
-    const view = new DataView(batch.bytes.buffer);
-    for (const [shard, offsets] of batch.jobs.entries()) {
-      for (const at of offsets) {
-        decodeFields(view, at, fields);
-        const tubeAt = at + RECORD_FIXED_BYTES;
-        const bodyAt = tubeAt + tubeBytesOf(view, at);
-        if (batch.bytes[tubeAt]! % shards !== shard) throw new Error("job for another shard");
-        if (jobs.has(fields.id)) throw new Error(`job ${fields.id} came twice`);
-        const tube = latin1(batch.bytes, tubeAt, bodyAt);
-        const body = latin1(batch.bytes, bodyAt, bodyAt + view.getUint32(at + 60, true));
-        jobs.set(fields.id, jobText(fields, tube, body));
-      }
+    for (const { shard, fields, tube, body } of jobsOfBatch(batch)) {
+      if (tube.charCodeAt(0) % shards !== shard) throw new Error("job for another shard");
+      if (jobs.has(fields.id)) throw new Error(`job ${fields.id} came twice`);
+      jobs.set(fields.id, jobText(fields, tube, body.toString("latin1")));
     }
   }
   if (jobs.size !== opened.jobCount)
@@ -50,8 +37,12 @@ export function recoveredTexts(opened: OpenedBinlog, shards: number): Map<number
   return jobs;
 }
 
-function latin1(bytes: Uint8Array, from: number, to: number): string {
-  return Buffer.from(bytes.buffer, from, to - from).toString("latin1");
+/** All jobs of a log, which is closed again. */
+export async function jobsOfLog(options: OpenOptions): Promise<Map<number, string>> {
+  const opened = await openBinlog(options);
+  const jobs = recoveredTexts(opened, options.shards);
+  opened.storage.close(0);
+  return jobs;
 }
 
 export class Model {

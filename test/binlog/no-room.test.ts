@@ -7,18 +7,13 @@ import { fileURLToPath } from "node:url";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { canRun, NEEDS } from "../support/need.ts";
-import { recoveredTexts } from "./model.ts";
+import { jobsOfLog } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 /** What was acknowledged when the power goes now. */
-async function afterCrash(disk: VirtualDisk): Promise<Map<number, string>> {
-  const copy = disk.clone();
-  const again = await openBinlog(virtualOptions(copy));
-  const jobs = recoveredTexts(again, 1);
-  again.storage.close(0);
-  return jobs;
-}
+const afterCrash = (disk: VirtualDisk): Promise<Map<number, string>> =>
+  jobsOfLog(virtualOptions(disk.clone()));
 
 for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
   test(`a write over zeros that wants new blocks on a full disk is made again when there is room (${syncEvery})`, async () => {

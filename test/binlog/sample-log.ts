@@ -43,14 +43,16 @@ export class JobWriter {
   readonly #fields = new Map<number, { fields: RecordFields; tube: string; body: string }>();
   readonly #bytes = new Uint8Array(200_000);
   readonly #view = new DataView(this.#bytes.buffer);
+  readonly #shard: number;
   n = 0;
 
-  constructor(storage: Storage) {
+  constructor(storage: Storage, shard = 0) {
     this.storage = storage;
+    this.#shard = shard;
   }
 
   #append(length: number): void {
-    this.storage.append(0, ++this.n, this.#bytes, 0, length);
+    this.storage.append(this.#shard, ++this.n, this.#bytes, 0, length);
   }
 
   put(id: number, body: string, tube = "default", pieceBytes = 0): void {

@@ -1,7 +1,7 @@
 // The command `npm run simulate:binlog`: the log on a disk in memory that loses, tears, garbles and fails, over many seeds.
 
 import { Command } from "commander";
-import { wholeNumber } from "../support/whole-number.ts";
+import { seedNumber, wholeNumber } from "../support/whole-number.ts";
 import { simulate } from "./simulation.ts";
 
 const whole = wholeNumber(0, 9_999_999_999);
@@ -11,7 +11,7 @@ const command = new Command("simulate:binlog")
     "Runs the log on a disk in memory that loses, tears, garbles and fails, with crashes and restarts, all drawn from a seed.\n" +
       "Ends with 0 if nothing was lost, 1 if something was, with the command that plays it again, and 2 on bad options.",
   )
-  .option("--seed <n>", "first seed", whole, 1)
+  .option("--seed <n>", "first seed", seedNumber, 1)
   .option("--seeds <k>", "seeds to run (default: 1 with --seed, else 2000)", whole)
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
 

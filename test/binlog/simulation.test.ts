@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { simulate } from "./simulation.ts";
 
-const { RUNNERBEAN_SEED = "1" } = process.env;
+const { SEED = "1" } = process.env;
 
 test("what was acknowledged is there after crashes, kills, faults and full disks, from a hundred seeds", async () => {
-  const first = Number(RUNNERBEAN_SEED);
+  const first = Number(SEED);
   let recoveries = 0;
   let migrated = 0;
   let waits = 0;
@@ -18,12 +18,9 @@ test("what was acknowledged is there after crashes, kills, faults and full disks
       migrated += result.migrated;
       waits += result.waits;
     } catch (error) {
-      throw new Error(
-        `seed ${seed}; again: RUNNERBEAN_SEED=${seed} node --test test/binlog/simulation.test.ts`,
-        {
-          cause: error,
-        },
-      );
+      throw new Error(`seed ${seed}; again: SEED=${seed} node --test test/binlog/simulation.test.ts`, {
+        cause: error,
+      });
     }
   }
   assert.ok(recoveries > 200 && migrated > 1000 && waits > 5, "the simulation does what it is for");

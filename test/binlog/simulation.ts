@@ -13,8 +13,8 @@ import {
   type RecordFields,
   RecordState,
 } from "../../src/message/record.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { jobText, Model, recoveredTexts } from "./model.ts";
-import { Random } from "./random.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 export interface SimulationResult {
@@ -41,7 +41,7 @@ export async function simulate(seed: number, steps = 400): Promise<SimulationRes
 }
 
 class Life {
-  readonly random: Random;
+  readonly random: SeededRandom;
   readonly disk = new VirtualDisk();
   readonly model = new Model();
   readonly result: SimulationResult = {
@@ -70,13 +70,13 @@ class Life {
   backlog: { shard: number; n: number; bytes: Uint8Array }[] = [];
 
   constructor(seed: number) {
-    this.random = new Random(seed);
+    this.random = new SeededRandom(seed);
   }
 
   async run(steps: number): Promise<void> {
     const rounds = 1 + this.random.below(5);
     for (let round = 0; round < rounds; round++) {
-      this.load = this.random.pick(LOADS);
+      this.load = this.random.pick(LOADS)!;
       this.syncEvery = this.random.pick<SyncEvery>([0, 0, 50, "never"]);
       await this.open();
       this.faulty = this.random.chance(0.15);
@@ -284,8 +284,8 @@ class Life {
     switch (this.load) {
       case "mixed":
         if (ids.length === 0 || (wish < 40 && ids.length < 60)) this.put();
-        else if (wish < 75) this.update(random.pick(ids));
-        else this.delete(random.pick(ids));
+        else if (wish < 75) this.update(random.pick(ids)!);
+        else this.delete(random.pick(ids)!);
         return;
       case "queue":
         if (ids.length < 5 + random.below(10)) this.put();
@@ -302,7 +302,7 @@ class Life {
         return;
       case "kick-bury":
         if (ids.length < 12) this.put();
-        else this.update(random.pick(ids));
+        else this.update(random.pick(ids)!);
         return;
       case "burst-and-clear":
         if (this.clearing) {

@@ -2,22 +2,11 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
-import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
 import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
@@ -30,37 +19,14 @@ import {
   verify,
 } from "../../src/binlog/tools/tools.ts";
 import { RecordState } from "../../src/message/record.ts";
-import { recoveredTexts } from "./model.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
+import { jobsOfLog, recoveredTexts } from "./model.ts";
+import { realOptions } from "./real-options.ts";
 import { JobWriter, smallLog, virtualOptions } from "./sample-log.ts";
 
-function temporary(t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), "runnerbean-tools-"));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
+const options = (path: string): OpenOptions => ({ ...realOptions(path), syncEvery: "never" });
 
-function options(path: string): OpenOptions {
-  return {
-    disk: new RealDisk(path),
-    shards: 1,
-    segmentBytes: 1024 * 1024,
-    syncEvery: "never",
-    salvage: false,
-    parallel: true,
-    randomSalt: () => 4711,
-    wallMs: Date.now,
-    clockMs: () => performance.now(),
-    notice: () => {},
-    progress: () => {},
-  };
-}
-
-async function jobsOf(path: string): Promise<Map<number, string>> {
-  const opened = await openBinlog(options(path));
-  const jobs = recoveredTexts(opened, 1);
-  opened.storage.close(0);
-  return jobs;
-}
+const jobsOf = (path: string): Promise<Map<number, string>> => jobsOfLog(options(path));
 
 /** A few segments with jobs of every kind; half of the bytes are dead. */
 async function makeLog(path: string): Promise<Map<number, string>> {
@@ -82,7 +48,7 @@ async function makeLog(path: string): Promise<Map<number, string>> {
 }
 
 test("inspect tells segments, live and dead bytes, jobs by tube and state", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const jobs = await makeLog(path);
   const report = await inspect({ path });
   assert.equal(report.jobs, jobs.size);
@@ -102,7 +68,7 @@ test("inspect tells segments, live and dead bytes, jobs by tube and state", asyn
 });
 
 test("verify says whether all is whole, and changes nothing", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await makeLog(path);
   assert.deepEqual((await verify({ path })).whole, true);
   const before = readdirSync(path).map((name) => [name, statSync(join(path, name)).size]);
@@ -120,11 +86,11 @@ test("verify says whether all is whole, and changes nothing", async (t) => {
 });
 
 test("dump and restore bring every job over, and the next id", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const jobs = await makeLog(path);
-  const file = join(temporary(t), "jobs.dump");
+  const file = join(temporaryFolder(t), "jobs.dump");
   assert.equal(await dumpToFile({ path }, file), jobs.size);
-  const other = temporary(t);
+  const other = temporaryFolder(t);
   assert.equal(await restoreFromFile({ path: other }, file), jobs.size);
   assert.deepEqual(await jobsOf(other), jobs);
   assert.equal((await inspect({ path: other })).nextId, 4003);
@@ -132,7 +98,7 @@ test("dump and restore bring every job over, and the next id", async (t) => {
   // A dump that is damaged or cut anywhere leaves nothing behind.
   const text = readFileSync(file);
   for (const bad of [text.subarray(0, text.length - 40), text.subarray(100), Buffer.from("{}\n")]) {
-    const empty = temporary(t);
+    const empty = temporaryFolder(t);
     writeFileSync(file, bad);
     await assert.rejects(restoreFromFile({ path: empty }, file), { code: "BINLOG_INPUT" });
     assert.deepEqual(
@@ -143,7 +109,7 @@ test("dump and restore bring every job over, and the next id", async (t) => {
 });
 
 test("compact leaves nothing but the live jobs", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const jobs = await makeLog(path);
   const report = await compact({ path });
   assert.equal(report.jobs, jobs.size);
@@ -152,7 +118,7 @@ test("compact leaves nothing but the live jobs", async (t) => {
 });
 
 test("a directory in use is refused by every tool", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await makeLog(path);
   const lock = DirectoryLock.take(path);
   await assert.rejects(inspect({ path }), { code: "BINLOG_LOCKED" });
@@ -161,7 +127,7 @@ test("a directory in use is refused by every tool", async (t) => {
 });
 
 test("a missing directory, one that is a file, and one without a log are told apart", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await assert.rejects(inspect({ path: join(path, "none") }), { code: "BINLOG_DIR" });
   await assert.rejects(inspect({ path }), { code: "BINLOG_INPUT", message: /no log of runnerbean/ });
   writeFileSync(join(path, "file"), "");
@@ -169,10 +135,10 @@ test("a missing directory, one that is a file, and one without a log are told ap
 });
 
 test("the commands: what they print, and their exit codes", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await makeLog(path);
   const cli = fileURLToPath(new URL("../../src/binlog/tools/cli.ts", import.meta.url));
-  const script = join(temporary(t), "run.mjs");
+  const script = join(temporaryFolder(t), "run.mjs");
   writeFileSync(
     script,
     `import { binlogCommand } from ${JSON.stringify(cli)}; await binlogCommand().parseAsync();`,
@@ -209,7 +175,7 @@ test("the commands: what they print, and their exit codes", async (t) => {
 /** Runs a tool in a process of its own, by a line of the shell in which $TOOL stands for it. */
 function shell(t: TestContext, line: string) {
   const cli = fileURLToPath(new URL("../../src/binlog/tools/cli.ts", import.meta.url));
-  const script = join(temporary(t), "run.mjs");
+  const script = join(temporaryFolder(t), "run.mjs");
   writeFileSync(
     script,
     `import { binlogCommand } from ${JSON.stringify(cli)}; await binlogCommand().parseAsync();`,
@@ -220,7 +186,7 @@ function shell(t: TestContext, line: string) {
 }
 
 test("a reader that has seen enough ends a tool quietly", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await makeLog(path);
   const dumped = shell(t, `$TOOL dump ${path} | head -c 10; exit \${PIPESTATUS[0]}`);
   assert.equal(dumped.stdout.length, 10);
@@ -232,12 +198,12 @@ test("a reader that has seen enough ends a tool quietly", async (t) => {
 });
 
 test("a file that is there already, or is missing, is told in a line", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   await makeLog(path);
   const there = shell(t, `$TOOL dump ${path} ${join(path, segmentName(1))}`);
   assert.match(there.stderr, /^EEXIST: [^\n]*\n$/);
   assert.equal(there.status, 2);
-  const missing = shell(t, `$TOOL restore ${join(path, "none")} ${temporary(t)}`);
+  const missing = shell(t, `$TOOL restore ${join(path, "none")} ${temporaryFolder(t)}`);
   assert.match(missing.stderr, /^ENOENT: [^\n]*\n$/);
   assert.equal(missing.status, 2);
   assert.equal(shell(t, `$TOOL dump ${path} /dev/full`).status, 2);
@@ -250,7 +216,7 @@ test("what root's tools make belongs to whom the log belongs, with its mode", as
     t.skip("only root can give files away");
     return;
   }
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const jobs = await makeLog(path);
   const give = (folder: string) => {
     chownSync(folder, NOBODY, NOBODY);
@@ -269,13 +235,13 @@ test("what root's tools make belongs to whom the log belongs, with its mode", as
   give(path);
   await compact({ path });
   check(path, 0o640);
-  const file = join(temporary(t), "jobs.dump");
+  const file = join(temporaryFolder(t), "jobs.dump");
   await dumpToFile({ path }, file);
-  const other = temporary(t);
+  const other = temporaryFolder(t);
   chownSync(other, NOBODY, NOBODY);
   assert.equal(await restoreFromFile({ path: other }, file), jobs.size);
   check(other, 0o600);
-  const out = temporary(t);
+  const out = temporaryFolder(t);
   chownSync(out, NOBODY, NOBODY);
   await exportBeanstalkd({ path }, out);
   check(out, 0o600);
@@ -295,7 +261,7 @@ test("a file of another user is named when the log is opened, with what to do", 
 });
 
 test("a log that is large enough is scanned by a pool of threads, with progress", async (t) => {
-  const path = temporary(t);
+  const path = temporaryFolder(t);
   const opened = await openBinlog(options(path));
   const writer = new JobWriter(opened.storage);
   for (let id = 1; id <= 800; id++) {

@@ -1,7 +1,7 @@
 // A disk in memory that forgets what was not synced: writes are lost, torn, reordered or garbled, names too.
 
 import type { Disk, Handle } from "../../src/binlog/disk/disk.ts";
-import type { Random } from "./random.ts";
+import type { SeededRandom } from "../support/seeded-random.ts";
 
 const SECTOR_BYTES = 512;
 
@@ -174,7 +174,7 @@ export class VirtualDisk implements Disk {
   }
 
   /** The power fails: of what was not synced, anything may have happened. */
-  crash(random: Random): void {
+  crash(random: SeededRandom): void {
     this.#handles.clear();
     const manner = random.below(4);
     const survives = () => (manner === 0 ? false : manner === 1 ? true : random.chance(0.5));
@@ -228,7 +228,7 @@ function tear(
   at: number,
   bytes: Uint8Array,
   survives: () => boolean,
-  garbler: Random | undefined,
+  garbler: SeededRandom | undefined,
 ): void {
   for (let start = at; start < at + bytes.length; ) {
     const end = Math.min(at + bytes.length, (Math.floor(start / SECTOR_BYTES) + 1) * SECTOR_BYTES);

@@ -14,7 +14,7 @@ import type { FuzzServerOptions } from "./fuzz-server.ts";
 import type { Difference, FuzzCase, Fuzzer } from "./fuzzer.ts";
 import { bytesWithIds, textOf, writesOf } from "./piece.ts";
 import { cutReplies, textOfReply, withRelativeIds } from "./reply-text.ts";
-import { ServerUnderTest } from "./server-under-test.ts";
+import { ServerFuzzer } from "./server-fuzzer.ts";
 import { StreamModel, upToQuit } from "./stream-model.ts";
 import { type Answer, answerInProcess, answerOverSocket, type Layout, type Plant } from "./stream-target.ts";
 import { endLines, expectationLines, replyLines, sentLines } from "./transcript-text.ts";
@@ -156,14 +156,12 @@ export class BytesInProcess implements Fuzzer {
 }
 
 /** Bytes to a running server, which must neither end nor grow nor keep anything. */
-export class BytesToServer implements Fuzzer {
+export class BytesToServer extends ServerFuzzer {
   readonly name = "bytes";
-  readonly place = "server";
-  readonly #server: ServerUnderTest;
   readonly #coverage: Coverage | undefined;
 
   constructor(options: FuzzServerOptions, coverage?: Coverage) {
-    this.#server = new ServerUnderTest(options);
+    super(options);
     this.#coverage = coverage;
   }
 
@@ -176,7 +174,7 @@ export class BytesToServer implements Fuzzer {
   async judge({ pieces, abandon }: FuzzCase): Promise<Difference | undefined> {
     const text = textOf(pieces);
     const all = text + sentinelAfter(text, JOB_BYTES_MAX);
-    return await this.#server.blamed(all, async (server) => {
+    return await this.server.blamed(all, async (server) => {
       const lastId = await server.tidy();
       let difference: Difference | undefined;
       if (abandon !== undefined) {
@@ -189,22 +187,6 @@ export class BytesToServer implements Fuzzer {
       if (difference === undefined) await server.tidy();
       return difference;
     });
-  }
-
-  flagsOf(): string {
-    return `-z ${JOB_BYTES_MAX}`;
-  }
-
-  async restart(): Promise<void> {
-    await this.stop();
-  }
-
-  async finish(): Promise<void> {
-    await this.#server.finish();
-  }
-
-  async stop(): Promise<void> {
-    await this.#server.stop();
   }
 }
 

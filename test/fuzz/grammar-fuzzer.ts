@@ -6,20 +6,20 @@ import { mutated } from "./byte-mutations.ts";
 import { CommandGrammar, JOB_BYTES_MAX } from "./command-grammar.ts";
 import type { Coverage } from "./coverage.ts";
 import type { FuzzServerOptions } from "./fuzz-server.ts";
-import type { Difference, FuzzCase, Fuzzer } from "./fuzzer.ts";
+import type { Difference, FuzzCase } from "./fuzzer.ts";
 import { CONVERSATION_CLIENTS, playConversation, SENT_BODY_BYTES_MAX } from "./paired-conversation.ts";
 import { bytesWithIds, type Piece, textOf } from "./piece.ts";
+import { ServerFuzzer } from "./server-fuzzer.ts";
 import { ServerUnderTest } from "./server-under-test.ts";
 import { StreamModel } from "./stream-model.ts";
 
 /** A conversation that was too slow to tell is played so often. */
 const ATTEMPTS = 6;
 
-export class GrammarFuzzer implements Fuzzer {
+export class GrammarFuzzer extends ServerFuzzer {
   readonly name = "grammar";
-  readonly place = "server and beanstalkd";
+  override readonly place = "server and beanstalkd";
   readonly #reference: ServerUnderTest;
-  readonly #tested: ServerUnderTest;
   readonly #coverage: Coverage | undefined;
   readonly #settleMs: number | undefined;
   /** Conversations that were played again because the machine was too slow. */
@@ -27,9 +27,9 @@ export class GrammarFuzzer implements Fuzzer {
 
   /** `settleMs`: how long to wait for a reply before it counts as missing. */
   constructor(tested: FuzzServerOptions, coverage?: Coverage, settleMs?: number) {
+    super(tested);
     this.#settleMs = settleMs;
     this.#reference = new ServerUnderTest({ kind: "beanstalkd-1.12", flags: [] });
-    this.#tested = new ServerUnderTest(tested);
     this.#coverage = coverage;
   }
 
@@ -54,7 +54,7 @@ export class GrammarFuzzer implements Fuzzer {
     for (let attempt = 1; ; attempt++) {
       try {
         const reference = await this.#reference.get();
-        return await this.#tested.blamed(textOf(pieces), (tested) =>
+        return await this.server.blamed(textOf(pieces), (tested) =>
           playConversation(pieces, reference, tested, this.#coverage, this.#settleMs),
         );
       } catch (error) {
@@ -67,20 +67,8 @@ export class GrammarFuzzer implements Fuzzer {
     }
   }
 
-  flagsOf(): string {
-    return `-z ${JOB_BYTES_MAX}`;
-  }
-
-  async restart(): Promise<void> {
-    await this.stop();
-  }
-
-  async finish(): Promise<void> {
-    await this.#tested.finish();
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all([this.#reference.stop(), this.#tested.stop()]);
+  override async stop(): Promise<void> {
+    await Promise.all([this.#reference.stop(), super.stop()]);
   }
 }
 

@@ -1,7 +1,8 @@
 // The options of `npm run fuzz`.
 
 import { Command, Option } from "commander";
-import { wholeNumber } from "../support/whole-number.ts";
+import { drawnSeed } from "../support/seeded-random.ts";
+import { seedNumber, wholeNumber } from "../support/whole-number.ts";
 import { FUZZER_NAMES, type FuzzerName } from "./fuzzer.ts";
 
 export interface FuzzOptions {
@@ -16,7 +17,7 @@ export interface FuzzOptions {
   readonly acceptors: number;
 }
 
-const SEED_MAX = 0xffffffff;
+const RUNS_MAX = 1e9;
 const SECONDS_DEFAULT = 60;
 const THREADS_MAX = 64;
 
@@ -26,11 +27,11 @@ export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
     .description(
       "Sends bytes that nobody would think of to the parser, the server and beanstalkd 1.12, and says where the replies are not those they should be.",
     )
-    .option("--seed <n>", "seed of the first run; each run takes the next", wholeNumber(0, SEED_MAX))
+    .option("--seed <n>", "seed of the first run; each run takes the next", seedNumber)
     .option(
       "--runs <n>",
       "runs of each fuzzer at most (default: as many as there is time for)",
-      wholeNumber(1, SEED_MAX),
+      wholeNumber(1, RUNS_MAX),
     )
     .option(
       "--seconds <n>",
@@ -51,7 +52,7 @@ export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
     acceptors: number;
   }>();
   return {
-    seed: seed ?? Date.now() % 1_000_000_000,
+    seed: seed ?? drawnSeed(),
     runs: runs ?? Number.POSITIVE_INFINITY,
     seconds: seconds ?? (runs === undefined ? SECONDS_DEFAULT : Number.POSITIVE_INFINITY),
     fuzzers: fuzzer === undefined ? FUZZER_NAMES : [fuzzer],

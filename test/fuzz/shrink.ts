@@ -1,5 +1,6 @@
 // Shortens what fails: delta debugging over the pieces, then over the lines of each, then over their characters.
 
+import { shorten } from "../support/shorten.ts";
 import type { Piece } from "./piece.ts";
 
 /** Whether an input still fails. */
@@ -32,7 +33,7 @@ export async function shrink(
   try {
     for (let before = -1; before !== sizeOf(best); ) {
       before = sizeOf(best);
-      await minimise(best, test);
+      await shorten(best, test);
       for (const unitsOf of [linesOf, charactersOf]) await shortenEach(() => best, unitsOf, test);
     }
   } catch (error) {
@@ -54,34 +55,10 @@ async function shortenEach(
   for (let index = 0; index < best().length; index++) {
     const piece = best()[index]!;
     const count = best().length;
-    await minimise(unitsOf(piece.text), (units) =>
+    await shorten(unitsOf(piece.text), (units) =>
       best().length === count
         ? test(best().with(index, { ...piece, text: units.join("") }))
         : Promise.resolve(false),
     );
-  }
-}
-
-/** Zeller's ddmin, by complements: drops ever smaller parts as long as the rest fails. */
-async function minimise<Unit>(
-  units: readonly Unit[],
-  fails: (units: readonly Unit[]) => Promise<boolean>,
-): Promise<void> {
-  let left = units;
-  let part = Math.ceil(left.length / 2);
-  while (left.length > 1 && part >= 1) {
-    let hasShrunk = false;
-    for (let from = 0; from < left.length; ) {
-      const rest = [...left.slice(0, from), ...left.slice(from + part)];
-      if (rest.length > 0 && (await fails(rest))) {
-        left = rest;
-        hasShrunk = true;
-      } else {
-        from += part;
-      }
-    }
-    if (!hasShrunk && part === 1) return;
-    if (!hasShrunk) part = Math.ceil(part / 2);
-    part = Math.min(part, left.length);
   }
 }

@@ -4,11 +4,11 @@ import { differenceOf } from "../support/compare-replies.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { cutAt } from "./byte-mutations.ts";
 import { CommandGrammar, JOB_BYTES_MAX } from "./command-grammar.ts";
-import type { FuzzServer, FuzzServerOptions } from "./fuzz-server.ts";
+import type { FuzzServer } from "./fuzz-server.ts";
 import type { Difference, FuzzCase, Fuzzer } from "./fuzzer.ts";
 import { bytesWithIds, CUT, textOf, writesOf } from "./piece.ts";
 import { cutReplies, textOfReply, withRelativeIds } from "./reply-text.ts";
-import { ServerUnderTest } from "./server-under-test.ts";
+import { ServerFuzzer } from "./server-fuzzer.ts";
 import { StreamModel, upToQuit } from "./stream-model.ts";
 import { answerInProcess, answerOverSocket, type Layout, type Plant } from "./stream-target.ts";
 import { expectationLines, replyLines, sentLines } from "./transcript-text.ts";
@@ -159,14 +159,8 @@ const ATTEMPTS = 6;
 const TELLS_OF_EARLIER_STREAMS = /^name: default$/m;
 
 /** Over a socket with TCP_NODELAY, at random places. */
-export class SplittingToServer implements Fuzzer {
+export class SplittingToServer extends ServerFuzzer {
   readonly name = "splitting";
-  readonly place = "server";
-  readonly #server: ServerUnderTest;
-
-  constructor(options: FuzzServerOptions) {
-    this.#server = new ServerUnderTest(options);
-  }
 
   draw(seed: number): FuzzCase {
     const random = new SeededRandom(seed);
@@ -176,7 +170,7 @@ export class SplittingToServer implements Fuzzer {
 
   async judge({ pieces }: FuzzCase): Promise<Difference | undefined> {
     const text = textOf(pieces);
-    return await this.#server.blamed(text, async (server) => {
+    return await this.server.blamed(text, async (server) => {
       for (let attempt = 1; ; attempt++) {
         const startedAt = performance.now();
         const whole = await answeredWithRelativeIds(text.replaceAll(CUT, ""), server);
@@ -186,22 +180,6 @@ export class SplittingToServer implements Fuzzer {
         if (difference === undefined || tookMs < STREAMS_MS_MAX || attempt === ATTEMPTS) return difference;
       }
     });
-  }
-
-  flagsOf(): string {
-    return `-z ${JOB_BYTES_MAX}`;
-  }
-
-  async restart(): Promise<void> {
-    await this.stop();
-  }
-
-  async finish(): Promise<void> {
-    await this.#server.finish();
-  }
-
-  async stop(): Promise<void> {
-    await this.#server.stop();
   }
 }
 

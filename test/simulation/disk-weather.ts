@@ -1,7 +1,7 @@
 // What a disk does to a server while one process lasts: it is slow, it fails for good, or the power goes in the middle of a call.
 
 import type { VirtualDisk } from "../binlog/virtual-disk.ts";
-import type { StepRandom } from "./step-random.ts";
+import type { SeededRandom } from "../support/seeded-random.ts";
 
 type DiskCall = "write" | "sync" | "open" | "truncate" | "unlink" | "syncFolder";
 const CALLS: readonly [DiskCall, ...DiskCall[]] = [
@@ -28,7 +28,7 @@ export class DiskWeather {
   /** A write has found no room. */
   wasShort = false;
   readonly #disk: VirtualDisk;
-  readonly #random: StepRandom;
+  readonly #random: SeededRandom;
   readonly #syncMs: number;
   readonly #failingCall: DiskCall | undefined;
   readonly #failsAt: number;
@@ -37,7 +37,7 @@ export class DiskWeather {
   readonly #shortAt: number;
   readonly #shortUntil: number;
 
-  constructor(disk: VirtualDisk, random: StepRandom) {
+  constructor(disk: VirtualDisk, random: SeededRandom) {
     this.#disk = disk;
     this.#random = random;
     this.#syncMs = random.pick([0, 0, 0.2, 5, 300]);

@@ -9,15 +9,9 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
-import {
-  bodyBytesOf,
-  decodeFields,
-  emptyRecordFields,
-  RECORD_FIXED_BYTES,
-  RecordState,
-  tubeBytesOf,
-} from "../../src/message/record.ts";
+import { RecordState } from "../../src/message/record.ts";
 import { Model as LogModel, type Operation } from "../binlog/model.ts";
+import { jobsOfBatch } from "../support/recovered-jobs.ts";
 import type { KeptJob, ModelChange } from "./model.ts";
 
 /** How a process ended: power cut, killed, or stopped in order. */
@@ -209,19 +203,14 @@ const KEPT_STATES = {
 } as const;
 
 /** The jobs of a recovered batch as texts that compare with the ledger's. */
-export function* recoveredTexts({ bytes, jobs }: RecoveredBatch): Generator<[number, string]> {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  const fields = emptyRecordFields();
-  for (const at of jobs.flatMap((offsets) => [...offsets])) {
-    decodeFields(view, at, fields);
+export function* keptTexts(batch: RecoveredBatch): Generator<[number, string]> {
+  for (const { fields, tube, body } of jobsOfBatch(batch)) {
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
     const { reserves, timeouts, releases, buries, kicks } = fields;
-    const tubeAt = bytes.byteOffset + at + RECORD_FIXED_BYTES;
-    const bodyAt = tubeAt + tubeBytesOf(view, at);
     const job: KeptJob = {
       id,
-      tube: Buffer.from(bytes.buffer, tubeAt, bodyAt - tubeAt).toString("latin1"),
-      body: bodyDigest(Buffer.from(bytes.buffer, bodyAt, bodyBytesOf(view, at))),
+      tube,
+      body: bodyDigest(body),
       state: KEPT_STATES[fields.state],
       pri,
       delaySeconds,

@@ -2,16 +2,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { SeededRandom } from "../support/seeded-random.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { SimulatedLog } from "./simulated-log.ts";
-import { StepRandom } from "./step-random.ts";
 
 const BODY_BYTES = 300_000;
 const CALM_SEEDS = 5;
 
 test("a put that fills the disk half way is refused with OUT_OF_MEMORY, and the next delete is durable", async () => {
   for (let seed = 1; seed <= CALM_SEEDS; seed++) {
-    const random = new StepRandom(seed);
+    const random = new SeededRandom(seed);
     const log = new SimulatedLog(random);
     const opened = await log.open(1, 0);
     const options = { shards: 1, acceptors: 1, random, jobBytesMax: BODY_BYTES, startsAtMs: 0, log: opened };

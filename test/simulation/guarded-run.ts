@@ -33,6 +33,8 @@ export interface Limits {
 
 const LIMITS: Limits = { stepMsMax: 60_000, heapMebibytesMax: 2048 };
 const LOOK_MS = 250;
+/** A busy machine may take long to load the thread: until its first step it has at least so long. */
+const LOAD_MS_MAX = 60_000;
 
 /** Resolves when the thread has ended, by itself or not. */
 export async function runGuarded(run: SeedRun, limits: Limits = LIMITS): Promise<GuardedResult> {
@@ -47,7 +49,7 @@ export async function runGuarded(run: SeedRun, limits: Limits = LIMITS): Promise
   let [lastSteps, sinceMs] = [-1, performance.now()];
   const look = setInterval(() => {
     if (words[2] !== lastSteps) [lastSteps, sinceMs] = [words[2]!, performance.now()];
-    else if (performance.now() - sinceMs > limits.stepMsMax) {
+    else if (performance.now() - sinceMs > (lastSteps > 0 ? limits.stepMsMax : LOAD_MS_MAX)) {
       why = `one step takes more than ${limits.stepMsMax / 1000} s: something runs in a circle`;
       void worker.terminate();
     }

@@ -105,7 +105,10 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
     };
   }),
   planted("a sync under -f MS comes too late", ({ storage }) => {
-    if (storage !== undefined) storage.nextDeadline = () => Number.POSITIVE_INFINITY;
+    if (storage === undefined) return;
+    const nextDeadline = storage.nextDeadline.bind(storage);
+    // One that waits for room has to be tried again: the clock of the simulation goes on to that.
+    storage.nextDeadline = () => (storage.waiting ? nextDeadline() : Number.POSITIVE_INFINITY);
   }),
   losing("the record of a release, kick or burial is lost", RecordKind.update, 8),
   losing("a deleted job comes back", RecordKind.delete, 8),

@@ -1,5 +1,6 @@
 // Makes a failing run shorter: first its shortest failing prefix, then fewer and fewer of the steps in it.
 
+import { shorten } from "../support/shorten.ts";
 import { type SimulationOptions, simulate } from "./simulation.ts";
 
 export interface Shrunk {
@@ -29,19 +30,10 @@ export async function shrink(
     }
   };
   const prefix = await shortestPrefix(steps, async (count) => (await failureOf(count)) !== undefined);
-  let only = Array.from({ length: prefix }, (_, step) => step);
-  let parts = 2;
-  while (only.length > 1 && performance.now() < untilMs) {
-    const size = Math.ceil(only.length / parts);
-    const fewer = await withoutOnePart(only, size, async (rest) => {
-      return performance.now() < untilMs && (await failureOf(prefix, rest)) !== undefined;
-    });
-    if (fewer !== undefined) {
-      only = fewer;
-      parts = Math.max(2, parts - 1);
-    } else if (size === 1) break;
-    else parts = Math.min(only.length, 2 * parts);
-  }
+  const only = await shorten(
+    Array.from({ length: prefix }, (_, step) => step),
+    async (rest) => performance.now() < untilMs && (await failureOf(prefix, rest)) !== undefined,
+  );
   return { steps: prefix, only, error: await failureOf(prefix, only) };
 }
 
@@ -55,19 +47,6 @@ async function shortestPrefix(steps: number, fails: (count: number) => Promise<b
     else low = middle + 1;
   }
   return high;
-}
-
-/** The list without the first part of `size` that is not needed for a failure. */
-async function withoutOnePart(
-  list: readonly number[],
-  size: number,
-  fails: (rest: readonly number[]) => Promise<boolean>,
-): Promise<number[] | undefined> {
-  for (let at = 0; at < list.length; at += size) {
-    const rest = [...list.slice(0, at), ...list.slice(at + size)];
-    if (await fails(rest)) return rest;
-  }
-  return undefined;
 }
 
 /** Steps as text: `0-3,17`. */

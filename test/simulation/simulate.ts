@@ -4,7 +4,8 @@
 // memory without end ends in a failure that names its seed, too.
 
 import { Command, InvalidArgumentError } from "commander";
-import { wholeNumber } from "../support/whole-number.ts";
+import { drawnSeed } from "../support/seeded-random.ts";
+import { seedNumber, wholeNumber } from "../support/whole-number.ts";
 import { runGuarded } from "./guarded-run.ts";
 import { parseSteps } from "./shrink.ts";
 
@@ -29,7 +30,7 @@ const command = new Command("simulate")
     "Runs the whole server, its log included, in one process on virtual time: threads, clients, disk and crashes are drawn from a seed.\n" +
       "Ends with 0 if nothing was found, 1 if something was, with the command that plays it again, and 2 on bad options.",
   )
-  .option("--seed <n>", "first seed (default: drawn from the clock)", whole)
+  .option("--seed <n>", "first seed (default: another each time)", seedNumber)
   .option("--steps <m>", "steps of each run", whole, 500)
   .option("--seeds <k>", "seeds to run (default: 1 with --seed, else 1000)", whole)
   .option("--only <steps>", "play only these steps, such as 0-3,17", stepList)
@@ -38,7 +39,7 @@ const command = new Command("simulate")
 
 command.parse();
 const { seed, steps, seeds, only, shrink } = command.opts<Options>();
-const firstSeed = seed ?? Date.now() % 1_000_000_000;
+const firstSeed = seed ?? drawnSeed();
 const count = seeds ?? (seed === undefined ? 1000 : 1);
 const { exitCode, aborted } = await runGuarded({ firstSeed, count, steps, only, shrink });
 if (aborted !== undefined) {

@@ -6,11 +6,11 @@ import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
+import type { SeededRandom } from "../support/seeded-random.ts";
 import { DiskWeather } from "./disk-weather.ts";
-import { DurabilityLedger, type ProcessEnd, recoveredTexts } from "./durability-ledger.ts";
+import { DurabilityLedger, keptTexts, type ProcessEnd } from "./durability-ledger.ts";
 import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
 import type { KeptJob } from "./model.ts";
-import type { StepRandom } from "./step-random.ts";
 
 /** The rings of all shards together may hold a quarter of a segment: so much may come after the log is full. */
 const SEGMENT_BYTES = 128 * 1024;
@@ -25,13 +25,13 @@ export class SimulatedLog {
   readonly ledger: DurabilityLedger = new DurabilityLedger();
   weather: DiskWeather;
   syncEvery: SyncEvery = 0;
-  readonly #random: StepRandom;
+  readonly #random: SeededRandom;
   #wallMs = 1_700_000_000_000;
   #clockMs: () => number = () => 0;
   #nextId = 1;
   #lastEnd: ProcessEnd = "stop";
 
-  constructor(random: StepRandom) {
+  constructor(random: SeededRandom) {
     this.#random = random;
     this.weather = new DiskWeather(this.disk, random);
   }
@@ -106,7 +106,7 @@ export class SimulatedLog {
   restore(server: InProcessServer, end: ProcessEnd): KeptJob[] {
     const recovered = new Map<number, string>();
     server.restore((batch) => {
-      for (const [id, text] of recoveredTexts(batch)) {
+      for (const [id, text] of keptTexts(batch)) {
         assert.ok(!recovered.has(id), `job ${id} comes back once`);
         recovered.set(id, text);
       }

@@ -31,6 +31,12 @@ const FOUND: readonly { seed: number; what: string; only?: string }[] = [
 const STEPS = 300;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;
+/** Where rare ones were found last: that seed comes first, because the search from 1 on takes up to a quarter of a minute. */
+const FOUND_LAST: Readonly<Record<string, number>> = {
+  "a long reply gets no credit": 72,
+  "a shard counts on the log to ring for replies whose records were written before": 199,
+  "a sync that failed is taken for one that worked": 255,
+};
 
 describe("simulation", () => {
   it(`finds nothing in ${RUNS} seeds`, async (t) => {
@@ -57,9 +63,21 @@ describe("simulation", () => {
 });
 
 describe("simulation with a planted bug (canary)", () => {
-  for (const { name, options } of [...PLANTED_BUGS, ...PLANTED_LOOP_BUGS, ...PLANTED_LOG_BUGS]) {
+  const bugs = [...PLANTED_BUGS, ...PLANTED_LOOP_BUGS, ...PLANTED_LOG_BUGS];
+
+  it("looks first for bugs that exist", () => {
+    for (const name of Object.keys(FOUND_LAST))
+      assert.ok(
+        bugs.some((bug) => bug.name === name),
+        name,
+      );
+  });
+
+  for (const { name, options } of bugs) {
     it(`finds that ${name}`, async (t) => {
-      for (let each = 1; each <= CANARY_RUNS; each++) {
+      const first = FOUND_LAST[name] ?? 1;
+      const seeds = Array.from({ length: CANARY_RUNS }, (_, index) => index + 1);
+      for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {
         try {
           await simulate({ seed: each, steps: STEPS, ...options });
         } catch (error) {

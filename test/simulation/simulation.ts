@@ -8,6 +8,7 @@ import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { Counter } from "../../src/message/topology.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
 import { checkRings } from "../support/ring-invariants.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 import type { Command } from "./command.ts";
 import * as command from "./command.ts";
 import { CommandCounts } from "./command-counts.ts";
@@ -16,7 +17,6 @@ import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-
 import { Model } from "./model.ts";
 import { SimClient, type SimWorld } from "./sim-client.ts";
 import { SimulatedLog } from "./simulated-log.ts";
-import { StepRandom } from "./step-random.ts";
 import { type ByIdCommand, EngineWitness } from "./witness.ts";
 
 const JOB_BYTES_MAX = 6000;
@@ -81,7 +81,7 @@ class Simulation {
   /** What the simulation did last, for the message. */
   readonly lastActs: string[] = [];
   readonly #options: SimulationOptions;
-  readonly #random: StepRandom;
+  readonly #random: SeededRandom;
   readonly #log: SimulatedLog | undefined;
   /** How much the clients like to do at once. */
   readonly #hurry: number;
@@ -116,7 +116,7 @@ class Simulation {
 
   constructor(options: SimulationOptions) {
     this.#options = options;
-    const random = new StepRandom(options.seed);
+    const random = new SeededRandom(options.seed);
     this.#random = random;
     this.#hurry = random.pick([0.1, 0.5, 0.9]);
     const [puts, reserves] = random.pick<readonly [number, number]>(APPETITES);

@@ -1,6 +1,8 @@
 // npm run soak: the real server under mixed load, kills, stalls, full disks and clock steps, with a ledger of everything.
 
 import { Command, InvalidArgumentError } from "commander";
+import { drawnSeed } from "../support/seeded-random.ts";
+import { positiveNumber, seedNumber } from "../support/whole-number.ts";
 import { FAULTS, type FaultName, plant } from "./planted-fault.ts";
 import { report } from "./report.ts";
 import { Soak } from "./soak.ts";
@@ -16,19 +18,7 @@ interface Options {
 }
 
 const SECONDS_DEFAULT = 60;
-
-function positive(text: string): number {
-  const value = Number(text);
-  if (!(value > 0) || value > 1e6) throw new InvalidArgumentError("Give a number above 0.");
-  return value;
-}
-
-function seedOf(text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 0)
-    throw new InvalidArgumentError("Give a whole number from 0 on.");
-  return value;
-}
+const MINUTES_MAX = 10_000;
 
 function faultOf(text: string): FaultName {
   if (!(text in FAULTS)) throw new InvalidArgumentError(`Give one of ${Object.keys(FAULTS).join(", ")}.`);
@@ -41,13 +31,13 @@ const command = new Command("npm run soak --")
       "is set and its threads change in number. A ledger of every operation is compared with the server again and again. " +
       "Exits with 1, the job's history and the seed at the first promise that was not kept.",
   )
-  .option("--minutes <n>", "how long", positive)
-  .option("--seconds <n>", `how long (default ${SECONDS_DEFAULT})`, positive)
+  .option("--minutes <n>", "how long", positiveNumber(MINUTES_MAX))
+  .option("--seconds <n>", `how long (default ${SECONDS_DEFAULT})`, positiveNumber(60 * MINUTES_MAX))
   .option(
     "--seed <n>",
     "of what is drawn; the timing of a real server is not repeatable",
-    seedOf,
-    Math.floor(Math.random() * 1e9),
+    seedNumber,
+    drawnSeed(),
   )
   .option("--no-disk", "do not mount a small disk for the log to be filled")
   .option(

@@ -1,29 +1,19 @@
 // npm run stress: real threads on the shared memory of src/ring, with random pauses at every atomic operation.
 
 import { Command, InvalidArgumentError } from "commander";
+import { drawnSeed } from "../support/seeded-random.ts";
+import { positiveNumber, seedNumber } from "../support/whole-number.ts";
 import { CATALOGUE, type Entry, findPlanted } from "./catalogue.ts";
 import { outcomeTable } from "./outcome-table.ts";
 import { hasPassed } from "./run-case.ts";
 
-const SEED_RANGE = 1_000_000_000;
+const SECONDS_MAX = 86_400;
 
 interface Options {
   readonly seconds: number;
   readonly case: readonly string[];
   readonly seed: number;
   readonly list?: boolean;
-}
-
-function positive(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && value <= 86_400))
-    throw new InvalidArgumentError("It must be a number of seconds above 0.");
-  return value;
-}
-
-function seedOf(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError("It must be a number of at most nine digits.");
-  return Number(text);
 }
 
 function caseName(text: string, before: readonly string[] = []): readonly string[] {
@@ -38,18 +28,23 @@ const program = new Command("npm run stress --")
       "with random pauses at every atomic operation. Each result is looked up in a table of what is allowed. " +
       "Then plants the bugs that each case must find.",
   )
-  .option("--seconds <n>", "how long each case is played; three times that for the server", positive, 2)
+  .option(
+    "--seconds <n>",
+    "how long each case is played; three times that for the server",
+    positiveNumber(SECONDS_MAX),
+    2,
+  )
   .option("--case <name>", "only this case; may be given several times", caseName)
   .option(
     "--seed <n>",
     "draw the same pauses again, as far as threads allow (default: another each time)",
-    seedOf,
+    seedNumber,
   )
   .option("--list", "print the cases and their planted bugs")
   .allowExcessArguments(false)
   .parse();
 const given = program.opts<Partial<Options> & Pick<Options, "seconds">>();
-const options: Options = { case: [], seed: Date.now() % SEED_RANGE, ...given };
+const options: Options = { case: [], seed: drawnSeed(), ...given };
 
 async function play(entry: Entry): Promise<boolean> {
   const report = await entry.run(options);

@@ -5,16 +5,23 @@ import { createServer } from "node:net";
 const LOWEST = 11_500;
 const HIGHEST = 32_000;
 
-let next = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST));
+const REMEMBERED_MAX = 10_000;
 
-/** A port that could be bound a moment ago. Ports are not handed out twice by one process in a row. */
+const handedOut = new Set<number>();
+
+/**
+ * A port that could be bound a moment ago. None is handed out twice by one process; those of others are drawn from the same
+ * range, so whoever starts a server has to look whether it got the port.
+ */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt++) {
-    const candidate = next;
-    next = next >= HIGHEST ? LOWEST : next + 1;
-    if (await canBind(candidate)) return candidate;
+    const candidate = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST));
+    if (handedOut.has(candidate) || !(await canBind(candidate))) continue;
+    if (handedOut.size > REMEMBERED_MAX) handedOut.clear();
+    handedOut.add(candidate);
+    return candidate;
   }
-  throw new Error("Cannot find a free port: 200 in a row are taken");
+  throw new Error("Cannot find a free port: 200 were taken");
 }
 
 function canBind(port: number): Promise<boolean> {

@@ -27,6 +27,8 @@ export class KillLedger {
   readonly jobs: Map<number, Entry> = new Map();
   /** Answers that no working server gives here. */
   readonly surprises: string[] = [];
+  /** Puts that were answered INSERTED. */
+  acknowledgedPuts = 0;
   #bodies = 0;
 
   /** Runs random commands on one client until its connection breaks. */
@@ -61,6 +63,7 @@ export class KillLedger {
       this.surprises.push(`a put was answered ${line}`);
       return;
     }
+    this.acknowledgedPuts++;
     this.jobs.set(id, { tube, body, fate: delayed ? "delayed" : "ready", pri, unsure: false, changes: 0 });
   }
 

@@ -15,3 +15,20 @@ export function memoryInUse(): number {
   const { heapUsed, arrayBuffers } = process.memoryUsage();
   return heapUsed + arrayBuffers;
 }
+
+/** How often memory is measured again, and what lies between. */
+const LOOKS = 20;
+const LOOK_PAUSE_MS = 25;
+
+/**
+ * What `measure` says, but no more than `limitBytes` if it comes down to that soon. What is found to be garbage is freed by
+ * other threads of the runtime, and they may have to wait for a core.
+ */
+export function settledBytes(limitBytes: number, measure: () => number): number {
+  let bytes = measure();
+  for (let look = 1; bytes > limitBytes && look < LOOKS; look++) {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_PAUSE_MS);
+    bytes = measure();
+  }
+  return bytes;
+}

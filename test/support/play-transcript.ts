@@ -8,6 +8,12 @@ import type { Transcript } from "./transcript.ts";
 const ATTEMPTS = 6;
 const LATE_MS = 120;
 
+/** A transcript, and the flags of its server besides its own. */
+export interface Play {
+  readonly transcript: Transcript;
+  readonly flags: readonly string[];
+}
+
 export interface Outcome {
   readonly error?: unknown;
   /** How much longer than it should the playing took, all steps together. */
@@ -19,8 +25,8 @@ export async function playTranscript(
   kind: ServerKind,
   flags: readonly string[],
 ): Promise<void> {
-  const outcomes = await playTogether([transcript], kind, flags);
-  const outcome = outcomes.get(transcript);
+  const play = { transcript, flags };
+  const outcome = (await playTogether([play], kind)).get(play);
   if (outcome?.error !== undefined) throw outcome.error;
 }
 
@@ -31,25 +37,24 @@ export async function playTranscript(
  * it is played again, some times. A run that fails while the machine kept up has failed.
  */
 export async function playTogether(
-  transcripts: readonly Transcript[],
+  plays: readonly Play[],
   kind: ServerKind,
-  flags: readonly string[],
-): Promise<ReadonlyMap<Transcript, Outcome>> {
-  const outcomes = new Map<Transcript, Outcome>();
-  let left = transcripts;
+): Promise<ReadonlyMap<Play, Outcome>> {
+  const outcomes = new Map<Play, Outcome>();
+  let left = plays;
   for (let attempt = 1; attempt <= ATTEMPTS && left.length > 0; attempt++) {
     const started = await Promise.all(
-      left.map(async (transcript) => ({
-        transcript,
-        server: await startServer({ kind, flags: [...transcript.flags, ...flags] }),
+      left.map(async (play) => ({
+        play,
+        server: await startServer({ kind, flags: [...play.transcript.flags, ...play.flags] }),
       })),
     );
     await Promise.all(
-      started.map(async ({ transcript, server }) => outcomes.set(transcript, await play(transcript, server))),
+      started.map(async ({ play, server }) => outcomes.set(play, await run(play.transcript, server))),
     );
-    left = left.filter((transcript) => wasTooLate(outcomes.get(transcript)));
+    left = left.filter((play) => wasTooLate(outcomes.get(play)));
     const names = left.map(
-      (transcript) => `${transcript.name} (${Math.round(outcomes.get(transcript)?.lateMs ?? 0)} ms late)`,
+      (play) => `${play.transcript.name} (${Math.round(outcomes.get(play)?.lateMs ?? 0)} ms late)`,
     );
     if (left.length > 0 && attempt < ATTEMPTS)
       console.error(`the machine was too slow, again: ${names.join(", ")}`);
@@ -58,15 +63,18 @@ export async function playTogether(
 }
 
 /** Whether a transcript depends on real time. */
-export function takesTime(transcript: Transcript): boolean {
-  return transcript.steps.some((step) => step.kind === "wait");
+export const takesTime = (transcript: Transcript): boolean => waitMs(transcript) > 0;
+
+/** The waits of a transcript, all together. */
+export function waitMs({ steps }: Transcript): number {
+  return steps.reduce((sum, step) => sum + (step.kind === "wait" ? step.ms : 0), 0);
 }
 
 function wasTooLate(outcome: Outcome | undefined): boolean {
   return outcome?.error !== undefined && outcome.lateMs > LATE_MS;
 }
 
-async function play(transcript: Transcript, server: ServerProcess): Promise<Outcome> {
+async function run(transcript: Transcript, server: ServerProcess): Promise<Outcome> {
   const driver = new SocketDriver(server);
   try {
     await runTranscript(transcript, driver);

@@ -3,11 +3,12 @@
 import { relative } from "node:path";
 import type { TestContext } from "node:test";
 import { assert as fastCheckAssert, type IProperty, type IPropertyWithHooks } from "fast-check";
+import { drawnSeed } from "./seeded-random.ts";
 
 const { SEED } = process.env;
 
 /** The seed of this process, for tests that draw numbers of their own. */
-export const seed: number = SEED === undefined ? (Date.now() ^ (process.pid << 12)) >>> 1 : Number(SEED);
+export const seed: number = SEED === undefined ? drawnSeed() : Number(SEED);
 
 /** Says the seed in the test's output. */
 export function printSeed(t: TestContext): void {

@@ -1,10 +1,23 @@
-// A small random source that gives the same numbers for the same seed on every machine (mulberry32).
+// The random source of all tests: the same numbers for the same seed on every machine (mulberry32).
+
+/** A seed for a run that was given none; such a run prints it. */
+export const drawnSeed = (): number => Math.floor(Math.random() * 1e9);
 
 export class SeededRandom {
+  readonly #seed: number;
   #state: number;
 
   constructor(seed: number) {
-    this.#state = seed >>> 0;
+    this.#seed = seed >>> 0;
+    this.#state = this.#seed;
+  }
+
+  /**
+   * From here on the numbers of step `step` of this seed, whatever was drawn before, so that a step that is left out
+   * changes no other's draws; -1 for what comes after the last.
+   */
+  beginStep(step: number): void {
+    this.#state = (Math.imul(this.#seed, 0x9e3779b1) ^ Math.imul(step + 2, 0x85ebca6b)) >>> 0;
   }
 
   /** A number in [0, 1). */
@@ -21,6 +34,16 @@ export class SeededRandom {
     return low + Math.floor(this.next() * (high - low + 1));
   }
 
+  /** A whole number from 0 to n - 1. */
+  below(n: number): number {
+    return Math.floor(this.next() * n);
+  }
+
+  /** 32 random bits. */
+  bits(): number {
+    return this.below(0x1_0000_0000);
+  }
+
   chance(probability: number): boolean {
     return this.next() < probability;
   }
@@ -28,7 +51,7 @@ export class SeededRandom {
   pick<T>(choices: readonly [T, ...T[]]): T;
   pick<T>(choices: readonly T[]): T | undefined;
   pick<T>(choices: readonly T[]): T | undefined {
-    return choices[Math.floor(this.next() * choices.length)];
+    return choices[this.below(choices.length)];
   }
 
   /** A key of `weights`, each as often as its weight says. */

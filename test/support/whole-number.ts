@@ -1,4 +1,4 @@
-// The reader of a whole number on a command line of the tests' programs, for commander.
+// The readers of numbers on a command line of the tests' programs, for commander.
 
 import { InvalidArgumentError } from "commander";
 
@@ -11,3 +11,16 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
     return value;
   };
 }
+
+/** Throws InvalidArgumentError, with the bound, for anything but a number above 0, up to `most`. */
+export function positiveNumber(most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!(value > 0 && value <= most))
+      throw new InvalidArgumentError(`A number above 0, up to ${most}, is expected.`);
+    return value;
+  };
+}
+
+/** Of the seeds that these programs print and take. */
+export const seedNumber: (text: string) => number = wholeNumber(0, 9_999_999_999);

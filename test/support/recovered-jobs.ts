@@ -1,0 +1,23 @@
+// The jobs of a recovered batch one by one, for comparison with what was promised.
+
+import { type RecoveredBatch, wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
+import type { RecordFields } from "../../src/message/record.ts";
+
+export interface RecoveredJob {
+  /** The shard that it is for. */
+  readonly shard: number;
+  /** Reused for the next job. */
+  readonly fields: RecordFields;
+  readonly tube: string;
+  readonly body: Buffer;
+}
+
+export function* jobsOfBatch({ bytes, jobs }: RecoveredBatch): Generator<RecoveredJob> {
+  for (const [shard, offsets] of jobs.entries()) {
+    for (const { fields, tube, body } of wholeJobs([{ bytes, jobs: [offsets] }]))
+      yield { shard, fields, tube: asBuffer(tube).toString("latin1"), body: asBuffer(body) };
+  }
+}
+
+const asBuffer = ({ buffer, byteOffset, length }: Uint8Array<SharedArrayBuffer>): Buffer =>
+  Buffer.from(buffer, byteOffset, length);

@@ -1,0 +1,24 @@
+// What -VV says of commands.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+
+it("-VV says each command once, also one that has to wait and is tried again", () => {
+  const lines: string[] = [];
+  const server = new HandDrivenServer(1, (line) => lines.push(line));
+  const client = server.connect(true);
+  client.say(
+    "watch a\r\nignore default\r\nreserve-with-timeout 5\r\nput 0 0 60 1\r\nx\r\nput 0 0 60 1\r\ny\r\nquit\r\n",
+  );
+  server.settle();
+  // Each of these makes the connection look at the put again.
+  for (let again = 0; again < 3; again++) client.connection.proceed();
+  client.connection.onEnd();
+  server.settle();
+  assert.equal(client.take(), "WATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\nINSERTED 1\r\nINSERTED 2\r\n");
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith("<")).map((line) => line.split(" command ")[1]?.trim()),
+    ["watch", "ignore", "reserve-with-timeout", "put", "put", "quit"],
+  );
+});

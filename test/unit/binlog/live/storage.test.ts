@@ -1,0 +1,206 @@
+// What Storage writes and syncs when, and what it says of it: the numbers that replies wait for, and its next deadline.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
+import { Storage, type StorageOptions } from "../../../../src/binlog/live/storage.ts";
+import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample-log.ts";
+import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+const MARK_AFTER_MS = 100;
+
+/** A new log of two shards, and the calls that its disk gets from here on. */
+function scene(options: Partial<StorageOptions> = {}) {
+  const disk = new VirtualDisk();
+  const notices: string[] = [];
+  const storage = new Storage({
+    disk,
+    log: emptyLog(1),
+    shards: 2,
+    segmentBytes: SAMPLE_SEGMENT_BYTES,
+    syncEvery: 0,
+    randomSalt: () => 7,
+    wallMs: () => 1000,
+    clockMs: () => 0,
+    notice: ({ code }) => notices.push(code),
+    ...options,
+  });
+  const calls: string[] = [];
+  disk.fault = (call) => void calls.push(call);
+  const writers = [new JobWriter(storage, 0), new JobWriter(storage, 1)] as const;
+  /** Written and synced numbers of both shards. */
+  const numbers = (): number[] =>
+    [0, 1].flatMap((shard) => [storage.writtenUpTo(shard), storage.syncedUpTo(shard)]);
+  return { disk, storage, calls, notices, writers, numbers };
+}
+
+test("Storage with -f 0: a flush is one write and one sync for the records of all shards", () => {
+  const { storage, calls, writers, numbers } = scene();
+  const [first, second] = writers;
+  first.put(1, "a");
+  second.put(2, "b");
+  first.put(3, "c");
+  assert.deepEqual(numbers(), [0, 0, 0, 0], "what was only appended is neither written nor durable");
+  assert.equal(storage.nextDeadline(), 0, "and has to be flushed at once");
+  assert.deepEqual(calls, []);
+  storage.flush(10);
+  assert.deepEqual(numbers(), [2, 2, 1, 1]);
+  assert.deepEqual(calls, ["write", "sync"]);
+  storage.flush(11);
+  assert.deepEqual(calls, ["write", "sync"], "nothing new, nothing to do");
+});
+
+test("Storage with -f MS: a flush writes, and the sync comes MS after the oldest record that is not durable", () => {
+  const { storage, calls, writers, numbers } = scene({ syncEvery: 50 });
+  const [first, second] = writers;
+  first.put(1, "a");
+  storage.flush(10);
+  assert.deepEqual(numbers(), [1, 0, 0, 0]);
+  assert.equal(storage.nextDeadline(), 60);
+  second.put(2, "b");
+  storage.flush(40);
+  assert.equal(storage.nextDeadline(), 60, "a later record does not put it off");
+  storage.flush(59);
+  assert.deepEqual(numbers(), [1, 0, 1, 0]);
+  assert.deepEqual(calls, ["write", "write"]);
+  storage.flush(60);
+  assert.deepEqual(numbers(), [1, 1, 1, 1]);
+  assert.deepEqual(calls, ["write", "write", "sync"]);
+});
+
+test("Storage with -f MS: after a slow sync the next begins earlier, by twice as long but at most half of MS", () => {
+  for (const [tookMs, aheadMs] of [
+    [5, 10],
+    [40, 25],
+  ] as const) {
+    let clockMs = 0;
+    const { storage, disk, writers } = scene({ syncEvery: 50, clockMs: () => clockMs });
+    disk.fault = (call) => {
+      if (call === "sync") clockMs += tookMs;
+    };
+    writers[0].put(1, "a");
+    storage.syncNow(0);
+    writers[0].put(2, "b");
+    storage.flush(1000);
+    assert.equal(storage.nextDeadline(), 1050 - aheadMs, `a sync took ${tookMs} ms`);
+  }
+});
+
+test("Storage with -F: a flush writes and never syncs, and nothing is due; syncNow does it all the same", () => {
+  const { storage, calls, writers, numbers } = scene({ syncEvery: "never" });
+  writers[0].put(1, "a");
+  storage.flush(10);
+  storage.flush(1e9);
+  assert.deepEqual(numbers(), [1, 0, 0, 0]);
+  assert.equal(storage.nextDeadline(), NEVER);
+  assert.deepEqual(calls, ["write"]);
+  storage.syncNow(1e9);
+  assert.deepEqual(numbers(), [1, 1, 0, 0]);
+});
+
+test("Storage marks in the log that all is durable after 100 ms of silence, once, and not before", () => {
+  const { storage, disk, writers } = scene();
+  writers[0].put(1, "a");
+  storage.flush(0);
+  const bytesBefore = storage.stats().diskBytes;
+  assert.equal(storage.nextDeadline(), MARK_AFTER_MS);
+  writers[0].put(2, "b");
+  storage.flush(MARK_AFTER_MS - 1);
+  assert.equal(storage.nextDeadline(), 2 * MARK_AFTER_MS - 1, "another record begins the silence anew");
+  const calls: string[] = [];
+  disk.fault = (call) => void calls.push(call);
+  storage.flush(2 * MARK_AFTER_MS - 2);
+  assert.deepEqual(calls, []);
+  storage.flush(2 * MARK_AFTER_MS - 1);
+  assert.deepEqual(calls, ["write", "sync"]);
+  assert.equal(storage.nextDeadline(), NEVER);
+  storage.flush(1e9);
+  assert.deepEqual(calls, ["write", "sync"], "a log at rest is left alone");
+  assert.equal(storage.stats().diskBytes, bytesBefore, "within the room made ahead");
+});
+
+test("Storage does not mark with -f MS before what it wrote is durable", () => {
+  const { storage, writers, numbers } = scene({ syncEvery: 500 });
+  writers[0].put(1, "a");
+  storage.flush(0);
+  storage.flush(MARK_AFTER_MS);
+  assert.deepEqual(numbers(), [1, 0, 0, 0]);
+  assert.equal(storage.nextDeadline(), 500);
+  storage.flush(500);
+  assert.equal(storage.nextDeadline(), 500 + MARK_AFTER_MS);
+});
+
+test("Storage takes nothing that a start would take for damage: it fails, and acknowledges nothing more", () => {
+  const { storage, notices, writers, numbers } = scene();
+  writers[0].put(1, "a");
+  storage.flush(0);
+  storage.append(0, 2, new Uint8Array(32).fill(0xee), 0, 32);
+  assert.match(storage.failure?.message ?? "", /not a record that the log can hold/);
+  assert.deepEqual(notices, ["BINLOG_IO"]);
+  writers[1].put(2, "b");
+  storage.flush(1);
+  storage.syncNow(2);
+  assert.deepEqual(numbers(), [1, 1, 0, 0]);
+  assert.equal(storage.full, true);
+  assert.equal(storage.nextDeadline(), NEVER);
+});
+
+test("Storage that waits for room takes no record, keeps those it has, and tries again once a second", () => {
+  const { storage, disk, notices, writers, numbers } = scene();
+  const [first, second] = writers;
+  let tries = 0;
+  disk.fault = (call) => {
+    if (call !== "write") return;
+    tries++;
+    throw Object.assign(new Error("ENOSPC: write"), { code: "ENOSPC" });
+  };
+  first.put(1, "a");
+  storage.flush(10);
+  assert.equal(storage.waiting, true);
+  assert.equal(storage.failure, undefined);
+  assert.throws(() => second.put(2, "b"), /the log waits for room/);
+  storage.flush(1009);
+  assert.equal(storage.work(1009), false);
+  assert.equal(tries, 1, "not before the second is over");
+  assert.equal(storage.nextDeadline(), 1010);
+  storage.flush(1010);
+  assert.equal(tries, 2);
+  assert.deepEqual(numbers(), [0, 0, 0, 0]);
+  disk.fault = () => {};
+  storage.flush(2010);
+  assert.equal(storage.waiting, false);
+  assert.deepEqual(numbers(), [1, 1, 0, 0]);
+  assert.deepEqual(notices, ["BINLOG_FULL", "BINLOG_WAITS", "BINLOG_GOES_ON"]);
+});
+
+test("Storage knows the segment of each job, and tells of a new one", () => {
+  const told: [id: number, segment: number][] = [];
+  const { storage, writers } = scene({ onFull: (id, segment) => told.push([id, segment]) });
+  const [writer] = writers;
+  let id = 0;
+  while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
+  assert.deepEqual([storage.fileOf(1), storage.fileOf(id), storage.fileOf(id + 1)], [1, 2, 0]);
+  writer.bury(1, 1);
+  assert.equal(storage.fileOf(1), 1, "an update leaves the full record where it is");
+  writer.delete(1);
+  assert.equal(storage.fileOf(1), 0);
+  assert.deepEqual(told, [...Array.from({ length: id - 1 }, (_, index) => [index + 1, 1]), [id, 2]]);
+});
+
+test("Storage makes everything durable at its close, whatever the policy, and closes its files once", () => {
+  for (const syncEvery of [0, 1000, "never"] as const) {
+    const { storage, disk, writers, numbers } = scene({ syncEvery });
+    writers[0].put(1, "a");
+    assert.ok(disk.openHandles > 0);
+    storage.close(0);
+    assert.deepEqual(numbers(), [1, 1, 0, 0], `${syncEvery}`);
+    assert.equal(disk.openHandles, 0);
+    const { calls } = disk;
+    storage.close(1);
+    storage.flush(2);
+    storage.work(3);
+    assert.equal(disk.calls, calls);
+    assert.equal(storage.nextDeadline(), NEVER);
+  }
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
+
+function bells(): { words: Int32Array; owner: DoorbellOwner; bell: Doorbell; other: Doorbell } {
+  const words = new Int32Array(new SharedArrayBuffer(2 * DOORBELL_WORDS * 4));
+  return {
+    words,
+    owner: new DoorbellOwner(words, 1),
+    bell: new Doorbell(words, 1),
+    other: new Doorbell(words, 0),
+  };
+}
+
+it("Doorbell wakes nobody who is awake", () => {
+  assert.equal(bells().bell.ring(), false);
+});
+
+it("Doorbell wakes once who has announced sleep", () => {
+  const { owner, bell, other } = bells();
+  owner.prepare();
+  assert.equal(other.ring(), false);
+  assert.equal(bell.ring(), true);
+  assert.equal(bell.ring(), false);
+});
+
+it("DoorbellOwner does not sleep through a ring between announcement and sleep", () => {
+  const { owner, bell } = bells();
+  owner.prepare();
+  bell.ring();
+  owner.sleep(Number.POSITIVE_INFINITY);
+  assert.equal(bell.ring(), false);
+});
+
+it("DoorbellOwner wakes by itself when its time is over, and is awake then", () => {
+  const { owner, bell } = bells();
+  owner.prepare();
+  owner.sleep(1);
+  assert.equal(bell.ring(), false);
+});
+
+it("DoorbellOwner takes an announcement back", () => {
+  const { owner, bell } = bells();
+  owner.prepare();
+  owner.cancel();
+  assert.equal(bell.ring(), false);
+});
+
+it("DoorbellOwner.sleepAsync resolves on the ring, and is not needed after one", {
+  timeout: 5000,
+}, async () => {
+  const { owner, bell } = bells();
+  owner.prepare();
+  bell.ring();
+  assert.equal(owner.sleepAsync(), undefined);
+  owner.prepare();
+  const rung = owner.sleepAsync();
+  assert.ok(rung !== undefined);
+  // A pending waitAsync does not keep the process alive by itself.
+  const alive = setInterval(() => {}, 1000);
+  assert.equal(bell.ring(), true);
+  await rung;
+  clearInterval(alive);
+});
+
+it("DoorbellOwner.sleepAsync of an earlier, cancelled sleep is woken by a ring of the next", {
+  timeout: 5000,
+}, async () => {
+  const { owner, bell } = bells();
+  owner.prepare();
+  const rung = owner.sleepAsync();
+  owner.cancel();
+  owner.prepare();
+  const alive = setInterval(() => {}, 1000);
+  assert.equal(bell.ring(), true);
+  await rung;
+  clearInterval(alive);
+});

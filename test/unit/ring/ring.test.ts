@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import {
+  createRing,
+  DATA_OFFSET,
+  HEAD_WORD,
+  messageBytesMax,
+  RING_BYTES_MIN,
+  TAIL_WORD,
+} from "../../../src/ring/ring-layout.ts";
+import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
+import { FULL, RingWriter } from "../../../src/ring/ring-writer.ts";
+import { checkProperty } from "../../support/seeded-property.ts";
+
+/** A ring of the smallest size whose positions start at `start`, a multiple of 8. */
+function ringAt(start: number): { writer: RingWriter; reader: RingReader } {
+  const ring = createRing(RING_BYTES_MIN);
+  const words = new Int32Array(ring, 0, DATA_OFFSET / 4);
+  words[TAIL_WORD] = start | 0;
+  words[HEAD_WORD] = start | 0;
+  return { writer: new RingWriter(ring), reader: new RingReader(ring) };
+}
+
+/** Writes a message that is its own number over and over; false when the ring is full. */
+function write(writer: RingWriter, length: number, number: number): boolean {
+  const offset = writer.claim(length);
+  if (offset === FULL) return false;
+  assert.equal(offset % 8, 0);
+  assert.equal(writer.int32[offset >> 2], (length + 7) & ~7);
+  writer.bytes.fill(number & 0xff, offset + 4, offset + length);
+  return true;
+}
+
+function readOne(reader: RingReader): { length: number; byte: number } | undefined {
+  const offset = reader.next();
+  if (offset === EMPTY) return undefined;
+  const length = reader.int32[offset >> 2]!;
+  const byte = reader.bytes[offset + 4]!;
+  return { length, byte };
+}
+
+const STARTS = [0, 4088, 2 ** 31 - 4096, 2 ** 31 - 8, 2 ** 32 - 4096, 2 ** 32 - 8];
+const MAX = messageBytesMax(RING_BYTES_MIN);
+
+const step = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      write: fc.oneof(fc.integer({ min: 5, max: 60 }), fc.integer({ min: 5, max: MAX })),
+    }),
+  },
+  { weight: 2, arbitrary: fc.constant({ publish: true }) },
+  { weight: 3, arbitrary: fc.record({ read: fc.integer({ min: 1, max: 5 }) }) },
+  { weight: 2, arbitrary: fc.constant({ release: true }) },
+);
+
+describe("RingWriter and RingReader", () => {
+  it("pass every message once, whole and in order, wherever the positions wrap", (t) => {
+    checkProperty(
+      t,
+      fc.property(fc.constantFrom(...STARTS), fc.array(step, { maxLength: 400 }), (start, steps) => {
+        const { writer, reader } = ringAt(start);
+        const written: { length: number; number: number }[] = [];
+        let published = 0;
+        let read = 0;
+        let released = 0;
+        const take = (): void => {
+          const message = readOne(reader);
+          if (read === published) {
+            assert.equal(message, undefined);
+            return;
+          }
+          const expected = written[read++]!;
+          assert.deepEqual(message, { length: (expected.length + 7) & ~7, byte: expected.number & 0xff });
+        };
+        for (const each of steps) {
+          if ("write" in each) {
+            const room = writer.hasRoom(each.write);
+            assert.equal(write(writer, each.write, written.length), room);
+            if (room) written.push({ length: each.write, number: written.length });
+            // Nothing but unreleased messages can stand in the way of one that fits in a quarter.
+            else assert.ok(released < written.length);
+          } else if ("publish" in each) {
+            assert.equal(writer.publish(), published < written.length);
+            published = written.length;
+          } else if ("read" in each) {
+            for (let i = 0; i < each.read; i++) take();
+          } else {
+            assert.equal(reader.release(), false);
+            released = read;
+            if (released === written.length) assert.equal(writer.used, 0);
+          }
+          assert.equal(reader.hasMessage, read < published);
+        }
+        writer.publish();
+        published = written.length;
+        while (read < published) take();
+        assert.equal(reader.next(), EMPTY);
+      }),
+      150,
+    );
+  });
+
+  for (const start of STARTS) {
+    it(`keep several laps of the largest messages in order from position ${start}`, () => {
+      const { writer, reader } = ringAt(start);
+      let read = 0;
+      for (let number = 0; number < 50; ) {
+        while (write(writer, MAX - (number % 3) * 8, number)) number++;
+        writer.publish();
+        for (let got = readOne(reader); got !== undefined; got = readOne(reader))
+          assert.equal(got.byte, read++ & 0xff);
+        reader.release();
+      }
+      assert.ok(read >= 50);
+    });
+  }
+
+  it("have room for exactly the capacity, and say FULL without a change after it", () => {
+    const { writer, reader } = ringAt(0);
+    for (let i = 0; i < 4; i++) assert.equal(write(writer, MAX, i), true);
+    assert.equal(writer.hasRoom(8), false);
+    assert.equal(writer.claim(8), FULL);
+    assert.equal(writer.used, RING_BYTES_MIN);
+    writer.publish();
+    assert.equal(readOne(reader)?.byte, 0);
+    assert.equal(writer.claim(8), FULL, "what is read but not released is still the reader's");
+    reader.release();
+    assert.equal(write(writer, MAX, 4), true);
+    assert.equal(writer.claim(8), FULL);
+  });
+
+  it("show nothing before publish", () => {
+    const { writer, reader } = ringAt(0);
+    assert.equal(writer.publish(), false);
+    write(writer, 20, 1);
+    assert.equal(reader.next(), EMPTY);
+    assert.equal(reader.hasMessage, false);
+    assert.equal(writer.publish(), true);
+    assert.equal(reader.hasMessage, true);
+    assert.deepEqual(readOne(reader), { length: 24, byte: 1 });
+  });
+
+  it("skip the padding at the end, also when it is all that is left of a lap", () => {
+    const { writer, reader } = ringAt(RING_BYTES_MIN - 16);
+    assert.equal(write(writer, 24, 7), true);
+    writer.publish();
+    assert.deepEqual(readOne(reader), { length: 24, byte: 7 });
+    reader.release();
+    assert.equal(writer.used, 0);
+  });
+
+  it("refuse a message of more than a quarter", () => {
+    assert.throws(() => ringAt(0).writer.claim(MAX + 1), /a message fits in a quarter of its ring/);
+  });
+
+  it("tell the reader once that the writer wants room", () => {
+    const { writer, reader } = ringAt(0);
+    write(writer, 8, 1);
+    writer.publish();
+    writer.wantRoom();
+    assert.equal(reader.release(), false, "nothing was taken");
+    reader.next();
+    assert.equal(reader.release(), true);
+    write(writer, 8, 2);
+    writer.publish();
+    reader.next();
+    assert.equal(reader.release(), false);
+  });
+
+  it("go on where an earlier reader and writer of the same ring stopped", () => {
+    const ring = createRing(RING_BYTES_MIN);
+    const writer = new RingWriter(ring);
+    write(writer, 16, 1);
+    write(writer, 16, 2);
+    writer.publish();
+    const reader = new RingReader(ring);
+    readOne(reader);
+    reader.release();
+    const nextWriter = new RingWriter(ring);
+    write(nextWriter, 16, 3);
+    nextWriter.publish();
+    assert.deepEqual([readOne(reader)?.byte, readOne(reader)?.byte], [2, 3]);
+  });
+});
+
+describe("createRing", () => {
+  it("takes powers of two from the smallest legal size on", () => {
+    assert.equal(createRing(RING_BYTES_MIN).byteLength, DATA_OFFSET + RING_BYTES_MIN);
+    for (const capacity of [0, 2048, 5000, RING_BYTES_MIN + 8])
+      assert.throws(() => createRing(capacity), RangeError);
+  });
+});

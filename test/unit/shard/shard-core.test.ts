@@ -1,0 +1,74 @@
+// What a shard does while an acceptor takes no replies, or sends more than a turn may take.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+
+const BODY_BYTES = 60_000;
+const CLIENTS = 60;
+/** Of the ring to the acceptor. */
+const RING_BYTES = 1 << 20;
+
+const nobody = (): void => {};
+
+describe("ShardCore", () => {
+  it("takes no command while its replies find no room, sleeps, and loses none", () => {
+    const server = new HandDrivenServer(1);
+    const { acceptor } = server;
+    const shard = server.shards[0]!;
+    const keeper = server.connect(true);
+    keeper.say(`put 0 0 60 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`);
+    const clients = Array.from({ length: CLIENTS }, () => server.connect(true));
+    server.settle();
+    for (const client of clients) client.say("peek 1\r\n");
+    acceptor.publish(nobody);
+    const ring = shard.ports[0]!.ring;
+    let taken = shard.step(1000);
+    // Whole replies: the room that is left is that of the largest one.
+    assert.ok(taken < CLIENTS && ring.used > RING_BYTES / 2 && ring.used <= RING_BYTES, `${ring.used}`);
+    assert.equal(shard.hasWork, false, "it may sleep until there is room");
+    assert.equal(shard.step(1001), 0);
+    while (taken < CLIENTS) {
+      ring.publish();
+      acceptor.takeAnswers(nobody);
+      acceptor.flush();
+      assert.equal(shard.hasWork, true);
+      taken += shard.step(1002);
+    }
+    server.settle();
+    const reply = `FOUND 1 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`;
+    for (const client of clients) assert.ok(client.take() === reply);
+  });
+
+  it("keeps jobs for waiting clients whose replies find no room, and sends them in their turn", () => {
+    const server = new HandDrivenServer(1);
+    const { acceptor } = server;
+    const shard = server.shards[0]!;
+    const producer = server.connect(true);
+    producer.say(`put 0 100 60 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`.repeat(CLIENTS));
+    server.settle();
+    const waiters = Array.from({ length: CLIENTS }, () => server.connect(true));
+    for (const waiter of waiters) waiter.say("reserve\r\n");
+    server.settle();
+    producer.take();
+    // One command gives every waiter a job: several times what the ring holds.
+    producer.say(`kick ${CLIENTS}\r\n`);
+    acceptor.publish(nobody);
+    shard.step(1000);
+    const port = shard.ports[0]!;
+    assert.equal(port.blocked, true);
+    assert.equal(shard.hasWork, false, "it may sleep until there is room");
+    producer.say("list-tubes\r\n");
+    acceptor.publish(nobody);
+    assert.equal(shard.step(1000), 0, "no other command is taken before them");
+    server.settle();
+    assert.equal(port.blocked, false);
+    for (const [index, waiter] of waiters.entries()) {
+      const got = waiter.take();
+      const lineEnd = got.indexOf("\r\n");
+      assert.equal(got.slice(0, lineEnd), `RESERVED ${index + 1} ${BODY_BYTES}`);
+      assert.equal(got.length, lineEnd + 2 + BODY_BYTES + 2);
+    }
+    assert.match(producer.take(), new RegExp(`^KICKED ${CLIENTS}\r\nOK `));
+  });
+});

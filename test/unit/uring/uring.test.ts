@@ -1,0 +1,52 @@
+// The submission ring when the kernel takes nothing for a while.
+
+import assert from "node:assert/strict";
+import { closeSync, openSync } from "node:fs";
+import { test } from "node:test";
+import { enter, KernelError } from "../../../src/uring/kernel.ts";
+import { Uring } from "../../../src/uring/uring.ts";
+
+const EAGAIN = 11;
+const EBUSY = 16;
+/** More than the ring has room for, twice over. */
+const SUBMISSIONS = 2500;
+
+for (const errno of [EAGAIN, EBUSY]) {
+  test(`submissions that the kernel does not take (errno ${errno}) are made when it does, in order`, (t) => {
+    let refuses = true;
+    const call: typeof enter = (...args) => (refuses ? -errno : enter(...args));
+    let ring: Uring;
+    try {
+      ring = new Uring(call);
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error;
+      t.skip(error.message);
+      return;
+    }
+    const descriptor = openSync("/dev/null", "r");
+    const wanted = Array.from({ length: SUBMISSIONS }, (_, each) => each);
+    for (const each of wanted) ring.pollIn(descriptor, each, 7);
+    ring.submit();
+    assert.equal(
+      ring.reap(() => assert.fail("nothing was submitted")),
+      0,
+    );
+    refuses = false;
+    const completed: number[] = [];
+    const take = (low: number, high: number): void => {
+      assert.equal(high, 7);
+      completed.push(low);
+    };
+    // The last turn would sleep, were there nothing: the longest sleep makes that visible.
+    for (let turn = 0; completed.length < SUBMISSIONS && turn < 10; turn++) {
+      ring.submitAndWait(1000);
+      ring.reap(take);
+    }
+    assert.deepEqual(completed, wanted);
+    ring.pollIn(descriptor, SUBMISSIONS, 7);
+    ring.submit();
+    ring.reap(take);
+    assert.equal(completed.length, SUBMISSIONS + 1, "the ring goes on as before");
+    closeSync(descriptor);
+  });
+}
