@@ -8,7 +8,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { anchorOf } from "./support/anchor-of.ts";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DOCUMENTS = globSync(["*.md", "{docs,src,test,bench,native-bench}/**/*.md"], { cwd: ROOT }).sort();
 const TESTS = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: ROOT });
 const SCRIPTS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts);

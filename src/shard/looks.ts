@@ -10,8 +10,8 @@
 import { assert } from "../base/assert.ts";
 import type { Engine } from "../engine/engine.ts";
 import { ResponseKind } from "../message/response.ts";
-import type { ReplyPort } from "./reply-port.ts";
-import type { ShardSession } from "./shard-session.ts";
+import type { ReplyPort } from "./work/reply-port.ts";
+import type { ShardSession } from "./work/shard-session.ts";
 
 /** With more watched tubes than this it is enough that any job of the shard is reserved. */
 const TUBES_MAX = 64;

@@ -4,7 +4,7 @@
 // one wait that is no point of its loop.
 
 import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
-import type { RecordLog } from "./record-log.ts";
+import type { RecordLog } from "./work/record-log.ts";
 
 export interface RecordRoomOptions {
   /** The thread's own. */

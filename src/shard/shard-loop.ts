@@ -6,8 +6,8 @@ import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
 import type { Doorbell } from "../ring/doorbell.ts";
-import type { RecordLog } from "./record-log.ts";
 import type { ShardCore } from "./shard-core.ts";
+import type { RecordLog } from "./work/record-log.ts";
 
 export interface ShardLoopOptions {
   readonly core: ShardCore;

@@ -19,11 +19,11 @@ import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { RecordLog } from "./record-log.ts";
 import { type RecordRoomOptions, waitForRecordRoom } from "./record-room.ts";
 import { Restore } from "./restore.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";
+import { RecordLog } from "./work/record-log.ts";
 
 export interface ShardThreadData {
   topology: Topology;

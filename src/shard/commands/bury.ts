@@ -1,5 +1,5 @@
 import { Reply } from "../../protocol/reply.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const bury: ShardCommand = ({ engine, replies, nowMs }, session, { id, pri, flags }) => {
   const outcome = engine.bury(session.engineSession, id, pri, nowMs);

@@ -1,6 +1,6 @@
 // What an acceptor tells of a connection, besides its commands.
 
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const attach: ShardCommand = ({ engine }, { engineSession }) => {
   engine.use(engineSession, "default");

@@ -1,5 +1,5 @@
-import type { ShardCommand } from "../command.ts";
-import { KickMany } from "../kick-many.ts";
+import { KickMany } from "../work/kick-many.ts";
+import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
 export const kick: ShardCommand = ({ engine, replies, moves, nowMs }, session, { bound }) => {

@@ -1,7 +1,7 @@
 // The peeks at the front of a queue of the tube in use.
 
 import type { Tube } from "../../engine/tube.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 function peekAt(front: (tube: Tube) => number): ShardCommand {
   return ({ engine, replies, nowMs }, session) => {

@@ -1,4 +1,4 @@
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const peek: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags }) => {
   engine.runDue(nowMs);

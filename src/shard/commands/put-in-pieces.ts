@@ -1,7 +1,7 @@
 // A put whose body comes in pieces.
 
 import { RequestFlag } from "../../message/request.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const putOpen: ShardCommand = ({ puts }, session, request) => {
   puts.open(session, request);

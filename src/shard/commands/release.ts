@@ -1,5 +1,5 @@
 import { Reply } from "../../protocol/reply.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const release: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
   const { id, pri, delaySeconds, flags } = request;

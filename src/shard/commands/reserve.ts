@@ -1,5 +1,5 @@
 import { RequestFlag } from "../../message/request.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 /** A reserve whose watched tubes and held jobs are all on this shard. */
 export const reserve: ShardCommand = (shard, session, request) => {

@@ -4,7 +4,7 @@ import { NO_SLOT } from "../../engine/job-table.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const collect: ShardCommand = ({ engine, replies, nowMs }, session) => {
   engine.runDue(nowMs);

@@ -1,6 +1,6 @@
 import { NO_SLOT } from "../../engine/job-table.ts";
-import type { ShardCommand } from "../command.ts";
-import { statsJobText } from "../job-text.ts";
+import { statsJobText } from "../work/job-text.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const statsJob: ShardCommand = (shard, session, { id, flags }) => {
   const { engine, replies, nowMs } = shard;

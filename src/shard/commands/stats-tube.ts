@@ -1,6 +1,6 @@
 import { Reply } from "../../protocol/reply.ts";
-import type { ShardCommand } from "../command.ts";
-import { statsTubeText } from "../job-text.ts";
+import { statsTubeText } from "../work/job-text.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const statsTube: ShardCommand = ({ engine, replies, nowMs, quoteNames }, session, request) => {
   engine.runDue(nowMs);

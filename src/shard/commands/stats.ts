@@ -1,5 +1,5 @@
 import { ResponseKind } from "../../message/response.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 /** This shard's part: the acceptor that asked adds up the counters of all. */
 export const stats: ShardCommand = (shard, session) => {

@@ -1,7 +1,7 @@
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { usingReply } from "../../protocol/reply.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const use: ShardCommand = ({ engine, replies }, session, { tube, flags }) => {
   const name = tube.text;

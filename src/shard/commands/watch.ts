@@ -1,5 +1,5 @@
 import { ReplyWord } from "../../protocol/reply.ts";
-import type { ShardCommand } from "../command.ts";
+import type { ShardCommand } from "./command.ts";
 
 export const watch: ShardCommand = ({ engine, replies }, session, { tube, watching }) => {
   engine.watch(session.engineSession, tube.text);

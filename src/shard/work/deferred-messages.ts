@@ -2,9 +2,9 @@
 //
 // An object for each with views of its own took 900 bytes for a command of 8; here it takes what it took in the ring.
 
-import { copyBytes } from "../base/bytes.ts";
-import { requestOp } from "../message/request.ts";
-import type { MessageSource } from "../ring/message-source.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import { requestOp } from "../../message/request.ts";
+import type { MessageSource } from "../../ring/message-source.ts";
 
 const NOTHING = new ArrayBuffer(0);
 const FIRST_BYTES = 512;

@@ -1,7 +1,7 @@
 // What a shard keeps of one connection besides the engine's session: work that has to wait its turn.
 
-import type { NewJob } from "../engine/new-job.ts";
-import type { Session } from "../engine/session.ts";
+import type { NewJob } from "../../engine/new-job.ts";
+import type { Session } from "../../engine/session.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
 import type { LongMove } from "./long-move.ts";
 

@@ -1,6 +1,6 @@
 // The end of a connection: the jobs that it holds go back, its watches end.
 
-import type { Engine } from "../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import type { LongMove } from "./long-move.ts";
 import type { ShardSession } from "./shard-session.ts";
 

@@ -1,10 +1,10 @@
 // The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
 
-import { assert } from "../base/assert.ts";
-import type { RecordSink } from "../engine/effects.ts";
-import type { Engine } from "../engine/engine.ts";
-import { JobState, rowOf } from "../engine/job-table.ts";
-import { APPEND_HEADER_BYTES, writeAppendHeader } from "../message/append.ts";
+import { assert } from "../../base/assert.ts";
+import type { RecordSink } from "../../engine/effects.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/job-table.ts";
+import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
 import {
   DELETE_BYTES,
   emptyRecordFields,
@@ -19,10 +19,10 @@ import {
   type RecordFields,
   RecordState,
   UPDATE_BYTES,
-} from "../message/record.ts";
-import type { BinlogTopology } from "../message/topology.ts";
-import { FileTable } from "../ring/file-table.ts";
-import { FULL, RingWriter } from "../ring/ring-writer.ts";
+} from "../../message/record.ts";
+import type { BinlogTopology } from "../../message/topology.ts";
+import { FileTable } from "../../ring/file-table.ts";
+import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
 const NO_BODY = new Uint8Array(0);
 

@@ -1,30 +1,30 @@
 // What a shard does for each op: a line here, a function in commands/.
 
-import { RequestOp } from "../message/request.ts";
-import { Op } from "../protocol/commands.ts";
+import { RequestOp } from "../../message/request.ts";
+import { Op } from "../../protocol/commands.ts";
+import { bury } from "./bury.ts";
 import type { ShardCommand } from "./command.ts";
-import { bury } from "./commands/bury.ts";
-import { attach, close, credit, echo, halfClose } from "./commands/connection.ts";
-import { deleteJob } from "./commands/delete.ts";
-import { ignore } from "./commands/ignore.ts";
-import { kick } from "./commands/kick.ts";
-import { kickJob } from "./commands/kick-job.ts";
-import { listTubes } from "./commands/list-tubes.ts";
-import { pauseTube } from "./commands/pause-tube.ts";
-import { peek } from "./commands/peek.ts";
-import { peekBuried, peekDelayed, peekReady } from "./commands/peek-queue.ts";
-import { put } from "./commands/put.ts";
-import { putData, putEnd, putOpen } from "./commands/put-in-pieces.ts";
-import { release } from "./commands/release.ts";
-import { reserve } from "./commands/reserve.ts";
-import { reserveJob } from "./commands/reserve-job.ts";
-import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./commands/shared-reserve.ts";
-import { stats } from "./commands/stats.ts";
-import { statsJob } from "./commands/stats-job.ts";
-import { statsTube } from "./commands/stats-tube.ts";
-import { touch } from "./commands/touch.ts";
-import { unuse, use } from "./commands/use.ts";
-import { watch } from "./commands/watch.ts";
+import { attach, close, credit, echo, halfClose } from "./connection.ts";
+import { deleteJob } from "./delete.ts";
+import { ignore } from "./ignore.ts";
+import { kick } from "./kick.ts";
+import { kickJob } from "./kick-job.ts";
+import { listTubes } from "./list-tubes.ts";
+import { pauseTube } from "./pause-tube.ts";
+import { peek } from "./peek.ts";
+import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
+import { put } from "./put.ts";
+import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
+import { release } from "./release.ts";
+import { reserve } from "./reserve.ts";
+import { reserveJob } from "./reserve-job.ts";
+import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
+import { stats } from "./stats.ts";
+import { statsJob } from "./stats-job.ts";
+import { statsTube } from "./stats-tube.ts";
+import { touch } from "./touch.ts";
+import { unuse, use } from "./use.ts";
+import { watch } from "./watch.ts";
 
 const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.Put]: put,

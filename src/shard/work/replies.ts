@@ -1,15 +1,15 @@
 // Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
 
-import { assert } from "../base/assert.ts";
-import { asciiBytes, copyBytes } from "../base/bytes.ts";
-import { decimalDigits, writeDecimal } from "../base/decimal.ts";
-import { EMPTY_BODY } from "../engine/body-arena.ts";
-import { type Engine, Outcome } from "../engine/engine.ts";
-import { NO_SLOT, rowOf } from "../engine/job-table.ts";
-import { ReplyCredit } from "../message/reply-credit.ts";
-import { RequestFlag } from "../message/request.ts";
-import { ResponseFlag, ResponseKind } from "../message/response.ts";
-import { Reply, ReplyWord } from "../protocol/reply.ts";
+import { assert } from "../../base/assert.ts";
+import { asciiBytes, copyBytes } from "../../base/bytes.ts";
+import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
+import { EMPTY_BODY } from "../../engine/body-arena.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
+import { ReplyCredit } from "../../message/reply-credit.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseFlag, ResponseKind } from "../../message/response.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { ReplyPort } from "./reply-port.ts";
 import type { LongReply, ShardSession } from "./shard-session.ts";
 

@@ -3,8 +3,8 @@
 // Replies to commands always find room, because the shard takes no command before it has looked; only what comes
 // unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting connection.
 
-import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind, ResponseWriter } from "../message/response.ts";
-import { FULL, RingWriter } from "../ring/ring-writer.ts";
+import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind, ResponseWriter } from "../../message/response.ts";
+import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
 /** What stands before a payload: see message/response.ts. */
 interface Header {

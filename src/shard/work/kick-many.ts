@@ -1,8 +1,8 @@
 // A kick of any number of jobs of the tube in use.
 
-import type { Engine } from "../engine/engine.ts";
-import { JobState } from "../engine/job-table.ts";
-import { ReplyWord } from "../protocol/reply.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState } from "../../engine/job-table.ts";
+import { ReplyWord } from "../../protocol/reply.ts";
 import type { LongMove } from "./long-move.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";

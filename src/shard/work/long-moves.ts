@@ -1,6 +1,6 @@
 // Long moves of all sessions: those that fit into the present turn are done at once, the others stand in line.
 
-import { assert } from "../base/assert.ts";
+import { assert } from "../../base/assert.ts";
 import type { LongMove } from "./long-move.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";

@@ -1,11 +1,11 @@
 // Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
 
-import { assert } from "../base/assert.ts";
-import { type BodyArena, EMPTY_BODY } from "../engine/body-arena.ts";
-import { type Engine, Outcome } from "../engine/engine.ts";
-import type { NewJob } from "../engine/new-job.ts";
-import { Reply, ReplyWord } from "../protocol/reply.ts";
-import type { Request, Span } from "../protocol/request.ts";
+import { assert } from "../../base/assert.ts";
+import { type BodyArena, EMPTY_BODY } from "../../engine/body-arena.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import type { NewJob } from "../../engine/new-job.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import type { Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
 

@@ -1,8 +1,8 @@
 // The text of stats-job and stats-tube, as the chosen compatibility quotes it.
 
-import type { Engine } from "../engine/engine.ts";
-import { JobState, rowOf } from "../engine/job-table.ts";
-import type { Tube } from "../engine/tube.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/job-table.ts";
+import type { Tube } from "../../engine/tube.ts";
 
 const STATE_NAMES: Record<number, string> = {
   [JobState.Ready]: "ready",

@@ -3,10 +3,10 @@
 //
 // A tube that is there all the time is listed once. One that goes or comes meanwhile may be listed or not.
 
-import { copyBytes } from "../base/bytes.ts";
-import type { Engine } from "../engine/engine.ts";
-import type { Tube } from "../engine/tube.ts";
-import { ResponseKind } from "../message/response.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { Tube } from "../../engine/tube.ts";
+import { ResponseKind } from "../../message/response.ts";
 import type { Replies } from "./replies.ts";
 import type { ReplyPort } from "./reply-port.ts";
 import type { ShardSession } from "./shard-session.ts";

@@ -1,13 +1,13 @@
 // What a shard does for one kind of message: a function in a file of its own under commands/.
 
-import type { Engine } from "../engine/engine.ts";
-import type { Request } from "../protocol/request.ts";
-import type { LongMoves } from "./long-moves.ts";
-import type { PutIntake } from "./put-intake.ts";
-import type { RecordLog } from "./record-log.ts";
-import type { Replies } from "./replies.ts";
-import type { ShardSession } from "./shard-session.ts";
-import type { TubeLists } from "./tube-lists.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { Request } from "../../protocol/request.ts";
+import type { LongMoves } from "../work/long-moves.ts";
+import type { PutIntake } from "../work/put-intake.ts";
+import type { RecordLog } from "../work/record-log.ts";
+import type { Replies } from "../work/replies.ts";
+import type { ShardSession } from "../work/shard-session.ts";
+import type { TubeLists } from "../work/tube-lists.ts";
 
 /** What a command may use of its shard. */
 export interface CommandShard {
