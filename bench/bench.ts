@@ -9,6 +9,7 @@ import type { LoadSource } from "./load/load-source.ts";
 import type { BenchOptions } from "./options.ts";
 import { profile } from "./profile/profile.ts";
 import { reportPage } from "./report/report-page.ts";
+import { goalTable } from "./result/goal-table.ts";
 import { machine } from "./result/machine.ts";
 import type { CaseOutcome } from "./result/outcome.ts";
 import { progress } from "./result/progress.ts";
@@ -40,6 +41,8 @@ export async function bench(options: BenchOptions, load: LoadSource): Promise<vo
     }
     const outcomes = await runCases(selectCases(options), options, load, directory, flags);
     console.log(`\n${machineText(facts)}\n\n${resultTable(outcomes)}\n`);
+    const goals = goalTable(outcomes);
+    if (goals !== "") console.log(`${goals}\n`);
     const [first, ...others] = outcomes[0]!.servers;
     const ratioText =
       others.length > 0 ? ` Above 1, the ratio says how many times better ${first!.server} is.` : "";

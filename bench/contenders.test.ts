@@ -4,6 +4,8 @@ import { test } from "node:test";
 import { contenders, ourContender, variantContenders } from "./contenders.ts";
 import type { BenchOptions } from "./options.ts";
 
+const node = process.execPath; // a program that is there
+
 const optionsOf = (transport?: string[]) => ({ ours: "", theirs: false, transport }) as BenchOptions;
 
 test("contenders: our server once for each --transport, by name; as it starts by itself without", () => {
@@ -22,4 +24,18 @@ test("contenders: a --transport reaches the profile and the variants, and is giv
   assert.equal(measured.length, 4);
   for (const { description } of measured)
     assert.equal(description.split("--transport libuv").length, 2, description);
+});
+
+test("contenders: every --theirs that is there, by its name; a name twice is an error", () => {
+  const named = (...theirs: string[]) =>
+    contenders({ ours: "", theirs } as Partial<BenchOptions> as BenchOptions).map(({ name }) => name);
+  assert.deepEqual(named(node, `fork=${node} -x`), ["runnerbean", "node", "fork"]);
+  assert.deepEqual(named(node, "/no/such/program"), ["runnerbean", "node"]);
+  assert.throws(() => named(node, `${node} -x`), /Two servers are called node.*name=command/);
+  const [ours, theirs] = contenders({
+    ours: "",
+    theirs: [`a=${node} -x`],
+  } as Partial<BenchOptions> as BenchOptions);
+  assert.deepEqual([ours!.isOurs, theirs!.isOurs], [true, false]);
+  assert.equal(theirs!.description, `${node} -x`);
 });

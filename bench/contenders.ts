@@ -7,9 +7,15 @@ import { type CommandExtras, type Contender, commandContender, targetContender }
 
 const OUR_MAIN = fileURLToPath(new URL("../src/server/main.ts", import.meta.url));
 
+/** Throws if two have the same name. */
 export function contenders(options: BenchOptions): Contender[] {
   const others = options.target === undefined ? theirs(options) : options.target.map(target);
-  return options.ours === false ? others : [...ourContenders(options), ...others];
+  const all = options.ours === false ? others : [...ourContenders(options), ...others];
+  const names = all.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined)
+    throw new Error(`Two servers are called ${twice}: give one a name of its own, --theirs name=command`);
+  return all;
 }
 
 /** Our server, once for each --transport. */
@@ -56,20 +62,27 @@ export function ourContender(
   flags.push(...more);
   const name = command === "" ? "runnerbean" : `${words[0]!.split("/").at(-1)} (ours)`;
   const shown = [...(command === "" ? ["node", "src/server/main.ts"] : words), ...flags];
-  return commandContender(name, [...words, ...flags], { shown, ...extras });
+  return commandContender(name, [...words, ...flags], { shown, isOurs: true, ...extras });
 }
 
 function theirs(options: BenchOptions): Contender[] {
-  if (options.theirs === false) return [];
-  const words = options.theirs.split(" ");
-  const program = words[0]!;
-  if (!isOnPath(program)) {
-    console.error(
-      `There is no ${program} on the PATH: only our own server is measured (--theirs, --target to compare).`,
-    );
-    return [];
-  }
-  return [commandContender(program.split("/").at(-1)!, words)];
+  return (options.theirs || []).flatMap((text) => {
+    const [, given, command] = /^(?:([^\s=/]+)=)?(.+)$/.exec(text) ?? [];
+    const words = command?.split(" ") ?? [];
+    const [program] = words;
+    if (program === undefined) throw new Error("--theirs: expected a command");
+    if (!isOnPath(program)) {
+      const isFile = program.includes("/");
+      console.error(
+        isFile
+          ? `There is no program ${program}: it is left out.`
+          : `There is no ${program} on the PATH: it is left out (--theirs, --target to compare).`,
+      );
+      return [];
+    }
+    const name = given ?? program.split("/").at(-1)!;
+    return [commandContender(name, words)];
+  });
 }
 
 function isOnPath(program: string): boolean {

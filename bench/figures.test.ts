@@ -5,6 +5,7 @@ import { Latency } from "./load/latency.ts";
 import { latencyOfBuckets } from "./load/native-latency.ts";
 import { type ReplyView, readReply } from "./load/reply-reader.ts";
 import { formatCount, formatMicros } from "./result/figures.ts";
+import { goalTable } from "./result/goal-table.ts";
 import { spreadsOf } from "./result/measurement.ts";
 import { ratioTo } from "./result/outcome.ts";
 import { verdicts } from "./result/verdict.ts";
@@ -52,9 +53,10 @@ test("spreadsOf: median, lowest and highest of the turns that have the figure", 
 });
 
 test("ratioTo: above 1 is better, for figures of either direction", () => {
-  const servers = [1000, 250].map((value) => ({
+  const servers = [1000, 250].map((value, index) => ({
     server: "",
     description: "",
+    isOurs: index === 0,
     spreads: spreadsOf([{ figures: { commandsPerSecond: value, bytesPerJob: value } }]),
   }));
   const benchCase = { key: "", title: "", group: "", measure: () => Promise.reject() };
@@ -67,12 +69,13 @@ test("verdicts: a variant must reach its share of the default", () => {
   const servers = [1000, 950, 900, 890].map((value, index) => ({
     server: index === 0 ? "default" : `variant ${index}`,
     description: "",
+    isOurs: index === 0,
     spreads: spreadsOf([{ figures: { commandsPerSecond: value } }]),
   }));
   const plain = { key: "", title: "threads", group: "", measure: () => Promise.reject() };
   const benchCase = { ...plain, headline: "commandsPerSecond" } as const;
   const variants = { flags: [[], [], []], shareMin: 0.9 };
-  const missing = { server: "variant 4", description: "", spreads: {} };
+  const missing = { server: "variant 4", description: "", isOurs: true, spreads: {} };
   const found = verdicts([{ benchCase: { ...benchCase, variants }, servers: [...servers, missing] }]);
   assert.deepEqual(
     found.map(({ isGood }) => isGood),
@@ -82,6 +85,67 @@ test("verdicts: a variant must reach its share of the default", () => {
   assert.match(found[2]!.text, /0.890 x the default: TOO SLOW/);
   assert.match(found[3]!.text, /has no figure/);
   assert.deepEqual(verdicts([{ benchCase, servers }]), []);
+});
+
+test("goalTable: a row for each case with a goal; ratios, ranges and CPU of the servers; what was reached", () => {
+  const server = (name: string, rates: number[], cpu: number) => ({
+    server: name,
+    description: "",
+    isOurs: name === "runnerbean",
+    spreads: spreadsOf(rates.map((rate) => ({ figures: { commandsPerSecond: rate, cpuPerCommand: cpu } }))),
+  });
+  const servers = [
+    server("runnerbean", [60_000, 72_000, 50_000], 11.04),
+    server("beanstalkd", [40_000, 39_000, 41_000], 14.7),
+    server("fork", [80_000], 8.8),
+  ];
+  const [ours, , fork] = servers;
+  const refused = { ...server("beanstalkd", [], 0), skipped: "no" };
+  const plain = {
+    key: "",
+    group: "",
+    headline: "commandsPerSecond",
+    measure: () => Promise.reject(),
+  } as const;
+  const goal = { needed: [1.25, 0.95], aim: [1.5, 1.05] };
+  const table = goalTable([
+    { benchCase: { ...plain, title: "with", goal }, servers },
+    { benchCase: { ...plain, title: "without" }, servers },
+    {
+      benchCase: { ...plain, title: "one", goal: { needed: [2], aim: [3] } },
+      servers: [ours!, refused, fork!],
+    },
+  ]);
+  const rows = table.split("\n").map((line) =>
+    line
+      .split("|")
+      .map((cell) => cell.trim())
+      .slice(1, -1),
+  );
+  assert.deepEqual(rows[0]!.slice(1), [
+    "runnerbean",
+    "beanstalkd",
+    "fork",
+    ": beanstalkd",
+    ": fork",
+    "needed",
+    "aim",
+    "reached",
+  ]);
+  assert.deepEqual(rows[2], [
+    "with",
+    "60.0 k (50.0 k–72.0 k), 11.0 us",
+    "40.0 k (39.0 k–41.0 k), 14.7 us",
+    "80.0 k, 8.80 us",
+    "1.50",
+    "0.75",
+    "1.25 / 0.95",
+    "1.5 / 1.05",
+    "aim / NO",
+  ]);
+  assert.deepEqual(rows[3]!.slice(2), ["skipped", "80.0 k, 8.80 us", "", "0.75", "2", "3", "?"]);
+  assert.equal(rows.length, 4);
+  assert.equal(goalTable([{ benchCase: { ...plain, title: "without" }, servers }]), "");
 });
 
 test("readReply: the same replies wherever the bytes are cut", () => {

@@ -1,11 +1,14 @@
 // Both load generators through every scenario against beanstalkd, a moment each; skipped where it isn't installed.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { type LoadSource, NO_MARKS } from "./load/load-source.ts";
 import { NativeLoad } from "./load/native-load.ts";
+import { nativeTable, nativeTableFile } from "./load/native-table.ts";
+import { SCENARIO_NAMES } from "./load/programs.ts";
 import { WorkerLoad } from "./load/worker-load.ts";
-import { SCENARIO_NAMES, WORKLOAD_DEFAULTS, type Workload } from "./load/workload.ts";
+import { WORKLOAD_DEFAULTS, type Workload } from "./load/workload.ts";
 import { commandContender, type RunningServer } from "./server/contender.ts";
 
 const SMALL: Workload = {
@@ -20,6 +23,11 @@ const SMALL: Workload = {
 
 const has = (program: string, flag: string) => spawnSync(program, [flag]).error === undefined;
 const hasServer = has("beanstalkd", "-v");
+
+test("nativeTable: the generator in C has the same scenarios", () => {
+  const written = readFileSync(nativeTableFile, "utf8");
+  assert.equal(written, nativeTable(), "run: npm exec -- node bench/load/write-native-table.ts");
+});
 
 describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PATH" }, () => {
   let server: RunningServer;

@@ -20,8 +20,11 @@ export interface BenchOptions {
   readonly binlog?: string;
   readonly fsync?: string;
   readonly ours: string | false;
-  readonly theirs: string | false;
+  /** Commands, each with a name of its own where it is written as name=command. */
+  readonly theirs: readonly string[] | false;
   readonly target?: string[];
+  /** Busy loops beside the servers; absent: none but those of a case. */
+  readonly burn?: number;
   readonly quick: boolean;
   readonly profile: boolean;
   readonly json?: string;
@@ -30,12 +33,13 @@ export interface BenchOptions {
   readonly generators: number;
 }
 
-export function parseOptions(program: string, about: string): BenchOptions {
+/** `args` is without program and script. */
+export function parseOptions(program: string, about: string, args = process.argv.slice(2)): BenchOptions {
   const command = new Command(program)
     .description(about)
     .option(
       "--scenario <names>",
-      "default, quick, readme, all, or names with commas between (see bench/README.md)",
+      "default, quick, readme, placement, all, or names with commas between (see bench/README.md)",
       words,
     )
     .option("--connections <n,..>", "client connections", numbers)
@@ -55,12 +59,21 @@ export function parseOptions(program: string, about: string): BenchOptions {
     .option("--fsync <ms>", "with --binlog: milliseconds between syncs, 0: before each reply, or `never`")
     .option("--ours <command>", "starts our server; -l -p -z -b -f are added")
     .option("--no-ours", "leave our server out")
-    .option("--theirs <command>", "starts the server to compare with", "beanstalkd")
+    .option(
+      "--theirs <[name=]command>",
+      "starts a server to compare with; given several times, all are measured (beanstalkd)",
+      another,
+    )
     .option("--no-theirs", "compare with nothing")
     .option(
       "--target <host:port,..>",
       "compare with a server that runs already, instead of beanstalkd",
       words,
+    )
+    .option(
+      "--burn <n>",
+      "busy loops beside server and load, as many processes: a machine that others use too",
+      wholeNumber,
     )
     .option("--quick", "three cases in 20 s", false)
     .option("--profile", "our server only: CPU time by thread role, batches, CPU profiles, projection", false)
@@ -74,9 +87,9 @@ export function parseOptions(program: string, about: string): BenchOptions {
     .option("--record", "append it to bench/results/results.jsonl", false)
     .option("--report <file>", "write a page of HTML with figures and curves")
     .allowExcessArguments(false)
-    .parse();
-  const options = command.opts<Omit<BenchOptions, "ours"> & { ours?: string | false }>();
-  return { ...options, ours: options.ours ?? "" };
+    .parse(args, { from: "user" });
+  const options = command.opts<Omit<BenchOptions, "ours" | "theirs"> & Partial<BenchOptions>>();
+  return { ...options, ours: options.ours ?? "", theirs: options.theirs ?? ["beanstalkd"] };
 }
 
 /** Of an option; also takes 100_000. */
@@ -85,6 +98,17 @@ export function positiveNumber(text: string): number {
   if (!(value > 0) || !Number.isFinite(value))
     throw new InvalidArgumentError("A number above 0 is expected.");
   return value;
+}
+
+function wholeNumber(text: string): number {
+  const value = positiveNumber(text);
+  if (!Number.isInteger(value)) throw new InvalidArgumentError("A whole number is expected.");
+  return value;
+}
+
+/** Of an option that may be given several times. */
+function another(text: string, before: readonly string[] | false | undefined): string[] {
+  return [...(before || []), text];
 }
 
 function numbers(text: string): number[] {

@@ -11,9 +11,10 @@ import { runEntry } from "./run-entry.ts";
 const BEGIN = "<!-- bench:begin -->";
 const END = "<!-- bench:end -->";
 
-/** The rows of the README: an ordinary command, a deep pipeline, and replies that wait for the disk. */
+/** The rows of the README: an ordinary command, idle and loaded, a deep pipeline, and replies that wait for the disk. */
 const README_ROWS: ReadonlySet<string> = new Set([
   "put-reserve-delete-50x1-64b",
+  "put-reserve-delete-50x1-64b-busy",
   "put-50x64-64b",
   "put-50x1-64b-f0",
 ]);
@@ -23,15 +24,25 @@ await runEntry(async () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   process.chdir(root);
   const lines = lastRun(resultsFile);
-  const shown = lines.filter(({ key }) => README_ROWS.has(key)).map(firstAndLast);
+  const shown = lines.filter(({ key }) => README_ROWS.has(key)).map(oneOfEach);
   if (shown.length < README_ROWS.size) throw new Error(`${resultsFile} lacks a row of the README`);
-  replaceTable("docs/figures.md", tableText(lines));
-  replaceTable("README.md", tableText(shown));
+  replaceTable("docs/figures.md", tableText(lines, { withCpu: true }));
+  replaceTable("README.md", tableText(shown, { withCpu: false }));
 });
 
-/** Ours as it starts by default, and the server that it is compared with. */
-function firstAndLast(line: ResultLine): ResultLine {
-  return { ...line, servers: [line.servers[0]!, line.servers.at(-1)!] };
+/** Ours as it starts by default, and the first server that it is compared with. */
+function oneOfEach(line: ResultLine): ResultLine {
+  const { ours, theirs } = sides(line);
+  return { ...line, servers: [ours[0]!, theirs[0]!] };
+}
+
+type ServerLine = ResultLine["servers"][number];
+
+function sides({ servers }: ResultLine): { ours: ServerLine[]; theirs: ServerLine[] } {
+  return {
+    ours: servers.filter(({ isOurs }) => isOurs),
+    theirs: servers.filter(({ isOurs }) => !isOurs),
+  };
 }
 
 function replaceTable(file: string, table: string): void {
@@ -42,41 +53,51 @@ function replaceTable(file: string, table: string): void {
   writeFileSync(file, `${page.slice(0, from + BEGIN.length)}\n${table}\n${page.slice(to)}`);
 }
 
-function tableText(lines: readonly ResultLine[]): string {
+function tableText(lines: readonly ResultLine[], more: { withCpu: boolean }): string {
   const { machine: m, generator, run, servers } = lines[0]!;
-  const names = servers.map(({ server }) => server);
-  const rows = lines.map((line) => {
-    const figures = line.servers.map((server) =>
-      server.skipped === undefined
-        ? figureText(line.headline, server.figures[line.headline]?.median)
-        : "skipped",
-    );
-    const ratios = line.servers.slice(0, -1).map((_, ours) => ratioText(line, ours));
-    return `| ${[line.title, ...figures, ...ratios].join(" | ")} |`;
-  });
-  const head = ["", ...names, ...names.slice(0, -1).map((name) => `${name} : ${names.at(-1)}`)];
+  const pairs = pairsOf(lines[0]!);
+  const head = [
+    "",
+    ...servers.map(({ server }) => server),
+    ...pairs.map(([our, their]) => `${our.server} : ${their.server}`),
+    ...(more.withCpu ? servers.map(({ server }) => `${server}, CPU`) : []),
+  ];
+  const rows = lines.map((line) => [
+    line.title,
+    ...line.servers.map((server) => figureText(line.headline, server)),
+    ...pairsOf(line).map(([our, their]) => ratioText(line.headline, our, their)),
+    ...(more.withCpu ? line.servers.map((server) => figureText("cpuPerCommand", server)) : []),
+  ]);
   return [
     `| ${head.join(" | ")} |`,
     `|---|${head
       .slice(1)
       .map(() => "---:|")
       .join("")}`,
-    ...rows,
+    ...rows.map((row) => `| ${row.join(" | ")} |`),
     "",
     `Medians, ${m.cpu}, ${m.cores} cores shared with the ${generator === "native" ? "generator in C" : "Node load workers"}, ` +
       `${m.kernel}, Node ${m.node}, ${run.slice(0, 10)}, commit ${m.commit}.`,
   ].join("\n");
 }
 
-/** How many times better one server is than the last. */
-function ratioText({ servers, headline }: ResultLine, one: number): string {
-  const figure = servers[one]!.figures[headline]?.median;
-  const last = servers.at(-1)!.figures[headline]?.median;
-  if (!figure || !last) return "";
-  return `${(FIGURES[headline].better === "more" ? figure / last : last / figure).toFixed(2)} x`;
+/** Each of ours with each that it is compared with. */
+function pairsOf(line: ResultLine): [our: ServerLine, their: ServerLine][] {
+  const { ours, theirs } = sides(line);
+  return ours.flatMap((our) => theirs.map((their): [ServerLine, ServerLine] => [our, their]));
 }
 
-function figureText(name: FigureName, value: number | undefined): string {
+/** How many times better ours is. */
+function ratioText(name: FigureName, our: ServerLine, their: ServerLine): string {
+  const ours = our.figures[name]?.median;
+  const theirs = their.figures[name]?.median;
+  if (!ours || !theirs) return "";
+  return `${(FIGURES[name].better === "more" ? ours / theirs : theirs / ours).toFixed(2)} x`;
+}
+
+function figureText(name: FigureName, { skipped, figures }: ServerLine): string {
+  if (skipped !== undefined) return "skipped";
+  const value = figures[name]?.median;
   if (value === undefined) return "";
   return name === "commandsPerSecond" ? `${formatFigure(name, value)}/s` : formatFigure(name, value);
 }

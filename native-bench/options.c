@@ -27,7 +27,7 @@ static void usage(FILE *out) {
       "  --rate N           commands/s of all connections together; latency then counts from the time at which\n"
       "                     a command should have been sent (as fast as replies come)\n"
       "  --jobs N           stop after N operations, even if time is left (no limit)\n"
-      "  --backlog N        of producers-consumers: producers wait while more jobs than this are ready; 0: never\n"
+      "  --backlog N        of producers-consumers and tubes: producers wait while more jobs than this are ready; 0: never\n"
       "                     (4 x connections x pipeline, at least 1000)\n"
       "  --priority N       of a put (0)\n"
       "  --delay S          of `delayed`: delays are 1..S seconds (1)\n"
@@ -146,7 +146,6 @@ struct options options_parse(int argc, char **argv) {
     o.backlog = 4 * (uint64_t)o.connections * o.pipeline;
     if (o.backlog < 1000) o.backlog = 1000;
   }
-  // Jobs that aren't due yet are no backlog, and those of an own tube are taken by who put them.
-  if (strcmp(o.scenario->name, "delayed") == 0 || !o.scenario->consumer) o.backlog = 0;
+  if (!o.scenario->limits_backlog) o.backlog = 0;
   return o;
 }

@@ -45,6 +45,7 @@ struct scenario {
   bool separate_watchers;         // consumers come on top of --connections instead of being half of them
   uint8_t commands_per_operation; // over all roles; turns --rate into operations
   enum tube_layout layout;
+  bool limits_backlog; // producers wait when consumers fall behind (--backlog)
 };
 
 extern const struct scenario scenarios[];

@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { anchorOf } from "./support/anchor-of.ts";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PAGE = "src/protocol/README.md";
 /** The section whose table has the rows. */
 const ROWS_SECTION = "14";

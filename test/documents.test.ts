@@ -8,7 +8,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { anchorOf } from "./support/anchor-of.ts";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DOCUMENTS = globSync(["*.md", "{docs,src,test,bench,native-bench}/**/*.md"], { cwd: ROOT }).sort();
 const TESTS = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: ROOT });
 const SCRIPTS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts);
@@ -133,7 +133,7 @@ describe("the README's figures", () => {
   it("are rows of docs/figures.md", () => {
     const readme = figures("README.md");
     const all = figures("docs/figures.md");
-    assert.equal(readme.rows.size, 3);
+    assert.ok(readme.rows.size >= 3, `${readme.rows.size} rows`);
     assert.match(readme.machine, /20\d\d-\d\d-\d\d/);
     assert.equal(readme.machine, all.machine);
     for (const [title, cells] of readme.rows) {

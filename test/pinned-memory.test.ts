@@ -101,7 +101,9 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
         if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
         const before = memoryBytes();
         for (const command of COMMANDS) {
-          const pinned = pinnedBytes(server, situation, `${command}\r\n`, before);
+          const line = `${command}\r\n`;
+          // The first time its code is compiled, and what it shares with others gets its size.
+          const pinned = Math.min(pinnedBytes(server, situation, line), pinnedBytes(server, situation, line));
           // Buffers come in powers of two.
           if (pinned <= PINNED_BYTES_MAX + 2 * BODY_BYTES) continue;
           table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
@@ -115,8 +117,9 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
   }
 });
 
-/** What each of some clients pins, in bytes beyond `before`. */
-function pinnedBytes(server: HandDrivenServer, situation: Situation, line: string, before: number): number {
+/** What each of some clients pins, in bytes beyond what is used without them. */
+function pinnedBytes(server: HandDrivenServer, situation: Situation, line: string): number {
+  const before = memoryBytes();
   const clients = Array.from({ length: CLIENTS }, () => server.connect(situation.reads));
   for (const client of clients) {
     client.forgets = true;

@@ -2,7 +2,8 @@
 import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";
 import { backlogCase } from "./backlog-case.ts";
 import type { BenchCase } from "./bench-case.ts";
-import { loadCase } from "./load-case.ts";
+import { busyCase } from "./busy-case.ts";
+import { type LoadCaseExtras, loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
 import { standingCase } from "./standing-case.ts";
 import { startCase } from "./start-case.ts";
@@ -29,7 +30,7 @@ export function defaultCases(timing: Timing): BenchCase[] {
     of({ ...PUT, pipeline: 64 }),
     of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }),
     of({ ...MANY_WATCHERS, tubes: 200 }), // 1500 take beanstalkd ten seconds to be watched, each turn
-    of({}, "0"),
+    of({}, { fsync: "0" }),
     memoryCase(200_000),
     sweepCase({ ...WORKLOAD_DEFAULTS, ...timing, connections: 50, pipeline: 4 }),
   ];
@@ -44,24 +45,39 @@ export function quickCases(timing: Timing): BenchCase[] {
   ];
 }
 
-/** The rows of the table in docs/figures.md; three of them are the README's (bench/readme-table.ts). */
+/**
+ * The rows of the table in docs/figures.md; some of them are the README's (bench/readme-table.ts). A goal is what
+ * two cores and default flags must reach.
+ */
 export function readmeCases(timing: Timing): BenchCase[] {
   const of = withTiming(timing);
+  const goal = (needed: readonly number[], aim: readonly number[]): LoadCaseExtras => ({
+    goal: { needed, aim },
+  });
   return [
-    of({}),
-    of({ connections: 500 }),
+    of({}, goal([1.25, 0.95], [1.5, 1.05])),
+    busyCase(of({}, goal([1.1, 0.8], [1.3, 1]))),
+    of({ connections: 500 }, goal([1.25, 0.95], [1.4, 1.05])),
     of({ connections: 500, tubes: 200 }),
-    of({ connections: 1 }),
-    of(PUT),
-    of({ ...PUT, pipeline: 16 }),
-    of({ ...PUT, pipeline: 64 }),
-    of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }),
+    of({ connections: 1 }, goal([1.2, 1.1], [1.5, 1.3])),
+    of(PUT, goal([1.2, 0.95], [1.4, 1.05])),
+    of({ ...PUT, pipeline: 16 }, goal([5], [8])),
+    of({ ...PUT, pipeline: 64 }, goal([7], [12])),
+    of({ ...PRODUCERS_CONSUMERS, connections: 100, pipeline: 16 }, goal([5], [9])),
+    of({ bodyBytes: 2 ** 16 }, goal([1, 0.8], [1.2, 1])),
+    of({ bodyBytes: 2 ** 20, connections: 10 }, goal([1], [1])),
     of(MANY_WATCHERS),
-    of({}, "0"),
-    of(PUT, "0"),
-    of({ ...PUT, pipeline: 64 }, "0"),
-    of({ ...PUT, connections: 1 }, "0"),
+    of({}, { fsync: "50", ...goal([1.1], [1.4]) }),
+    of({}, { fsync: "0", ...goal([6], [8]) }),
+    of(PUT, { fsync: "0", ...goal([8], [10]) }),
+    of({ ...PUT, pipeline: 64 }, { fsync: "0", ...goal([60], [80]) }),
+    of({ ...PUT, connections: 1 }, { fsync: "0", ...goal([0.9], [1]) }),
   ];
+}
+
+/** Those of the readme's that have a goal: what depends on which thread a command meets. */
+export function placementCases(timing: Timing): BenchCase[] {
+  return readmeCases(timing).filter(({ goal }) => goal !== undefined);
 }
 
 export function allCases(timing: Timing): BenchCase[] {
@@ -71,6 +87,7 @@ export function allCases(timing: Timing): BenchCase[] {
   return [
     of({ scenario: "list-tube-used" }),
     ...connections.map((count) => of({ connections: count })),
+    { ...busyCase(of({})), group: "busy" },
     ...pipelines.slice(1).map((pipeline) => of({ pipeline })),
     ...pipelines.map((pipeline) => of({ ...PUT, pipeline })),
     ...[500, 2000].map((count) => of({ ...PUT, connections: count })),
@@ -83,7 +100,11 @@ export function allCases(timing: Timing): BenchCase[] {
     of({ ...MANY_WATCHERS, rate: 4000 }),
     of({ scenario: "delayed", pipeline: 16, delaySeconds: 2, seconds: Math.max(4, timing.seconds) }),
     of({ scenario: "buried-kicked", pipeline: 16 }),
-    ...["0", "50"].flatMap((fsync) => [of({}, fsync), of(PUT, fsync), of({ ...PUT, pipeline: 64 }, fsync)]),
+    ...["0", "50"].flatMap((fsync) => [
+      of({}, { fsync }),
+      of(PUT, { fsync }),
+      of({ ...PUT, pipeline: 64 }, { fsync }),
+    ]),
     memoryCase(1_000_000),
     startCase(1_000_000),
     sweepCase({ ...WORKLOAD_DEFAULTS, ...timing, connections: 50, pipeline: 4 }),
@@ -107,10 +128,11 @@ export function namedCases(
   ];
 }
 
-function withTiming(timing: Timing): (changes: Partial<Workload>, fsync?: string) => BenchCase {
-  return (changes, fsync) =>
+/** A case with a log is one of `durable`. */
+function withTiming(timing: Timing): (changes: Partial<Workload>, more?: LoadCaseExtras) => BenchCase {
+  return (changes, more = {}) =>
     loadCase(
       { ...WORKLOAD_DEFAULTS, ...timing, ...changes },
-      fsync === undefined ? {} : { group: "durable", fsync },
+      more.fsync === undefined ? more : { ...more, group: "durable" },
     );
 }

@@ -4,10 +4,18 @@ import { NO_MARKS } from "../load/load-source.ts";
 import type { Workload } from "../load/workload.ts";
 import type { Figures } from "../result/figures.ts";
 import type { RunningServer } from "../server/contender.ts";
-import { type BenchCase, startFlags, type TurnContext } from "./bench-case.ts";
+import { type BenchCase, type Goal, startFlags, type TurnContext } from "./bench-case.ts";
 import { measuredLoad } from "./measured-load.ts";
 
-export function loadCase(workload: Workload, more: { group?: string; fsync?: string } = {}): BenchCase {
+export interface LoadCaseExtras {
+  /** The scenario's name unless told otherwise. */
+  readonly group?: string;
+  /** With it the servers keep a log, whatever the command line says. */
+  readonly fsync?: string;
+  readonly goal?: Goal;
+}
+
+export function loadCase(workload: Workload, more: LoadCaseExtras = {}): BenchCase {
   const suffix = more.fsync === undefined ? "" : `-f${more.fsync}`;
   return {
     key: keyOf(workload) + suffix,
@@ -15,7 +23,7 @@ export function loadCase(workload: Workload, more: { group?: string; fsync?: str
     group: more.group ?? workload.scenario,
     workload,
     headline: "commandsPerSecond",
-    ...(more.fsync === undefined ? {} : { fsync: more.fsync }),
+    ...(more.goal === undefined ? {} : { goal: more.goal }),
     async measure(context) {
       const server = await context.contender.start(startFlags(context, more.fsync));
       try {

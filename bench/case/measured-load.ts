@@ -40,7 +40,7 @@ export async function measuredLoad(
       : {}),
     ...(before && after
       ? {
-          cpuPerMillion: ((after.cpuSeconds - before.cpuSeconds) / result.commands) * 1e6,
+          cpuPerCommand: ((after.cpuSeconds - before.cpuSeconds) / result.commands) * 1e6,
           residentBytes: after.residentBytes,
         }
       : {}),

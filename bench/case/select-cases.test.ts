@@ -1,5 +1,6 @@
 // Which cases a command line selects, of those that run only when they are named.
 import assert from "node:assert/strict";
+import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import type { BenchOptions } from "../options.ts";
 import { selectCases } from "./select-cases.ts";
@@ -29,4 +30,31 @@ test("selectCases: threads and p99-at-80 are found by name, and run in no set", 
   for (const group of ["threads", "standing", "p99-at-80", "backlog"])
     assert.ok(!groups.includes(group), group);
   assert.throws(() => selected({ scenario: ["no-such"] }), /Unknown scenario no-such.*threads/);
+});
+
+test("selectCases: placement is those cases of the readme's that have a goal, each with a ratio to aim at for each needed", () => {
+  const placement = selected({ scenario: ["placement"] });
+  const readme = new Set(selected({ scenario: ["readme"] }).map(({ key }) => key));
+  assert.equal(placement.length, 15);
+  for (const { key, goal } of placement) {
+    assert.ok(readme.has(key), key);
+    assert.equal(goal!.needed.length, goal!.aim.length, key);
+    goal!.needed.forEach((needed, index) => {
+      assert.ok(needed <= goal!.aim[index]!, key);
+    });
+  }
+  assert.equal(new Set(placement.map(({ key }) => key)).size, 15);
+  assert.equal(placement.filter(({ busyLoops }) => busyLoops !== undefined).length, 1);
+});
+
+test("selectCases: --burn loads every case that isn't loaded anyway, and their names say it", () => {
+  const loops = availableParallelism() + 1;
+  const cases = selected({ scenario: ["placement"], burn: loops });
+  const [plain, busy] = cases;
+  assert.equal(plain!.key, `put-reserve-delete-50x1-64b-burn${loops}`);
+  assert.match(plain!.title, new RegExp(`, beside ${loops} busy loops$`));
+  assert.equal(plain!.busyLoops, loops);
+  assert.equal(busy!.key, "put-reserve-delete-50x1-64b-busy");
+  assert.equal(busy!.busyLoops, availableParallelism());
+  assert.equal(selected({ scenario: ["busy"] })[0]!.key, busy!.key);
 });

@@ -1,8 +1,18 @@
 // Which cases run: a named set, cases of the catalogue, or a scenario with parameters of one's own.
-import { SCENARIO_NAMES, type ScenarioName, WORKLOAD_DEFAULTS } from "../load/workload.ts";
+import { SCENARIO_NAMES, type ScenarioName } from "../load/programs.ts";
+import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { BenchOptions } from "../options.ts";
 import type { BenchCase } from "./bench-case.ts";
-import { allCases, defaultCases, namedCases, quickCases, readmeCases, type Timing } from "./catalogue.ts";
+import { busyCase } from "./busy-case.ts";
+import {
+  allCases,
+  defaultCases,
+  namedCases,
+  placementCases,
+  quickCases,
+  readmeCases,
+  type Timing,
+} from "./catalogue.ts";
 import { loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
 import { startCase } from "./start-case.ts";
@@ -10,7 +20,23 @@ import { startCase } from "./start-case.ts";
 const DEFAULT_TIMING: Timing = { seconds: 1.2, warmupSeconds: 1 };
 const QUICK_TIMING: Timing = { seconds: 0.4, warmupSeconds: 0.15 };
 
+/** Named by --scenario; each is a list of cases for one purpose. */
+const SETS: Readonly<Record<string, (timing: Timing) => BenchCase[]>> = {
+  default: defaultCases,
+  quick: quickCases,
+  readme: readmeCases,
+  placement: placementCases,
+  all: allCases,
+};
+
 export function selectCases(options: BenchOptions): BenchCase[] {
+  const cases = askedCases(options);
+  const { burn } = options;
+  if (burn === undefined) return cases;
+  return cases.map((each) => (each.busyLoops === undefined ? busyCase(each, burn) : each));
+}
+
+function askedCases(options: BenchOptions): BenchCase[] {
   const timing = timingOf(options);
   if (options.scenario === undefined && !hasParameters(options)) {
     return options.quick || options.profile ? quickCases(timing) : defaultCases(timing);
@@ -34,10 +60,8 @@ function hasParameters(o: BenchOptions): boolean {
 }
 
 function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchCase[] {
-  if (name === "default") return defaultCases(timing);
-  if (name === "quick") return quickCases(timing);
-  if (name === "readme") return readmeCases(timing);
-  if (name === "all") return allCases(timing);
+  const set = Object.hasOwn(SETS, name) ? SETS[name] : undefined;
+  if (set !== undefined) return set(timing);
   if (options.jobs !== undefined) {
     if (name === "memory") return [memoryCase(options.jobs)];
     if (name === "start") return [startCase(options.jobs)];
@@ -49,7 +73,7 @@ function casesNamed(name: string, options: BenchOptions, timing: Timing): BenchC
   const ofKey = [...known, ...defaultCases(timing)].filter((candidate) => candidate.key === name);
   if (ofKey.length > 0) return ofKey;
   const groups = [...new Set(known.map((candidate) => candidate.group))];
-  throw new Error(`Unknown scenario ${name}. There are: default, quick, readme, all, ${groups.join(", ")}`);
+  throw new Error(`Unknown scenario ${name}. There are: ${[...Object.keys(SETS), ...groups].join(", ")}`);
 }
 
 function isScenario(name: string): name is ScenarioName {

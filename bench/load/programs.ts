@@ -1,5 +1,5 @@
-// Scenarios as data: what each role of connection sends, step by step. The same table as native-bench/scenario.c.
-import type { ScenarioName } from "./workload.ts";
+// Scenarios as data: what each role of connection sends, step by step. The table of both generators: native-table.ts
+// writes it for the one in C.
 
 export type Action =
   | "list-tube-used"
@@ -25,6 +25,8 @@ export interface Program {
 }
 
 export interface Scenario {
+  /** For `beanload --help`. */
+  readonly about: string;
   readonly producer: Program;
   readonly consumer?: Program;
   /** Consumers come on top of the connections instead of being half of them. */
@@ -33,7 +35,7 @@ export interface Scenario {
   readonly commandsPerOperation: number;
   /** `spread`: connection i uses tube i % tubes; `own`: a tube each; `all`: producers use any, consumers watch all. */
   readonly layout: "spread" | "own" | "all";
-  /** Whether producers wait when consumers fall behind. */
+  /** Whether producers wait when consumers fall behind. Jobs that aren't due yet are no backlog. */
   readonly limitsBacklog: boolean;
 }
 
@@ -46,18 +48,35 @@ function looped(...steps: Action[]): Program {
   return { steps: steps.map((action) => [action]), loopFrom: 0 };
 }
 
-export const SCENARIOS: Record<ScenarioName, Scenario> = {
-  "list-tube-used": { ...PLAIN, producer: looped("list-tube-used"), commandsPerOperation: 1 },
-  put: { ...PLAIN, producer: looped("put"), commandsPerOperation: 1 },
-  "put-reserve-delete": { ...PLAIN, producer: looped("put", "reserve", "delete"), commandsPerOperation: 3 },
+const TABLE = {
+  "list-tube-used": {
+    ...PLAIN,
+    about: "the cheapest command: what a round trip costs",
+    producer: looped("list-tube-used"),
+    commandsPerOperation: 1,
+  },
+  put: {
+    ...PLAIN,
+    about: "puts only; the jobs stay on the server",
+    producer: looped("put"),
+    commandsPerOperation: 1,
+  },
+  "put-reserve-delete": {
+    ...PLAIN,
+    about: "each connection: its puts, then as many reserves, then the deletes",
+    producer: looped("put", "reserve", "delete"),
+    commandsPerOperation: 3,
+  },
   "producers-consumers": {
     ...PLAIN,
+    about: "half of the connections put, the other half reserve and delete",
     producer: looped("put"),
     consumer: CONSUMER,
     commandsPerOperation: 3,
     limitsBacklog: true,
   },
   tubes: {
+    about: "--connections put into a random one of --tubes, --watchers reserve from all of them",
     producer: looped("use-and-put"),
     consumer: CONSUMER,
     separateWatchers: true,
@@ -65,16 +84,28 @@ export const SCENARIOS: Record<ScenarioName, Scenario> = {
     layout: "all",
     limitsBacklog: true,
   },
-  delayed: { ...PLAIN, producer: looped("put-delayed"), consumer: CONSUMER, commandsPerOperation: 3 },
+  delayed: {
+    ...PLAIN,
+    about: "half of the connections put with a delay of 1..--delay s, the other half take what falls due",
+    producer: looped("put-delayed"),
+    consumer: CONSUMER,
+    commandsPerOperation: 3,
+  },
   "buried-kicked": {
     ...PLAIN,
+    about: "each connection in a tube of its own: put, reserve, bury, kick, reserve, delete",
     producer: looped("put", "reserve", "bury", "kick", "reserve", "delete"),
     commandsPerOperation: 6,
     layout: "own",
   },
   drain: {
     ...PLAIN,
+    about: "reserve and delete until the tubes are empty",
     producer: { steps: [["reserve-now"], ["delete", "reserve-now"]], loopFrom: 1 },
     commandsPerOperation: 2,
   },
-};
+} as const satisfies Record<string, Scenario>;
+
+export type ScenarioName = keyof typeof TABLE;
+export const SCENARIO_NAMES = Object.keys(TABLE) as readonly ScenarioName[];
+export const SCENARIOS: Readonly<Record<ScenarioName, Scenario>> = TABLE;

@@ -1,15 +1,5 @@
 // What a load generator is asked to do, the same for both generators.
-export const SCENARIO_NAMES = [
-  "list-tube-used",
-  "put",
-  "put-reserve-delete",
-  "producers-consumers",
-  "tubes",
-  "delayed",
-  "buried-kicked",
-  "drain",
-] as const;
-export type ScenarioName = (typeof SCENARIO_NAMES)[number];
+import type { ScenarioName } from "./programs.ts";
 
 export interface Workload {
   readonly scenario: ScenarioName;

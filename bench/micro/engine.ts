@@ -2,7 +2,7 @@
 import { BodyArena } from "../../src/engine/body-arena.ts";
 import type { ClientEffects } from "../../src/engine/effects.ts";
 import { Engine, Outcome } from "../../src/engine/engine.ts";
-import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { rowOf } from "../../src/engine/job-table.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
 const BODY_BYTES = 64;
@@ -39,12 +39,16 @@ function cycle(name: string, standing: number): MicroBenchmark {
       engine.use(session, "default");
       engine.watch(session, "default");
       const body = Buffer.alloc(BODY_BYTES, "x");
+      const job = { id: 0, pri: 0, delaySeconds: 0, ttrSeconds: TTR_SECONDS, bodyBytes: BODY_BYTES, atMs: 0 };
       let nextId = 1;
       let nowMs = 0;
       const put = (pri: number): void => {
         const handle = arena.allocate(BODY_BYTES);
         arena.write(handle, 0, body, 0, BODY_BYTES);
-        engine.put(session, nextId++, pri, 0, TTR_SECONDS, nowMs, handle, BODY_BYTES, nowMs);
+        job.id = nextId++;
+        job.pri = pri;
+        job.atMs = nowMs;
+        engine.put(session, job, handle, nowMs);
       };
       for (let i = 0; i < standing; i++) put(1);
       return {
@@ -56,7 +60,7 @@ function cycle(name: string, standing: number): MicroBenchmark {
             put(0);
             const slot = engine.reserve(session, 0, nowMs);
             if (slot < 0) throw new Error("there was no job to reserve");
-            const id = engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+            const id = engine.jobs.pageOf(slot).id[rowOf(slot)]!;
             if (engine.delete(session, id, nowMs) !== Outcome.Done)
               throw new Error("the job was not deleted");
             sum += id - firstId;

@@ -1,5 +1,5 @@
 // The heaps of the engine: ready jobs by priority, deadlines, and the timers of tubes and sessions.
-import { JobState, JobTable, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { JobState, JobTable, rowOf } from "../../src/engine/job-table.ts";
 import { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
 import { Timer, TimerHeap } from "../../src/engine/timer-heap.ts";
 import { SeededRandom } from "../../test/support/seeded-random.ts";
@@ -40,17 +40,17 @@ function slotHeap(
       const heap = make(jobs);
       const slots = keysOf(operations).map((key, index) => {
         const slot = jobs.allocate();
-        const page = jobs.pages[slot >>> PAGE_BITS]!;
-        page.state[slot & PAGE_MASK] = JobState.Ready;
-        page.id[slot & PAGE_MASK] = index + 1;
-        page[column][slot & PAGE_MASK] = key;
+        const page = jobs.pageOf(slot);
+        page.state[rowOf(slot)] = JobState.Ready;
+        page.id[rowOf(slot)] = index + 1;
+        page[column][rowOf(slot)] = key;
         return slot;
       });
       const popAll = function* (): Iterable<number> {
         while (heap.size > 0) {
           const slot = heap.top;
           heap.remove(slot);
-          yield jobs.pages[slot >>> PAGE_BITS]![column][slot & PAGE_MASK]!;
+          yield jobs.pageOf(slot)[column][rowOf(slot)]!;
         }
       };
       return {

@@ -1,6 +1,7 @@
 // The command parser: lines as clients send them.
 import { CommandParser } from "../../src/protocol/command-parser.ts";
-import { Op } from "../../src/protocol/op.ts";
+import { Op } from "../../src/protocol/commands.ts";
+import type { Request } from "../../src/protocol/request.ts";
 import type { MicroBenchmark } from "./micro-benchmark.ts";
 
 const JOB_BYTES_MAX = 65535;
@@ -38,7 +39,7 @@ function cycle(name: string, lines: typeof LINES): MicroBenchmark {
           for (let i = 0; i < operations; i++) {
             const line = texts[i % texts.length]!;
             parser.parse(line, 0, line.length);
-            sum += parser.op + numbersOf(parser);
+            sum += parser.request.op + numbersOf(parser.request);
           }
           return sum;
         },
@@ -48,21 +49,21 @@ function cycle(name: string, lines: typeof LINES): MicroBenchmark {
 }
 
 /** What the line said, as one number. */
-function numbersOf(parser: CommandParser): number {
-  switch (parser.op) {
+function numbersOf(request: Request): number {
+  switch (request.op) {
     case Op.Put:
-      return parser.pri + parser.delaySeconds + parser.ttrSeconds + parser.bodyBytes;
+      return request.pri + request.delaySeconds + request.ttrSeconds + request.bodyBytes;
     case Op.ReserveWithTimeout:
-      return parser.timeoutSeconds;
+      return request.timeoutMs / 1000;
     case Op.Release:
-      return parser.id + parser.pri + parser.delaySeconds;
+      return request.id + request.pri + request.delaySeconds;
     case Op.Delete:
     case Op.Touch:
-      return parser.id;
+      return request.id;
     case Op.Kick:
-      return parser.bound;
+      return request.bound;
     case Op.Use:
-      return parser.nameEnd - parser.nameStart;
+      return request.tube.length;
     default:
       return 0;
   }

@@ -1,6 +1,6 @@
 // The tables: rows of jobs, id to slot, id to shard.
 import { JobIndex } from "../../src/engine/job-index.ts";
-import { JobState, JobTable, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { JobState, JobTable, rowOf } from "../../src/engine/job-table.ts";
 import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
@@ -18,9 +18,9 @@ const ROWS: MicroBenchmark = {
     const fill = (): void => {
       for (let i = 0; i < operations; i++) {
         const slot = jobs.allocate();
-        const page = jobs.pages[slot >>> PAGE_BITS]!;
-        page.state[slot & PAGE_MASK] = JobState.Ready;
-        page.id[slot & PAGE_MASK] = i;
+        const page = jobs.pageOf(slot);
+        page.state[rowOf(slot)] = JobState.Ready;
+        page.id[rowOf(slot)] = i;
         slots[i] = slot;
       }
     };
@@ -29,9 +29,9 @@ const ROWS: MicroBenchmark = {
         fill();
         let sum = 0;
         for (const slot of slots) {
-          const page = jobs.pages[slot >>> PAGE_BITS]!;
-          sum += page.id[slot & PAGE_MASK]!;
-          page.state[slot & PAGE_MASK] = JobState.Free;
+          const page = jobs.pageOf(slot);
+          sum += page.id[rowOf(slot)]!;
+          page.state[rowOf(slot)] = JobState.Free;
           jobs.free(slot);
         }
         if (jobs.pages.filter((page) => page !== undefined).length > 1)

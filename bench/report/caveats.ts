@@ -11,10 +11,16 @@ export function caveats(lines: readonly ResultLine[]): string[] {
       "commands were under way. For what a client would feel, look at the rate sweep, where latency counts from the time at which a " +
       "command should have been sent.",
     "p99.9 and max of a turn of a second rest on few replies. Compare them only where curves stay apart over several turns.",
-    "CPU seconds are those of the server process with all its threads; what the kernel does for it elsewhere isn't counted. They are " +
-      "read in steps of 10 ms.",
+    "CPU per command is the user and system time of the server process with all its threads; what the kernel does for it elsewhere " +
+      "isn't counted. It is read in steps of 10 ms.",
     "Bodies are of one size in each case and hold the same letters over and over; real jobs vary.",
   ];
+  if (lines.some(({ busyLoops }) => busyLoops !== undefined)) {
+    said.push(
+      "In the cases with busy cores, processes that do nothing but turn compete with server and generator for them, with the same " +
+        "priority. How the kernel shares the cores out differs from run to run: look at the range, and at the CPU per command.",
+    );
+  }
   if (generator === "workers") {
     said.push(
       "The load came from Node workers, which take several times the CPU of the generator in C. `npm run bench:native` measures the " +

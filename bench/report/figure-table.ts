@@ -6,11 +6,11 @@ import { escapeText } from "./markup.ts";
 
 const COLUMNS: readonly FigureName[] = [
   "commandsPerSecond",
+  "cpuPerCommand",
   "p50",
   "p99",
   "p999",
   "max",
-  "cpuPerMillion",
   "residentBytes",
 ];
 

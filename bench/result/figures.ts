@@ -1,11 +1,11 @@
 // What can be measured, how it is shown, and which direction is better.
 export const FIGURES = {
   commandsPerSecond: { label: "commands/s", unit: "/s", better: "more" },
+  cpuPerCommand: { label: "CPU per command", unit: "us", better: "less" },
   p50: { label: "p50", unit: "us", better: "less" },
   p99: { label: "p99", unit: "us", better: "less" },
   p999: { label: "p99.9", unit: "us", better: "less" },
   max: { label: "max", unit: "us", better: "less" },
-  cpuPerMillion: { label: "CPU s per million commands", unit: "s", better: "less" },
   residentBytes: { label: "resident memory", unit: "bytes", better: "less" },
   putP50: { label: "put, p50", unit: "us", better: "less" },
   putP99: { label: "put, p99", unit: "us", better: "less" },
@@ -35,7 +35,7 @@ export function formatFigure(name: FigureName, value: number): string {
   const { unit } = FIGURES[name];
   switch (unit) {
     case "us":
-      return formatMicros(value);
+      return name === "cpuPerCommand" && value < 100 ? `${value.toPrecision(3)} us` : formatMicros(value);
     case "bytes":
       return name === "bytesPerJob"
         ? `${value.toFixed(0)} B`

@@ -1,12 +1,14 @@
 // All turns of a case, server by server.
 import type { BenchCase } from "../case/bench-case.ts";
 import { Latency } from "../load/latency.ts";
+import type { Contender } from "../server/contender.ts";
 import { FIGURES } from "./figures.ts";
 import { type Measurement, type Spreads, type SweepPoint, spreadsOf } from "./measurement.ts";
 
 export interface ServerOutcome {
   readonly server: string;
   readonly description: string;
+  readonly isOurs: boolean;
   readonly spreads: Spreads;
   /** Of all turns together. */
   readonly latency?: Latency;
@@ -22,11 +24,12 @@ export interface CaseOutcome {
 }
 
 export function serverOutcome(
-  server: { readonly name: string; readonly description: string },
+  server: Pick<Contender, "name" | "description" | "isOurs">,
   measurements: readonly Measurement[],
   skipped?: string,
 ): ServerOutcome {
-  const base = { server: server.name, description: server.description, spreads: spreadsOf(measurements) };
+  const { name, description, isOurs } = server;
+  const base = { server: name, description, isOurs, spreads: spreadsOf(measurements) };
   const latencies = measurements.map(({ latency }) => latency).filter((latency) => latency !== undefined);
   const sweep = measurements.find((measurement) => measurement.sweep)?.sweep;
   return {

@@ -19,9 +19,12 @@ export interface ResultLine extends RunFacts {
   readonly title: string;
   readonly headline: FigureName;
   readonly workload?: Workload;
+  /** Beside server and load, from the server's start to its end. */
+  readonly busyLoops?: number;
   readonly servers: readonly {
     readonly server: string;
     readonly description: string;
+    readonly isOurs: boolean;
     readonly skipped?: string;
     readonly figures: Spreads;
     /** HDR histogram, compressed, in tenths of a microsecond. */
@@ -33,15 +36,27 @@ export interface ResultLine extends RunFacts {
 }
 
 export function resultLine(facts: RunFacts, outcome: CaseOutcome): ResultLine {
-  const { key, title, headline, workload }: BenchCase = outcome.benchCase;
-  const servers = outcome.servers.map(({ server, description, skipped, spreads, latency, sweep }) => ({
-    server,
-    description,
-    ...(skipped === undefined ? {} : { skipped }),
-    figures: spreads,
-    ...(latency ? { latency: latency.encode() } : {}),
-    ...(sweep ? { sweep } : {}),
-  }));
+  const { key, title, headline, workload, busyLoops }: BenchCase = outcome.benchCase;
+  const servers = outcome.servers.map(
+    ({ server, description, isOurs, skipped, spreads, latency, sweep }) => ({
+      server,
+      description,
+      isOurs,
+      ...(skipped === undefined ? {} : { skipped }),
+      figures: spreads,
+      ...(latency ? { latency: latency.encode() } : {}),
+      ...(sweep ? { sweep } : {}),
+    }),
+  );
   const ratios = outcome.servers.slice(1).map((_, index) => ratioTo(outcome, index + 1) ?? 0);
-  return { ...facts, key, title, headline, ...(workload ? { workload } : {}), servers, ratios };
+  return {
+    ...facts,
+    key,
+    title,
+    headline,
+    ...(workload ? { workload } : {}),
+    ...(busyLoops === undefined ? {} : { busyLoops }),
+    servers,
+    ratios,
+  };
 }

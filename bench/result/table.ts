@@ -3,23 +3,11 @@ import Table from "cli-table3";
 import { FIGURE_NAMES, FIGURES, type FigureName, formatFigure } from "./figures.ts";
 import { type CaseOutcome, ratioTo, type ServerOutcome } from "./outcome.ts";
 
-const COLUMNS = ["commandsPerSecond", "p50", "p99", "p999", "max", "cpuPerMillion", "residentBytes"] as const;
+const COLUMNS = ["commandsPerSecond", "cpuPerCommand", "p50", "p99", "p999", "max", "residentBytes"] as const;
 
 export function resultTable(outcomes: readonly CaseOutcome[]): string {
   const table = new Table({
-    head: [
-      "scenario",
-      "server",
-      "commands/s",
-      "±",
-      "p50",
-      "p99",
-      "p99.9",
-      "max",
-      "CPU s/M",
-      "memory",
-      "ratio",
-    ],
+    head: ["scenario", "server", "commands/s", "±", "CPU", "p50", "p99", "p99.9", "max", "memory", "ratio"],
     colAligns: [
       "left",
       "left",
@@ -59,8 +47,7 @@ function columnsOf(server: ServerOutcome): string[] {
   const spread = throughput ? ((throughput.highest - throughput.lowest) / 2 / throughput.median) * 100 : 0;
   const texts = COLUMNS.map((name) => {
     const figure = server.spreads[name];
-    if (figure === undefined) return "";
-    return name === "cpuPerMillion" ? figure.median.toFixed(2) : formatFigure(name, figure.median);
+    return figure === undefined ? "" : formatFigure(name, figure.median);
   });
   return [texts[0]!, throughput && throughput.turns > 1 ? `${spread.toFixed(0)} %` : "", ...texts.slice(1)];
 }

@@ -34,6 +34,8 @@ export interface Contender {
   /** How it is started, or where it is. */
   readonly description: string;
   readonly canStart: boolean;
+  /** Whether it is the server of this project. */
+  readonly isOurs: boolean;
   start(flags: StartFlags): Promise<RunningServer>;
 }
 
@@ -45,6 +47,7 @@ export function targetContender(name: string, address: Address): Contender {
     name,
     description: `${address.host}:${address.port}`,
     canStart: false,
+    isOurs: false,
     async start(flags) {
       if (flags.binlogDirectory) throw new ServerRefused("the flags of a running server can't be changed");
       await ask(address, "list-tube-used", 5000);
@@ -56,6 +59,7 @@ export function targetContender(name: string, address: Address): Contender {
 export interface CommandExtras {
   /** The command as results give it, where it holds paths of this machine. */
   readonly shown?: readonly string[];
+  readonly isOurs?: boolean;
   /** On top of our own environment. */
   readonly env?: Readonly<Record<string, string>>;
   /** Takes what the server has said on stderr. With it the server is always ended in order, and not killed. */
@@ -71,6 +75,7 @@ export function commandContender(
     name,
     description: (extras.shown ?? command).join(" "),
     canStart: true,
+    isOurs: extras.isOurs ?? false,
     start: (flags) => startCommand(name, command, flags, extras),
   };
 }

@@ -2,20 +2,20 @@
 
 import { ResponseKind } from "../message/response.ts";
 import { Reply } from "../protocol/reply.ts";
-import type { Connection } from "./connection.ts";
-import type { Conversation } from "./conversation.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 
 export class AskAll implements Conversation {
-  readonly #connection: Connection;
+  readonly #host: ConversationHost;
   #left: number;
   #found = false;
 
-  constructor(connection: Connection, shards: number) {
-    this.#connection = connection;
+  constructor(host: ConversationHost, shards: number) {
+    this.#host = host;
     this.#left = shards;
   }
 
-  onSignal(_shard: number, kind: number): void {
+  onSignal({ kind }: Signal): void {
     if (kind === ResponseKind.Absent) this.#answered();
   }
 
@@ -26,6 +26,6 @@ export class AskAll implements Conversation {
 
   #answered(): void {
     if (--this.#left > 0) return;
-    this.#connection.finishConversation(this.#found ? undefined : Reply.notFound);
+    this.#host.finishConversation(this.#found ? undefined : Reply.notFound);
   }
 }

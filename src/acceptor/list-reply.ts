@@ -2,7 +2,7 @@
 // that others would miss.
 
 import { asciiBytes, copyBytes } from "../base/bytes.ts";
-import type { Connection } from "./connection.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 import type { Names } from "./names.ts";
 
 const BEGINNING = asciiBytes("---\n");
@@ -19,15 +19,15 @@ const piece = new Uint8Array(32 * 1024);
 export class ListReply {
   /** In the list of those that go on. */
   queued = false;
-  readonly #connection: Connection;
+  readonly #host: ConversationHost;
   readonly #names: Names;
   /** What comes before the next piece of names. */
   #head: Uint8Array;
   #hasName: boolean;
   #begun = false;
 
-  constructor(connection: Connection, names: Names) {
-    this.#connection = connection;
+  constructor(host: ConversationHost, names: Names) {
+    this.#host = host;
     this.#names = names;
     const bytes = BEGINNING.length + names.nameBytes + ENTRY_BYTES * names.count;
     this.#head = asciiBytes(`OK ${bytes}\r\n---\n`);
@@ -36,7 +36,7 @@ export class ListReply {
 
   /** Whether the client has read so much that the next piece may be written. */
   get mayGoOn(): boolean {
-    return this.#connection.mayTakeMore;
+    return this.#host.mayTakeMore;
   }
 
   /** Writes a piece. Returns whether it was the last. */
@@ -61,7 +61,7 @@ export class ListReply {
       piece[end++] = CR;
       piece[end++] = LF;
     }
-    this.#connection.appendPiece(piece, end, !this.#begun);
+    this.#host.appendPiece(piece, end, !this.#begun);
     this.#begun = true;
     return !this.#hasName;
   }

@@ -2,31 +2,32 @@
 
 import { ResponseKind } from "../message/response.ts";
 import { Reply } from "../protocol/reply.ts";
-import type { Connection } from "./connection.ts";
-import type { Conversation } from "./conversation.ts";
+import type { Span } from "../protocol/request.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 import type { ListReplies } from "./list-replies.ts";
 import { ListReply } from "./list-reply.ts";
 import type { TubeListing } from "./tube-listing.ts";
 import type { TubeListings } from "./tube-listings.ts";
 
 export class ListTubes implements Conversation {
-  readonly connection: Connection;
+  readonly host: ConversationHost;
   readonly #listings: TubeListings;
   readonly #replies: ListReplies;
   #listing: TubeListing | undefined;
   #reply: ListReply | undefined;
 
-  constructor(connection: Connection, listings: TubeListings, replies: ListReplies) {
-    this.connection = connection;
+  constructor(host: ConversationHost, listings: TubeListings, replies: ListReplies) {
+    this.host = host;
     this.#listings = listings;
     this.#replies = replies;
   }
 
-  onTubes(shard: number, bytes: Uint8Array, at: number, length: number): void {
-    this.#listings.onTubes(shard, bytes, at, length);
+  onTubes(shard: number, names: Span): void {
+    this.#listings.onTubes(shard, names);
   }
 
-  onSignal(_shard: number, kind: number): void {
+  onSignal({ kind }: Signal): void {
     // A late WaitDue of a reserve that has ended is none of our business.
     if (kind === ResponseKind.Ack) this.#listings.onShardDone();
   }
@@ -36,13 +37,13 @@ export class ListTubes implements Conversation {
   /** The list is there. */
   read(listing: TubeListing): void {
     this.#listing = listing;
-    this.#reply = new ListReply(this.connection, listing.names());
+    this.#reply = new ListReply(this.host, listing.names());
     this.onRoom();
   }
 
   /** There is no memory for one more list. */
   refuse(): void {
-    this.connection.finishConversation(Reply.outOfMemory);
+    this.host.finishConversation(Reply.outOfMemory);
   }
 
   onRoom(): void {
@@ -52,7 +53,7 @@ export class ListTubes implements Conversation {
   readonly #finish = (): void => {
     const listing = this.#listing!;
     this.#listing = undefined;
-    this.connection.finishConversation(undefined);
+    this.host.finishConversation(undefined);
     this.#listings.doneReading(listing);
   };
 

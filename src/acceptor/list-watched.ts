@@ -1,21 +1,21 @@
 // `list-tubes-watched`, sent as its client reads: nothing else of the connection is executed meanwhile, so the list stays.
 
-import type { Connection } from "./connection.ts";
 import type { Conversation } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 import type { ListReplies } from "./list-replies.ts";
 import { ListReply } from "./list-reply.ts";
 import type { Names } from "./names.ts";
 import type { WatchList } from "./watch-list.ts";
 
 export class ListWatched implements Conversation {
-  readonly #connection: Connection;
+  readonly #host: ConversationHost;
   readonly #replies: ListReplies;
   readonly #reply: ListReply;
 
-  constructor(connection: Connection, watched: WatchList, replies: ListReplies) {
-    this.#connection = connection;
+  constructor(host: ConversationHost, watched: WatchList, replies: ListReplies) {
+    this.#host = host;
     this.#replies = replies;
-    this.#reply = new ListReply(connection, new WatchedNames(watched));
+    this.#reply = new ListReply(host, new WatchedNames(watched));
     this.onRoom();
   }
 
@@ -27,7 +27,7 @@ export class ListWatched implements Conversation {
     this.#replies.add(this.#reply, this.#finish);
   }
 
-  readonly #finish = (): void => this.#connection.finishConversation(undefined);
+  readonly #finish = (): void => this.#host.finishConversation(undefined);
 }
 
 class WatchedNames implements Names {

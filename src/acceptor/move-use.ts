@@ -1,36 +1,40 @@
 // `use` of a tube on another shard: taken there first, given up on the old shard then, answered last, so that the
 // reply is sent when both have happened, and the connection uses some tube at any time.
 
-import { asciiBytes } from "../base/bytes.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { Op } from "../protocol/op.ts";
-import type { Connection } from "./connection.ts";
-import type { Conversation } from "./conversation.ts";
+import { Op } from "../protocol/commands.ts";
+import { usingReply } from "../protocol/reply.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 import type { TubeRef } from "./tube-ref.ts";
 
 export class MoveUse implements Conversation {
-  readonly #connection: Connection;
+  readonly #host: ConversationHost;
   readonly #from: TubeRef;
   readonly #to: TubeRef;
   #taken = false;
 
-  constructor(connection: Connection, from: TubeRef, to: TubeRef) {
-    this.#connection = connection;
+  constructor(host: ConversationHost, from: TubeRef, to: TubeRef) {
+    this.#host = host;
     this.#from = from;
     this.#to = to;
-    connection.post(to.shard, Op.Use, RequestFlag.AckOnly, Op.Use, { payload: to.bytes });
+    const message = host.message(Op.Use);
+    message.flags = RequestFlag.AckOnly;
+    message.counted = Op.Use;
+    message.tube.set(to.bytes, 0, to.bytes.length);
+    host.post(to.shard, message);
   }
 
-  onSignal(_shard: number, kind: number): void {
+  onSignal({ kind }: Signal): void {
     // A late WaitDue of a reserve that has ended is none of our business.
     if (kind !== ResponseKind.Ack) return;
     if (!this.#taken) {
       this.#taken = true;
-      this.#connection.post(this.#from.shard, RequestOp.Unuse, 0, 0);
+      this.#host.post(this.#from.shard, this.#host.message(RequestOp.Unuse));
       return;
     }
-    this.#connection.finishConversation(asciiBytes(`USING ${this.#to.name}\r\n`));
+    this.#host.finishConversation(usingReply(this.#to.name));
   }
 
   onReply(): void {}

@@ -20,12 +20,13 @@
 // that was ready is a candidate of its shard or worse than one, and the job taken is better than all candidates.
 // What a shard gets after it was asked came later than the reserve, and may be passed over.
 
+import { assert } from "../base/assert.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import { DEADLINE_MARGIN_MS } from "../protocol/limits.ts";
 import { Reply } from "../protocol/reply.ts";
-import type { Connection } from "./connection.ts";
-import type { Conversation } from "./conversation.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 
 const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3, Looking: 4 } as const;
 type State = (typeof State)[keyof typeof State];
@@ -38,23 +39,11 @@ interface Participant {
   soonestMs: number;
 }
 
-/** What a shared reserve needs of its surroundings. */
-export interface SharedReserveHost {
-  /** Whether ends of connections may be on their way at other acceptors. */
-  readonly hasOtherAcceptors: boolean;
-  nowMs(): number;
-  /** Opens a wait in the claim word; returns its number. */
-  openWait(): number;
-  /** Ends the wait; false if a shard already has. */
-  claimWait(number: number): boolean;
-}
-
 const NO_ID_BOUND = Number.POSITIVE_INFINITY;
 const NO_PRI_BOUND = 0xffffffff;
 
 export class SharedReserve implements Conversation {
-  readonly #connection: Connection;
-  readonly #host: SharedReserveHost;
+  readonly #host: ConversationHost;
   readonly #participants: Participant[];
   readonly #timeoutAtMs: number;
   #state: State = State.Collecting;
@@ -62,10 +51,11 @@ export class SharedReserve implements Conversation {
   #waitNumber = 0;
   #mayWait: boolean;
   #hasLooked: boolean;
+  /** RESERVED has come while answers to a recheck were still under way. */
+  #answered = false;
 
   /** `shards` are those with watched tubes or held jobs; `timeoutMs` may be 0 or Infinity. */
-  constructor(connection: Connection, host: SharedReserveHost, shards: readonly number[], timeoutMs: number) {
-    this.#connection = connection;
+  constructor(host: ConversationHost, shards: readonly number[], timeoutMs: number) {
     this.#host = host;
     this.#timeoutAtMs = host.nowMs() + timeoutMs;
     this.#mayWait = timeoutMs > 0;
@@ -80,12 +70,13 @@ export class SharedReserve implements Conversation {
     this.#collect();
   }
 
-  onSignal(shard: number, kind: number, value: number, pri: number, soonestMs: number): void {
+  onSignal({ shard, kind, value, pri, soonestMs }: Signal): void {
     if (kind === ResponseKind.WaitDue) {
       if (this.#state === State.Waiting && value === this.#waitNumber) this.#recheck();
       return;
     }
-    const participant = this.#participants.find((each) => each.shard === shard)!;
+    const participant = this.#participants.find((each) => each.shard === shard);
+    assert(participant !== undefined, "only shards that were asked answer");
     participant.soonestMs = soonestMs;
     participant.hasCandidate = kind === ResponseKind.Candidate;
     participant.pri = pri;
@@ -101,19 +92,16 @@ export class SharedReserve implements Conversation {
   /** RESERVED has come: from Take, or from the shard that claimed the wait. */
   onReply(shard: number): void {
     if (this.#state === State.Waiting || this.#state === State.Rechecking) {
-      for (const other of this.#participants) {
-        if (other.shard !== shard) this.#connection.post(other.shard, RequestOp.StopWait, 0, 0);
-      }
+      for (const other of this.#participants)
+        if (other.shard !== shard) this.#tell(other.shard, RequestOp.StopWait);
     }
     // Answers to a recheck still under way must not meet the next command.
     if (this.#state === State.Rechecking && this.#left > 0) {
       this.#answered = true;
       return;
     }
-    this.#connection.finishConversation(undefined);
+    this.#host.finishConversation(undefined);
   }
-
-  #answered = false;
 
   onHalfClose(): void {
     this.#mayWait = false;
@@ -123,8 +111,7 @@ export class SharedReserve implements Conversation {
   #collect(): void {
     this.#state = State.Collecting;
     this.#left = this.#participants.length;
-    for (const participant of this.#participants)
-      this.#connection.post(participant.shard, RequestOp.Collect, 0, 0);
+    this.#tellAll(RequestOp.Collect);
   }
 
   #choose(): void {
@@ -144,16 +131,16 @@ export class SharedReserve implements Conversation {
       return;
     }
     this.#state = State.Taking;
-    this.#connection.post(best.shard, RequestOp.Take, 0, 0, {
-      a: second?.pri ?? NO_PRI_BOUND,
-      id: second?.id ?? NO_ID_BOUND,
-    });
+    const take = this.#host.message(RequestOp.Take);
+    take.pri = second?.pri ?? NO_PRI_BOUND;
+    take.id = second?.id ?? NO_ID_BOUND;
+    this.#host.post(best.shard, take);
   }
 
   #noJob(): void {
-    if (this.#inMargin()) this.#connection.finishConversation(Reply.deadlineSoon);
+    if (this.#inMargin()) this.#host.finishConversation(Reply.deadlineSoon);
     else if (!this.#mayWait && !this.#hasLooked) this.#look();
-    else if (!this.#mayWait) this.#connection.finishConversation(Reply.timedOut);
+    else if (!this.#mayWait) this.#host.finishConversation(Reply.timedOut);
     else this.#wait();
   }
 
@@ -161,8 +148,7 @@ export class SharedReserve implements Conversation {
     this.#hasLooked = true;
     this.#state = State.Looking;
     this.#left = this.#participants.length;
-    for (const participant of this.#participants)
-      this.#connection.post(participant.shard, RequestOp.LookFirst, 0, 0);
+    this.#tellAll(RequestOp.LookFirst);
   }
 
   #wait(): void {
@@ -170,10 +156,11 @@ export class SharedReserve implements Conversation {
     this.#waitNumber = this.#host.openWait();
     let lead = true;
     for (const participant of this.#participants) {
-      this.#connection.post(participant.shard, RequestOp.WaitShared, lead ? RequestFlag.Lead : 0, 0, {
-        c: this.#waitNumber,
-        time: lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY,
-      });
+      const wait = this.#host.message(RequestOp.WaitShared);
+      wait.flags = lead ? RequestFlag.Lead : 0;
+      wait.waitNumber = this.#waitNumber;
+      wait.atMs = lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY;
+      this.#host.post(participant.shard, wait);
       lead = false;
     }
   }
@@ -181,13 +168,12 @@ export class SharedReserve implements Conversation {
   #recheck(): void {
     this.#state = State.Rechecking;
     this.#left = this.#participants.length;
-    for (const participant of this.#participants)
-      this.#connection.post(participant.shard, RequestOp.Recheck, 0, 0);
+    this.#tellAll(RequestOp.Recheck);
   }
 
   #endIfDue(): void {
     if (this.#answered) {
-      this.#connection.finishConversation(undefined);
+      this.#host.finishConversation(undefined);
       return;
     }
     this.#state = State.Waiting;
@@ -204,12 +190,19 @@ export class SharedReserve implements Conversation {
 
   #finish(reply: Uint8Array): void {
     this.#stopWaits();
-    this.#connection.finishConversation(reply);
+    this.#host.finishConversation(reply);
   }
 
   #stopWaits(): void {
-    for (const participant of this.#participants)
-      this.#connection.post(participant.shard, RequestOp.StopWait, 0, 0);
+    this.#tellAll(RequestOp.StopWait);
+  }
+
+  #tellAll(op: number): void {
+    for (const participant of this.#participants) this.#tell(participant.shard, op);
+  }
+
+  #tell(shard: number, op: number): void {
+    this.#host.post(shard, this.#host.message(op));
   }
 
   #inMargin(): boolean {

@@ -1,7 +1,14 @@
 // The text of `stats`: counters of all threads summed, and what is known of the process.
 
-import { binlogThread, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
-import { LAST_COUNTED_OP, OP_NAMES } from "../protocol/op.ts";
+import {
+  binlogThread,
+  ControlWord,
+  Counter,
+  commandCounter,
+  countersOf,
+  type Topology,
+} from "../message/topology.ts";
+import { COMMANDS, commandName } from "../protocol/commands.ts";
 import { ControlWords } from "../ring/control-words.ts";
 
 /** What `stats` tells of the process and the machine, fixed at start. */
@@ -28,8 +35,9 @@ export function statsText(topology: Topology, facts: ProcessFacts, nowMs: number
   const counters = Array.from({ length: threads }, (_, thread) => countersOf(topology, thread));
   const sum = (counter: number): number => counters.reduce((total, each) => total + each[counter]!, 0);
   const quote = (text: string): string => (facts.bareFacts ? text : `"${text}"`);
-  const commands: string[] = [];
-  for (let op = 1; op <= LAST_COUNTED_OP; op++) commands.push(`cmd-${OP_NAMES[op]!.trim()}: ${sum(op)}\n`);
+  const commands = COMMANDS.filter((command) => command.inStats === true).map(
+    (command) => `cmd-${commandName(command)}: ${sum(commandCounter(command.op))}\n`,
+  );
   const usage = process.resourceUsage();
   const draining = new ControlWords(topology.control).isSet(ControlWord.Draining);
   return `---

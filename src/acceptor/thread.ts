@@ -1,14 +1,16 @@
-// The worker thread around one acceptor: listens, feeds sockets' bytes to the core, and turns while work is under way.
+// The worker thread around one acceptor: listens, feeds sockets' bytes to the core, and runs its loop in the event loop.
 
 import { createServer, type Server } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";
+import { Point, REAL_THREAD } from "../loop/point.ts";
+import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import { acceptorThread, shardThread, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
-import { Doorbell, DoorbellOwner, pause } from "../ring/doorbell.ts";
+import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
+import { AcceptorLoop } from "./acceptor-loop.ts";
 import type { ConnectionLog } from "./connection-log.ts";
-import { FEW_CLIENTS, Linger } from "./linger.ts";
 import { NetTransport } from "./net-transport.ts";
 import { type ProcessFacts, statsText } from "./stats-text.ts";
 import type { UringSockets } from "./uring-sockets.ts";
@@ -30,10 +32,7 @@ export interface AcceptorThreadData {
   descriptorsMax: number;
   /** What moves the bytes of connections; "auto": io_uring where it is permitted, else libuv. */
   transport: TransportKind | "auto";
-  /** Longest look for work before a sleep when few clients ask, ms; 0 for none. */
-  lingerMs: number;
-  /** Whether threads outnumber the cores. */
-  crowded: boolean;
+  waiting: Waiting;
 }
 
 /** What the main thread tells an acceptor. */
@@ -57,22 +56,6 @@ export type AcceptorNews =
 
 const BACKLOG = 1024;
 const READ_BUFFER_BYTES = 256 * 1024;
-/** Turns without an answer before the thread waits for the doorbell in its event loop; where threads outnumber cores. */
-const EMPTY_TURNS_MAX = 30;
-const EMPTY_TURNS_MAX_CROWDED = 3;
-/** With this few connections waiting for an answer the thread looks for it on the spot, instead of at the sockets. */
-const FEW_CONNECTIONS = 2;
-/** How often it looks: about 10 us in all. */
-const LOOKS_ON_THE_SPOT = 200;
-
-/** While a reply waits for the disk an acceptor with few clients lingers for so much longer: most syncs take less, ms. */
-const DISK_MS = 0.4;
-
-/** With io_uring the event loop has its turn after this many passes. */
-const PASSES_PER_TURN = 8;
-/** With io_uring the longest sleep, for what the event loop does by time and not by descriptor, ms. */
-const WAIT_MS_MAX = 500;
-
 /** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
 const DESCRIPTORS_KEPT = 32;
 const DESCRIPTORS_KEPT_SHARE = 1 / 8;
@@ -83,8 +66,7 @@ class AcceptorThread {
   readonly #data: AcceptorThreadData;
   readonly #core: AcceptorCore;
   readonly #doorbell: DoorbellOwner;
-  readonly #shards: readonly Doorbell[];
-  readonly #turns: TurnCounters;
+  readonly #loop: AcceptorLoop;
   readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
   #server: Server | undefined;
   /** It listens on a descriptor that it must not close. */
@@ -94,11 +76,8 @@ class AcceptorThread {
   readonly #descriptorsEnd: number;
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
-  readonly #linger: Linger;
   #scheduled = false;
-  #asleep = false;
   #waitPending = false;
-  #emptyTurns = 0;
   #stopping = false;
   /** Connections when the descriptors ran out; 0 while there are some. */
   #openAtLimit = 0;
@@ -120,9 +99,14 @@ class AcceptorThread {
     this.#descriptorsEnd = descriptorsMax - kept;
     const words = new Int32Array(topology.doorbells);
     this.#doorbell = new DoorbellOwner(words, acceptorThread(topology, acceptor));
-    this.#shards = this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard)));
-    this.#linger = new Linger(data.lingerMs);
-    this.#turns = new TurnCounters(this.#core.counters, this.#core.responses);
+    this.#loop = new AcceptorLoop({
+      core: this.#core,
+      doorbell: this.#doorbell,
+      shards: this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard))),
+      counters: new TurnCounters(this.#core.counters, this.#core.responses),
+      patience: new AcceptorPatience(data.waiting, monotonicMs),
+      surroundings: REAL_THREAD,
+    });
     parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
     void this.#open();
   }
@@ -139,6 +123,7 @@ class AcceptorThread {
       // A kernel may grant a ring and refuse its use.
       uring.turn();
       this.#uring = uring;
+      this.#loop.sockets = uring;
       tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
       const { message } = error as Error;
@@ -288,12 +273,7 @@ class AcceptorThread {
 
   /** Something has come from a socket: a turn follows when the event loop has read all sockets that are ready. */
   readonly #wake = (): void => {
-    this.#emptyTurns = 0;
-    this.#linger.worked();
-    if (this.#asleep) {
-      this.#asleep = false;
-      this.#doorbell.cancel();
-    }
+    this.#loop.wake();
     this.#schedule();
   };
 
@@ -303,83 +283,23 @@ class AcceptorThread {
     setImmediate(this.#turn);
   }
 
-  readonly #ringShard = (shard: number): void => {
-    this.#turns.rang(this.#shards[shard]!.ring());
-  };
-
   readonly #turn = (): void => {
     this.#scheduled = false;
-    const uring = this.#uring;
-    if (uring === undefined) {
-      // The event loop reads its sockets between two of these turns.
-      this.#core.haveRead();
-      if (this.#pass()) this.#schedule();
-      else this.#sleep();
-      return;
-    }
-    for (let pass = 0; pass < PASSES_PER_TURN; pass++) {
-      const goOn = this.#pass();
-      const completions = uring.turn();
-      this.#core.haveRead();
-      if (completions === 0 && !goOn) {
-        this.#sleep();
-        return;
-      }
-    }
-    this.#schedule();
+    // The event loop reads its sockets between two of these turns.
+    if (this.#uring === undefined) this.#core.haveRead();
+    if (this.#loop.points.next().value === Point.Asleep) this.#sleep();
+    else this.#schedule();
   };
-
-  /** Moves what there is from connections to shards and back. Returns whether there is more, or soon will be. */
-  #pass(): boolean {
-    const core = this.#core;
-    core.publish(this.#ringShard);
-    if (core.expecting > 0 && core.expecting <= FEW_CONNECTIONS) {
-      for (let look = 0; look < LOOKS_ON_THE_SPOT && !core.hasAnswers; look++) pause();
-    }
-    this.#turns.begin();
-    const taken = core.takeAnswers(this.#ringShard);
-    this.#turns.end(taken);
-    const held = core.hasHeld;
-    core.flush();
-    core.publish(this.#ringShard);
-    if (taken > 0 || (held && !core.hasHeld)) {
-      this.#emptyTurns = 0;
-      this.#linger.worked();
-    }
-    if (core.hasWork || (core.expecting > 0 && this.#emptyTurns++ < this.#emptyTurnsMax)) return true;
-    if (!this.#mayLinger) return false;
-    return this.#linger.again(monotonicMs(), core.hasHeld ? DISK_MS : 0);
-  }
-
-  /** Whether so few clients ask that the thread should stay awake for them. */
-  get #mayLinger(): boolean {
-    const { asking } = this.#core;
-    return this.#data.lingerMs > 0 && asking > 0 && asking <= FEW_CLIENTS;
-  }
-
-  /** A thread that turns in vain takes the core from those that it waits for, if there are too few cores. */
-  get #emptyTurnsMax(): number {
-    return this.#data.crowded && !this.#mayLinger ? EMPTY_TURNS_MAX_CROWDED : EMPTY_TURNS_MAX;
-  }
 
   /** Waits in the kernel for the sockets and the event loop; what the event loop has, it does between two such waits. */
   readonly #wait = (): void => {
     if (this.#scheduled) return;
-    if (this.#uring!.wait(WAIT_MS_MAX) > 0) this.#wake();
+    if (this.#uring!.wait(EVENT_LOOP_SLEEP_MS_MAX) > 0) this.#wake();
     if (!this.#scheduled) setImmediate(this.#wait);
   };
 
-  /** Leaves the event loop to wait for sockets and for a ring of the doorbell. */
+  /** Leaves it to the event loop to wait for sockets and for a ring of the doorbell. */
   #sleep(): void {
-    this.#core.stopExpecting();
-    this.#doorbell.prepare();
-    this.#asleep = true;
-    this.#core.wantRoom();
-    if (this.#core.hasAnswers || this.#core.hasDurable || this.#core.hasRoomAgain) {
-      this.#wake();
-      return;
-    }
-    this.#turns.slept();
     if (this.#uring !== undefined) setImmediate(this.#wait);
     // An earlier wait that nobody ended still waits on the same word, and will do.
     if (this.#waitPending) return;

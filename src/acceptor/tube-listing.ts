@@ -1,5 +1,6 @@
 // The tubes of all shards at one time, as they came from the shards, shared by all who asked for them at that time.
 
+import type { Span } from "../protocol/request.ts";
 import type { Names } from "./names.ts";
 
 /** Bytes of an entry before its name: see message/response.ts. */
@@ -19,9 +20,10 @@ export class TubeListing {
     this.chunks = Array.from({ length: shards }, () => []);
   }
 
-  /** A part of the list of a shard: `bytes[at, at + length)`, valid during the call. */
-  add(shard: number, bytes: Uint8Array, at: number, length: number): void {
-    const chunk = bytes.slice(at, at + length);
+  /** A part of the list of a shard, valid during the call. */
+  add(shard: number, names: Span): void {
+    const chunk = names.bytes.slice(names.start, names.end);
+    const { length } = chunk;
     this.chunks[shard]!.push(chunk);
     this.bytes += length;
     for (let entry = 0; entry < length; this.count++) {

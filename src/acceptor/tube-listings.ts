@@ -4,18 +4,29 @@
 // behind the back of this one; all who wait share it. Lists that are still being read are kept; with too many bytes of
 // them nobody gets another: OUT_OF_MEMORY, since who does not read may do so for ever.
 
-import { Op } from "../protocol/op.ts";
-import type { ListTubes } from "./list-tubes.ts";
+import { assert } from "../base/assert.ts";
+import { Op } from "../protocol/commands.ts";
+import type { Span } from "../protocol/request.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 import { TubeListing } from "./tube-listing.ts";
 
 /** Bytes of lists being read with which no further one is gathered. */
 const KEPT_BYTES_MAX = 128 * 1024 * 1024;
 
+/** Who asks for a list. */
+export interface TubeLister {
+  readonly host: ConversationHost;
+  /** The list is there. */
+  read(listing: TubeListing): void;
+  /** There is no memory for one more list. */
+  refuse(): void;
+}
+
 export class TubeListings {
   readonly #shards: number;
-  #waiting = new Set<ListTubes>();
+  #waiting = new Set<TubeLister>();
   /** Who will read the list that is being gathered; the shards send it to the first. */
-  #readers = new Set<ListTubes>();
+  #readers = new Set<TubeLister>();
   #listing: TubeListing | undefined;
   #shardsLeft = 0;
   #keptBytes = 0;
@@ -24,19 +35,22 @@ export class TubeListings {
     this.#shards = shards;
   }
 
-  ask(asker: ListTubes): void {
+  ask(asker: TubeLister): void {
     this.#waiting.add(asker);
     this.#gatherNext();
   }
 
-  onTubes(shard: number, bytes: Uint8Array, at: number, length: number): void {
-    this.#listing!.add(shard, bytes, at, length);
+  onTubes(shard: number, names: Span): void {
+    const listing = this.#listing;
+    assert(listing !== undefined, "shards send their tubes to who asked for them");
+    listing.add(shard, names);
   }
 
   /** A shard has sent all. */
   onShardDone(): void {
     if (--this.#shardsLeft > 0) return;
-    const listing = this.#listing!;
+    const listing = this.#listing;
+    assert(listing !== undefined, "only a list that is gathered gets done");
     const readers = this.#readers;
     this.#listing = undefined;
     this.#readers = new Set();
@@ -53,7 +67,7 @@ export class TubeListings {
   }
 
   /** A client is gone before it got a list. */
-  leave(asker: ListTubes): void {
+  leave(asker: TubeLister): void {
     this.#waiting.delete(asker);
     const [first] = this.#readers;
     this.#readers.delete(asker);
@@ -78,7 +92,7 @@ export class TubeListings {
     this.#listing = new TubeListing(this.#shards);
     this.#shardsLeft = this.#shards;
     this.#readers = askers;
-    const { connection } = first;
-    for (let shard = 0; shard < this.#shards; shard++) connection.post(shard, Op.ListTubes, 0, 0);
+    const { host } = first;
+    for (let shard = 0; shard < this.#shards; shard++) host.post(shard, host.message(Op.ListTubes));
   }
 }

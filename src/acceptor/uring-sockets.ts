@@ -75,7 +75,9 @@ export class UringSockets {
   /** Gives the kernel what there is to send, takes what has come. Returns how many completions there were. */
   turn(): number {
     this.ring.submit();
-    return this.#reap();
+    const completions = this.#reap();
+    this.core.haveRead();
+    return completions;
   }
 
   /** The same, sleeping until there is something for the sockets or for the event loop, at most `timeoutMs`. */

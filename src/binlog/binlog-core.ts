@@ -1,7 +1,7 @@
 // The binlog between rings and storage as plain code: takes records, tells how far they are written and durable. No thread, no clock.
 //
-// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`. The thread around it (thread.ts)
-// decides when to sleep; a simulation takes the same turns on a disk and a time of its own.
+// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`. The loop around it
+// (binlog-loop.ts) publishes, rings and says when to sleep; a simulation runs the same loop on a disk and a time of its own.
 
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";

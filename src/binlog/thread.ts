@@ -4,6 +4,9 @@ import { randomInt } from "node:crypto";
 import { accessSync, constants } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { BlockingLoop } from "../loop/blocking-loop.ts";
+import { Point, REAL_THREAD } from "../loop/point.ts";
+import { IdleSpin } from "../loop/waiting-policy.ts";
 import {
   acceptorThread,
   binlogThread,
@@ -17,6 +20,7 @@ import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { BinlogCore } from "./binlog-core.ts";
+import { BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
 import { RealDisk } from "./disk/real-disk.ts";
@@ -55,17 +59,12 @@ export type BinlogNews =
 
 /** Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others may snatch. */
 const SPARE_DESCRIPTORS = 8;
-const SLEEP_MS_MAX = 3_600_000;
 /** Batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
 
 class BinlogThread {
   readonly #data: BinlogThreadData;
   readonly #core: BinlogCore;
-  readonly #turns: TurnCounters;
-  readonly #shards: readonly Doorbell[];
-  readonly #acceptors: readonly Doorbell[];
-  readonly #doorbell: DoorbellOwner;
   readonly #control: ControlWords;
 
   constructor(data: BinlogThreadData) {
@@ -73,17 +72,6 @@ class BinlogThread {
     const { topology } = data;
     this.#control = new ControlWords(topology.control);
     this.#core = new BinlogCore(topology);
-    this.#turns = new TurnCounters(this.#core.counters, this.#core.rings);
-    const words = new Int32Array(topology.doorbells);
-    this.#shards = Array.from(
-      { length: topology.shards },
-      (_, shard) => new Doorbell(words, shardThread(shard)),
-    );
-    this.#acceptors = Array.from(
-      { length: topology.acceptors },
-      (_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor)),
-    );
-    this.#doorbell = new DoorbellOwner(words, binlogThread(topology));
   }
 
   async start(): Promise<void> {
@@ -114,25 +102,18 @@ class BinlogThread {
       if (error instanceof StartInterrupted) opened.storage.close(monotonicMs());
       throw error;
     }
-    this.#publishProgress(opened.storage);
+    // Nobody waits for it yet.
+    this.#core.publishProgress(opened.storage);
     this.#core.publishState(opened.storage);
     tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
-    this.#run(opened.storage);
-    if (this.#hasFailed(opened.storage)) return;
-    // No reply may leave from here on: connections that are still there are about to be cut.
-    this.#control.set(ControlWord.BinlogEnded);
-    opened.storage.close(monotonicMs());
-    if (this.#hasFailed(opened.storage)) return;
+    const failure = this.#run(opened.storage);
+    if (failure !== undefined) {
+      // All threads stop before anything else is done, and the main thread ends the process.
+      tellFailure("failed", failure);
+      return;
+    }
     lock.release();
     tell({ news: "closed", timings: opened.storage.timings.summary() });
-  }
-
-  /** If so, all threads stop before anything else is done, and the main thread ends the process. */
-  #hasFailed({ failure }: Storage): boolean {
-    if (failure === undefined) return false;
-    this.#control.set(ControlWord.BinlogEnded);
-    tellFailure("failed", failure);
-    return true;
   }
 
   /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
@@ -146,48 +127,32 @@ class BinlogThread {
     await Promise.all(feeds.map((feed) => feed.end()));
   }
 
-  /** Serves until it is told to stop or the log fails. */
-  #run(storage: Storage): void {
+  /** Serves until it is told to stop or the log fails; returns why it failed. */
+  #run(storage: Storage): BinlogError | undefined {
+    const { topology } = this.#data;
+    const words = new Int32Array(topology.doorbells);
+    const bells = (count: number, thread: (each: number) => number): Doorbell[] =>
+      Array.from({ length: count }, (_, each) => new Doorbell(words, thread(each)));
+    const doorbell = new DoorbellOwner(words, binlogThread(topology));
     const core = this.#core;
-    const turns = this.#turns;
+    const counters = new TurnCounters(core.counters, core.rings);
+    const role = new BinlogLoop({
+      core,
+      storage,
+      control: this.#control,
+      shards: bells(topology.shards, shardThread),
+      acceptors: bells(topology.acceptors, (acceptor) => acceptorThread(topology, acceptor)),
+      counters,
+      surroundings: REAL_THREAD,
+    });
+    // What it waits for takes longer than a spin.
+    const spin = new IdleSpin(0, monotonicMs);
+    const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
     for (;;) {
-      const { stopping } = core;
-      turns.begin();
-      const taken = core.takeRecords(storage, (shard) => turns.rang(this.#shards[shard]!.ring()));
-      turns.end(taken);
-      if (storage.failure !== undefined) return;
-      storage.flush(monotonicMs());
-      if (storage.failure !== undefined) return;
-      this.#publishProgress(storage);
-      // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
-      const more = !stopping && storage.work(monotonicMs());
-      if (storage.failure !== undefined) return;
-      // Work may have written and synced as well.
-      this.#publishProgress(storage);
-      // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
-      if (core.publishState(storage)) for (const shard of this.#shards) turns.rang(shard.ring());
-      if (taken > 0 || more) continue;
-      if (stopping && !storage.waiting) return;
-      if (stopping) {
-        // What is in the rings has been acknowledged, or will be: it is taken, or the log has failed.
-        storage.endWait(monotonicMs());
-        if (storage.failure !== undefined) return;
-        continue;
-      }
-      this.#doorbell.prepare();
-      const sleepMs = Math.min(storage.nextDeadline() - monotonicMs(), SLEEP_MS_MAX);
-      // A log that waits for room takes nothing before its time, however many rings are full.
-      if (sleepMs <= 0 || (core.hasRecords && !storage.waiting) || core.stopping) this.#doorbell.cancel();
-      else {
-        turns.slept();
-        this.#doorbell.sleep(sleepMs);
-      }
+      const point = loop.points.next().value;
+      if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
+      else if (point === Point.Ended) return role.close();
     }
-  }
-
-  #publishProgress(storage: Storage): void {
-    if (this.#core.publishProgress(storage))
-      for (const acceptor of this.#acceptors) this.#turns.rang(acceptor.ring());
   }
 }
 

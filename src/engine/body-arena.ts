@@ -192,7 +192,8 @@ export class BodyArena {
 
   #freeCell(handle: number): void {
     const number = handle >>> 16;
-    const slab = this.#slabs[number]!;
+    const slab = this.#slabs[number];
+    assert(slab !== undefined && slab.live > 0, "a body is freed once");
     const roomy = this.#roomy[slab.sizeClass]!;
     slab.give(handle & 0xffff);
     if (slab.roomyAt < 0) {
@@ -241,7 +242,9 @@ export class BodyArena {
   }
 
   #big(handle: number): BigBody {
-    return this.#bigs[handle - BIG_FLAG]!;
+    const big = this.#bigs[handle - BIG_FLAG];
+    assert(big !== undefined, "a body is there until it is freed");
+    return big;
   }
 
   #appendBig(handle: number, offset: number, source: Uint8Array, start: number, length: number): void {

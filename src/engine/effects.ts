@@ -22,13 +22,11 @@ export interface ClientEffects {
 
 /**
  * Takes the records that make a change durable, called after the change is made in memory and before its reply is.
- * `roomFor…` is asked before the change; false means that the disk is full and the change must be refused.
+ * Only a put may be refused for want of room: the log keeps a reserve for what changes or deletes a job that it has.
  */
 export interface RecordSink {
-  /** Room for the full record of a new job, and for all that its later life needs. */
-  roomForPut(tubeNameBytes: number, bodyBytes: number): boolean;
-  /** Room for a short record of a job that is already logged (never needed by deletes). */
-  roomForUpdate(): boolean;
+  /** Asked before a put; false if the disk is full, and the put must be refused. */
+  roomForPut(): boolean;
   /** False if the disk became full in the middle of a long record: it is taken back, and the put must be refused. */
   put(slot: number): boolean;
   updated(slot: number): void;
@@ -38,7 +36,6 @@ export interface RecordSink {
 /** The sink of a server without a log. */
 export const NO_RECORDS: RecordSink = {
   roomForPut: () => true,
-  roomForUpdate: () => true,
   put: () => true,
   updated() {},
   deleted() {},

@@ -1,5 +1,6 @@
 // Finds a job's slot by its id: ids are dense, so a paged table beats a hash map and never stalls to grow.
 
+import { assert } from "../base/assert.ts";
 import { NO_SLOT } from "./job-table.ts";
 
 const ENTRIES_BITS = 12;
@@ -83,7 +84,8 @@ class IndexPage {
 
   /** Becomes sparse; returns the array, which holds nothing any more. */
   thin(): Int32Array {
-    const slots = this.dense!;
+    const slots = this.dense;
+    assert(slots !== undefined, "only a dense page becomes sparse");
     const pairs: number[] = [];
     for (let offset = 0; offset < ENTRIES; offset++) {
       if (slots[offset] === NO_SLOT) continue;

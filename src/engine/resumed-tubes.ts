@@ -1,5 +1,6 @@
 // Tubes whose pauses end in one moment, the one with the best ready job first.
 
+import { assert } from "../base/assert.ts";
 import { betterJob, type JobTable } from "./job-table.ts";
 import type { Tube } from "./tube.ts";
 
@@ -31,13 +32,15 @@ export class ResumedTubes {
 
   /** The best tube has given its best job away. */
   bestServed(): void {
-    const tube = this.#tubes[0]!;
+    const tube = this.best;
+    assert(tube !== undefined, "the tube that was served is there");
     if (tube.ready.size === 0) this.removeBest();
     else this.#siftDown(tube);
   }
 
   removeBest(): void {
-    const last = this.#tubes.pop()!;
+    const last = this.#tubes.pop();
+    assert(last !== undefined, "only a member is removed");
     if (this.#tubes.length > 0) this.#siftDown(last);
   }
 

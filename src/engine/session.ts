@@ -1,6 +1,8 @@
 // What an engine remembers of one connection: the part of its tubes and reservations that lives on this shard.
 
-import { type JobTable, NO_SLOT } from "./job-table.ts";
+import { assert } from "../base/assert.ts";
+import { JobList } from "./job-list.ts";
+import type { JobTable } from "./job-table.ts";
 import { DeadlineHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
@@ -40,20 +42,20 @@ export type Waiting = (typeof Waiting)[keyof typeof Waiting];
 export class Session {
   /** Kept in the `holder` column of the jobs that it holds. */
   readonly index: number;
+  /** The tube in use, if it is on this shard. */
   used: Tube | undefined;
   /** Watched tubes on this shard. */
   readonly watches: Map<Tube, Watch> = new Map();
   /** Jobs held here, by deadline. */
   readonly held: DeadlineHeap;
-  /** The same jobs in the order in which they were reserved, linked through the job table. */
-  heldFirst: number = NO_SLOT;
-  heldLast: number = NO_SLOT;
+  /** The same jobs in the order in which they were reserved. */
+  readonly heldInOrder: JobList;
   waiting: Waiting = Waiting.No;
   /** Order of waits on this shard: the smaller has waited longer. */
   waitOrder = 0;
   /** When the wait times out; Infinity for never. Monotonic ms. */
   timeoutAtMs: number = Number.POSITIVE_INFINITY;
-  /** Links of the engine's list of waiting sessions that watch many tubes. */
+  /** Links of the list of waiting sessions that watch many tubes. */
   nextWide: Session | undefined;
   previousWide: Session | undefined;
   /** Linked into its tubes' waiter lists (false while it waits as a wide session). */
@@ -67,7 +69,15 @@ export class Session {
   constructor(index: number, jobs: JobTable) {
     this.index = index;
     this.held = new DeadlineHeap(jobs);
+    this.heldInOrder = new JobList(jobs);
   }
+
+  /** The tube in use, for commands that come to this shard because it is here. */
+  get tubeInUse(): Tube {
+    assert(this.used !== undefined, "a command for the tube in use goes to its shard");
+    return this.used;
+  }
+
   /** Notes a watch that is not among its tube's wide waiters. */
   remember(watch: Watch): void {
     watch.widePosition = -1 - this.unlinked.length;
@@ -79,6 +89,7 @@ export class Session {
   /** Forgets such a watch. */
   forget(watch: Watch): void {
     const position = -1 - watch.widePosition;
+    assert(this.unlinked[position] === watch, "a watch is forgotten once");
     const last = this.unlinked.pop()!;
     if (last === watch) return;
     this.unlinked[position] = last;

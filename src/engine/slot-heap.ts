@@ -1,4 +1,6 @@
 // A binary heap of job slots, whose positions live in the job table, so that any member can be removed.
+//
+// It finds pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push and a pop took a fifth more.
 
 import { assert } from "../base/assert.ts";
 import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
@@ -116,6 +118,14 @@ export class ReadyHeap extends SlotHeap {
 
 /** Delayed or held jobs: earliest deadline first, then smallest id. */
 export class DeadlineHeap extends SlotHeap {
+  /** The earliest deadline, ms of the monotonic clock, or Infinity. */
+  get soonestMs(): number {
+    const slot = this.top;
+    return slot === NO_SLOT
+      ? Number.POSITIVE_INFINITY
+      : this.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK]!;
+  }
+
   protected override less(a: number, b: number): boolean {
     const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
     const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;

@@ -1,6 +1,8 @@
 // A heap of timers, each with an owner: the engine keeps one for tubes with delayed jobs, one for paused tubes and one
 // for sessions with something to wait for.
 
+import { assert } from "../base/assert.ts";
+
 /** When an owner wants to be looked at; in at most one heap. */
 export class Timer<Owner> {
   readonly owner: Owner;
@@ -16,12 +18,9 @@ export class Timer<Owner> {
 
 /** Earliest first. */
 export class TimerHeap<Owner> {
+  /** When the earliest timer is due, or Infinity. Every command asks. */
+  nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #timers: Timer<Owner>[] = [];
-
-  /** When the earliest timer is due, or Infinity. */
-  get nextAtMs(): number {
-    return this.#timers.length === 0 ? Number.POSITIVE_INFINITY : this.#timers[0]!.atMs;
-  }
 
   /** The owner of the earliest timer. */
   get first(): Owner | undefined {
@@ -37,10 +36,12 @@ export class TimerHeap<Owner> {
     else if (timer.position < 0) this.#siftUp(this.#timers.length, timer);
     else if (atMs < before) this.#siftUp(timer.position, timer);
     else this.#siftDown(timer.position, timer);
+    this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
   }
 
   #remove(timer: Timer<Owner>): void {
     const position = timer.position;
+    assert(this.#timers[position] === timer, "a timer leaves the heap that it is in");
     timer.position = -1;
     const last = this.#timers.pop()!;
     if (last === timer) return;

@@ -1,20 +1,16 @@
-// A tube: its jobs by state, its statistics, its pause, and the sessions that wait for its jobs.
+// A tube: its jobs by state, its statistics and its pause.
 
-import { JobState, type JobTable, NO_SLOT } from "./job-table.ts";
-import type { Watch } from "./session.ts";
+import { JobList } from "./job-list.ts";
+import { JobState, type JobTable } from "./job-table.ts";
 import { DeadlineHeap, ReadyHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
-import type { WideWaiters } from "./wide-waiters.ts";
 
 export class Tube {
   readonly name: string;
   /** Creation order over all shards; list-tubes sorts by it. */
   readonly sequence: number;
-  /** Index in the engine's list of tubes, kept in each job's `tube` column. */
+  /** Index in the table of tubes, kept in each job's `tube` column. */
   readonly index: number;
-  /** Buried jobs, oldest burial first, linked through the job table. */
-  buriedFirst: number = NO_SLOT;
-  buriedLast: number = NO_SLOT;
   /** Reserved and buried jobs; ready and delayed ones are counted by their heaps. */
   reservedJobs = 0;
   buriedJobs = 0;
@@ -28,16 +24,12 @@ export class Tube {
   /** Connections that use it, and that watch it. */
   using = 0;
   watching = 0;
-  /** Waiting sessions with few watched tubes, longest wait first. */
-  waiterFirst: Watch | undefined;
-  waiterLast: Watch | undefined;
-  /** Sessions with many watched tubes, waiting or not; made at the first. */
-  wideWaiters: WideWaiters | undefined;
-  /** Position in the engine's list of tubes with ready jobs, or -1. */
+  /** Position among the tubes with ready jobs, or -1. */
   readyAt = -1;
   readonly #jobs: JobTable;
   #ready: ReadyHeap | undefined;
   #delayed: DeadlineHeap | undefined;
+  #buried: JobList | undefined;
   #pauseTimer: Timer<Tube> | undefined;
   #delayTimer: Timer<Tube> | undefined;
 
@@ -56,6 +48,11 @@ export class Tube {
 
   get delayed(): DeadlineHeap {
     return (this.#delayed ??= new DeadlineHeap(this.#jobs));
+  }
+
+  /** Oldest burial first. */
+  get buried(): JobList {
+    return (this.#buried ??= new JobList(this.#jobs));
   }
 
   get pauseTimer(): Timer<Tube> {

@@ -7,6 +7,7 @@
 // does not wait leaves the heap when it comes up, is remembered in the session's `unlinked`, and is back before its next
 // wait begins. All this costs at most one correction for each wait and tube, and only for tubes that get jobs.
 
+import { assert } from "../base/assert.ts";
 import { type Session, Waiting, type Watch } from "./session.ts";
 
 export class WideWaiters {
@@ -38,6 +39,7 @@ export class WideWaiters {
   /** The caller says where the watch is from now on. */
   remove(watch: Watch): void {
     const position = watch.widePosition;
+    assert(this.#watches[position] === watch, "a wide waiter leaves the tube that it waits for");
     const last = this.#watches.pop()!;
     if (last === watch) return;
     if (position > 0 && last.widePlace < this.#watches[(position - 1) >> 1]!.widePlace)

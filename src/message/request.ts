@@ -1,54 +1,62 @@
-// What an acceptor says to a shard, as bytes in a ring.
+// What an acceptor says to a shard: a Request, as bytes in a ring.
 //
 //   offset  0  int32    length of the message (set by the ring)
-//   offset  4  uint8    op: a wire Op below 32, or one of RequestOp
-//   offset  5  uint8    flags
-//   offset  6  uint8    the wire Op to count when the shard executes this, or 0
-//   offset  8  int32    connection slot at the acceptor
-//   offset 12  uint32   payload bytes
-//   offset 16  uint32   a      pri; bound of kick
-//   offset 20  uint32   b      delay in seconds
-//   offset 24  uint32   c      ttr in seconds; number of a wait; count of watched tubes
-//   offset 28  uint32   d      declared body bytes of PutOpen; with the flag Metered the bytes of replies that were read
-//   offset 32  float64  id     job id
-//   offset 40  float64  time   a moment or timeout in ms
-//   offset 48  payload         tube name, body, reply text
+//   offset  4  uint8    op
+//   offset  5  uint8    counted
+//   offset  6  uint16   flags
+//   offset  8  int32    slot
+//   offset 12  uint32   bytes of the body, or of the piece of one, in this message
+//   offset 16  uint32   pri
+//   offset 20  uint32   delaySeconds
+//   offset 24  uint32   ttrSeconds
+//   offset 28  uint32   readBytes
+//   offset 32  float64  id
+//   offset 40  float64  atMs
+//   offset 48  float64  timeoutMs
+//   offset 56  uint32   bodyBytes
+//   offset 60  uint32   bound
+//   offset 64  uint32   waitNumber
+//   offset 68  uint32   bytes of the tube's name, in the low 8 bits; watching, in the others
+//   offset 72  tube, and right behind it the body
 
+import { COMMAND_OPS } from "../protocol/commands.ts";
+import type { Request } from "../protocol/request.ts";
+import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
 /** Messages that are not commands of the wire. */
 export const RequestOp = {
   /** A connection opened: it uses and watches `default`, which lives here. */
-  Attach: 32,
+  Attach: COMMAND_OPS + 0,
   /** A connection ended; answered with Closed, once however often it is sent. With flag Orderly, after what is under way. */
-  Close: 33,
+  Close: COMMAND_OPS + 1,
   /** The client can't send any more: end its wait, never wait again. */
-  HalfClose: 34,
-  /** Answer with the payload, in order: a reply that the acceptor knew. */
-  Echo: 35,
-  /** A put whose body comes in pieces: `d` its size, payload the first piece. */
-  PutOpen: 36,
-  PutData: 37,
+  HalfClose: COMMAND_OPS + 2,
+  /** Answer with the body, in order: a reply that the acceptor knew. */
+  Echo: COMMAND_OPS + 3,
+  /** A put whose body of `bodyBytes` comes in pieces; the first may be in this message. */
+  PutOpen: COMMAND_OPS + 4,
+  PutData: COMMAND_OPS + 5,
   /** The last piece; flag BadBody if no CR LF followed it. */
-  PutEnd: 38,
-  /** The client has read `a` bytes of its replies, as `d` of a Metered message. */
-  Credit: 39,
+  PutEnd: COMMAND_OPS + 6,
+  /** The client has read `readBytes` of its replies, as in a Metered message. */
+  Credit: COMMAND_OPS + 7,
   /** Ask for the best job without taking it. */
-  Collect: 40,
-  /** Take the best job if it is at least as good as (a, id). */
-  Take: 41,
-  /** Wait for a job together with other shards: `c` the number of the wait, `time` when it times out. */
-  WaitShared: 42,
+  Collect: COMMAND_OPS + 8,
+  /** Take the best job if it is at least as good as (pri, id). */
+  Take: COMMAND_OPS + 9,
+  /** Wait for a job together with other shards: `waitNumber`, and `atMs` when it times out. */
+  WaitShared: COMMAND_OPS + 10,
   /** End that wait, it ended elsewhere. No answer. */
-  StopWait: 43,
+  StopWait: COMMAND_OPS + 11,
   /** Run what is due and say how soon a reservation ends. */
-  Recheck: 44,
+  Recheck: COMMAND_OPS + 12,
   /** The tube in use moved to another shard. */
-  Unuse: 45,
+  Unuse: COMMAND_OPS + 13,
   /** Before a reserve over several shards is refused: answer Ack when the other acceptors have looked, if that may help. */
-  LookFirst: 46,
+  LookFirst: COMMAND_OPS + 14,
   /** The acceptor has read what its sockets had when it got the Look of number `id`. Of no connection. */
-  Looked: 47,
+  Looked: COMMAND_OPS + 15,
 } as const;
 
 export const RequestFlag = {
@@ -62,56 +70,75 @@ export const RequestFlag = {
   AckOnly: 8,
   /** This shard counts the waiting connection. */
   Lead: 16,
-  /** `d` counts the bytes of replies that the client has read since the last First (it wraps). */
+  /** `readBytes` counts the bytes of replies that the client has read since the last First (it wraps). */
   Metered: 32,
-  /** Nothing was under way before this: the counts begin anew, and `d` is what the client has not read so far. */
+  /** Nothing was under way before this: the counts begin anew, and `readBytes` is what the client has not read so far. */
   First: 64,
   /** The client may still read: a Close waits its turn behind commands. */
   Orderly: 128,
 } as const;
 
-export const REQUEST_HEADER_BYTES = 48;
+export const REQUEST_HEADER_BYTES = 72;
 
-/** Writes requests into one ring. Every method returns the payload's offset, or FULL. */
-export class RequestWriter {
-  readonly ring: RingWriter;
+/** The largest payload, tube and body together, of one message in a ring. */
+export function requestPayloadBytesMax(ring: RingWriter): number {
+  return ring.messageBytesMax - REQUEST_HEADER_BYTES;
+}
 
-  constructor(ring: RingWriter) {
-    this.ring = ring;
-  }
+/** Writes a request into a ring; false if there is no room for it now. */
+// put 4/10
+export function writeRequest(ring: RingWriter, request: Request): boolean {
+  const { tube, body } = request;
+  const offset = ring.claim(REQUEST_HEADER_BYTES + tube.length + body.length);
+  if (offset === FULL) return false;
+  const word = offset >> 2;
+  const { uint32, float64 } = ring;
+  uint32[word + 1] = request.op | (request.counted << 8) | (request.flags << 16);
+  uint32[word + 2] = request.slot;
+  uint32[word + 3] = body.length;
+  uint32[word + 4] = request.pri;
+  uint32[word + 5] = request.delaySeconds;
+  uint32[word + 6] = request.ttrSeconds;
+  uint32[word + 7] = request.readBytes;
+  float64[(offset >> 3) + 4] = request.id;
+  float64[(offset >> 3) + 5] = request.atMs;
+  float64[(offset >> 3) + 6] = request.timeoutMs;
+  uint32[word + 14] = request.bodyBytes;
+  uint32[word + 15] = request.bound;
+  uint32[word + 16] = request.waitNumber;
+  uint32[word + 17] = tube.length | (request.watching << 8);
+  body.copyTo(ring.bytes, tube.copyTo(ring.bytes, offset + REQUEST_HEADER_BYTES));
+  return true;
+}
 
-  /** The largest payload of one message. */
-  get payloadBytesMax(): number {
-    return this.ring.messageBytesMax - REQUEST_HEADER_BYTES;
-  }
+/** Reads the message at `offset`; tube and body are parts of `source.bytes`, valid as long as the message. */
+export function readRequest(source: MessageSource, offset: number, into: Request): void {
+  const word = offset >> 2;
+  const { bytes, uint32, float64 } = source;
+  const first = uint32[word + 1]!;
+  into.op = first & 0xff;
+  into.counted = (first >> 8) & 0xff;
+  into.flags = first >>> 16;
+  into.slot = uint32[word + 2]!;
+  into.pri = uint32[word + 4]!;
+  into.delaySeconds = uint32[word + 5]!;
+  into.ttrSeconds = uint32[word + 6]!;
+  into.readBytes = uint32[word + 7]!;
+  into.id = float64[(offset >> 3) + 4]!;
+  into.atMs = float64[(offset >> 3) + 5]!;
+  into.timeoutMs = float64[(offset >> 3) + 6]!;
+  into.bodyBytes = uint32[word + 14]!;
+  into.bound = uint32[word + 15]!;
+  into.waitNumber = uint32[word + 16]!;
+  const last = uint32[word + 17]!;
+  into.watching = last >>> 8;
+  const tubeAt = offset + REQUEST_HEADER_BYTES;
+  const bodyAt = tubeAt + (last & 0xff);
+  into.tube.set(bytes, tubeAt, bodyAt);
+  into.body.set(bytes, bodyAt, bodyAt + uint32[word + 3]!);
+}
 
-  // put 4/10
-  write(
-    op: number,
-    flags: number,
-    counted: number,
-    slot: number,
-    payloadBytes: number,
-    a: number,
-    b: number,
-    c: number,
-    d: number,
-    id: number,
-    time: number,
-  ): number {
-    const ring = this.ring;
-    const offset = ring.claim(REQUEST_HEADER_BYTES + payloadBytes);
-    if (offset === FULL) return FULL;
-    const word = offset >> 2;
-    ring.int32[word + 1] = op | (flags << 8) | (counted << 16);
-    ring.int32[word + 2] = slot;
-    ring.uint32[word + 3] = payloadBytes;
-    ring.uint32[word + 4] = a;
-    ring.uint32[word + 5] = b;
-    ring.uint32[word + 6] = c;
-    ring.uint32[word + 7] = d;
-    ring.float64[(offset >> 3) + 4] = id;
-    ring.float64[(offset >> 3) + 5] = time;
-    return offset + REQUEST_HEADER_BYTES;
-  }
+/** The op of the message at `offset`. */
+export function requestOp(source: MessageSource, offset: number): number {
+  return source.bytes[offset + 4]!;
 }

@@ -2,13 +2,13 @@
 //
 //   offset  0  int32    length of the message (set by the ring)
 //   offset  4  uint8    kind
-//   offset  5  uint8    flags
+//   offset  6  uint16   flags
 //   offset  8  int32    connection slot at the acceptor
 //   offset 12  uint32   payload bytes
 //   offset 16  float64  value  job id of a candidate; number of a wait
 //   offset 24  uint32   pri of a candidate
 //   offset 28  uint32   number of the shard's last log record that the reply depends on (wraps)
-//   offset 32  payload         bytes for the client; for Candidate, Absent and Ack the soonest deadline as float64
+//   offset 32  payload         bytes for the client; of a signal the soonest deadline, as float64
 
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
@@ -66,7 +66,7 @@ export class ResponseWriter {
     const offset = ring.claim(RESPONSE_HEADER_BYTES + payloadBytes);
     if (offset === FULL) return FULL;
     const word = offset >> 2;
-    ring.int32[word + 1] = kind | (flags << 8);
+    ring.int32[word + 1] = kind | (flags << 16);
     ring.int32[word + 2] = slot;
     ring.uint32[word + 3] = payloadBytes;
     ring.float64[(offset >> 3) + 2] = value;

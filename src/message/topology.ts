@@ -26,9 +26,8 @@ export const ControlWord = {
 const CONTROL_WORDS = 112;
 
 /** Slots of float64 counters that each thread writes for itself and any acceptor may read. */
-export const COUNTERS_PER_THREAD = 64;
+export const COUNTERS_PER_THREAD = 192;
 export const Counter = {
-  // 1 to 22: cmd-* by Op.
   JobsUrgent: 32,
   JobsReady: 33,
   JobsReserved: 34,
@@ -54,7 +53,14 @@ export const Counter = {
   Wakes: 56,
   RingFillSum: 57,
   RingFillMax: 58,
+  /** The first of those of commands: see `commandCounter`. */
+  Commands: 64,
 } as const;
+
+/** The counter of the command `op`. */
+export function commandCounter(op: number): number {
+  return Counter.Commands + op;
+}
 
 /** Connections that one acceptor serves at most. */
 export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;

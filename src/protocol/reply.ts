@@ -11,7 +11,6 @@ export const Reply = {
   deleted: line("DELETED"),
   draining: line("DRAINING"),
   expectedCrlf: line("EXPECTED_CRLF"),
-  internalError: line("INTERNAL_ERROR"),
   jobTooBig: line("JOB_TOO_BIG"),
   kicked: line("KICKED"),
   notFound: line("NOT_FOUND"),
@@ -24,13 +23,21 @@ export const Reply = {
   unknownCommand: line("UNKNOWN_COMMAND"),
 } as const;
 
+/** `USING <tube>`. */
+export function usingReply(tube: string): Uint8Array {
+  return line(`USING ${tube}`);
+}
+
+/** `WATCHING <count>`. */
+export function watchingReply(count: number): Uint8Array {
+  return line(`WATCHING ${count}`);
+}
+
 /** The words that begin replies with arguments, each with its trailing space. */
 export const ReplyWord = {
   found: asciiBytes("FOUND "),
   inserted: asciiBytes("INSERTED "),
   kicked: asciiBytes("KICKED "),
-  ok: asciiBytes("OK "),
   reserved: asciiBytes("RESERVED "),
-  using: asciiBytes("USING "),
   watching: asciiBytes("WATCHING "),
 } as const;

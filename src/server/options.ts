@@ -4,6 +4,7 @@ import { availableParallelism, release } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import type { TransportKind } from "../acceptor/thread.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
+import { commandListText } from "../protocol/command-list.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
@@ -248,7 +249,7 @@ function usageText(command: Command, program: string): string {
         : [option.short, option.flags.replace(/^-\w,? ?/, "")];
     return ` ${short}${option.short === undefined || long === "" ? "  " : ", "}${long.padEnd(26)} ${option.description}`;
   });
-  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n`;
+  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n\nCommands that clients send:\n${commandListText()}`;
 }
 
 function exitFor(error: unknown, command: Command, program: string): Exit {

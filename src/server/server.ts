@@ -7,6 +7,7 @@ import { isatty } from "node:tty";
 import type { Logger } from "pino";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/thread.ts";
+import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import { binlogThread, ControlWord, createTopology, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -48,9 +49,6 @@ const LAST_LINES_MS = 200;
 const LOG_THREAD_MS = 200;
 const STDOUT = 1;
 const STDERR = 2;
-/** Longest spin of an idle shard, and longest look of an idle acceptor, where there is a core for each. */
-const SPIN_MS = 0.1;
-const LINGER_MS = 0.1;
 
 const program = "runnerbean";
 
@@ -164,29 +162,16 @@ class Server {
     );
   }
 
-  /** A core must be left for the client: two threads that spin on two cores keep it from running. */
-  get #spinMs(): number {
-    const { shards, acceptors } = this.#options;
-    return availableParallelism() > shards + acceptors ? SPIN_MS : 0;
-  }
-
-  /** Whether threads outnumber the cores; the binlog counts, because replies wait for it. */
-  get #crowded(): boolean {
-    const { shards, acceptors } = this.#options;
-    const waitedFor = this.#topology.binlog === undefined ? 0 : 1;
-    return availableParallelism() < shards + acceptors + waitedFor;
-  }
-
-  get #lingerMs(): number {
-    const { shards, acceptors } = this.#options;
-    return availableParallelism() >= shards + acceptors ? LINGER_MS : 0;
+  get #waiting(): Waiting {
+    const { shards, acceptors, binlog } = this.#options;
+    return waitingOf({ cores: availableParallelism(), shards, acceptors, hasLog: binlog !== undefined });
   }
 
   #startShards(recovery: RecoveryChannels["toShards"]): Promise<unknown>[] {
     const topology = this.#topology;
     const quoteNames = this.#options.compat === "1.13";
     return recovery.map((port, shard) =>
-      startShard({ topology, shard, quoteNames, spinMs: this.#spinMs, recovery: port }, this.#onDeath),
+      startShard({ topology, shard, quoteNames, waiting: this.#waiting, recovery: port }, this.#onDeath),
     );
   }
 
@@ -218,8 +203,7 @@ class Server {
             verbose,
             descriptorsMax,
             transport,
-            lingerMs: this.#lingerMs,
-            crowded: this.#crowded,
+            waiting: this.#waiting,
           },
           this.#onDeath,
           onNews,

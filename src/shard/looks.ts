@@ -7,10 +7,11 @@
 // what their sockets have. Their Looked comes behind the Closes of that reading, in the same ring. Acceptors wait for nobody
 // in this, so nobody can wait in a circle. Only a reserve that finds nothing and may not wait pays for it.
 
+import { assert } from "../base/assert.ts";
 import type { Engine } from "../engine/engine.ts";
 import { ResponseKind } from "../message/response.ts";
-import type { ReplyPort } from "./reply-port.ts";
-import type { ShardSession } from "./shard-session.ts";
+import type { ReplyPort } from "./work/reply-port.ts";
+import type { ShardSession } from "./work/shard-session.ts";
 
 /** With more watched tubes than this it is enough that any job of the shard is reserved. */
 const TUBES_MAX = 64;
@@ -35,13 +36,14 @@ export class Looks {
     this.#waiting.set(number, { session, left: others });
     session.look = number;
     for (const [acceptor, port] of this.#ports.entries())
-      if (acceptor !== session.acceptor) port.begin(ResponseKind.Look, 0, 0, 0, number, 0, 0);
+      if (acceptor !== session.acceptor) port.beginSignal(ResponseKind.Look, 0, 0, 0, number);
     return true;
   }
 
   /** An acceptor has looked. Returns the session whose last look it was, unless its connection is gone. */
   looked(number: number): ShardSession | undefined {
-    const waiting = this.#waiting.get(number)!;
+    const waiting = this.#waiting.get(number);
+    assert(waiting !== undefined, "acceptors look when they were asked to");
     if (--waiting.left > 0) return undefined;
     this.#waiting.delete(number);
     const { session } = waiting;

@@ -2,7 +2,8 @@
 
 import { latin1 } from "../base/bytes.ts";
 import type { Engine } from "../engine/engine.ts";
-import { JobState, PAGE_BITS, PAGE_MASK } from "../engine/job-table.ts";
+import { JobState } from "../engine/job-table.ts";
+import type { RestoredJob } from "../engine/new-job.ts";
 import {
   bodyBytesOf,
   decodeFields,
@@ -19,6 +20,27 @@ interface Buried {
   offset: number;
 }
 
+/** The job whose record is being read; one for all. */
+function emptyJob(): { -readonly [Field in keyof RestoredJob]: RestoredJob[Field] } {
+  return {
+    id: 0,
+    pri: 0,
+    delaySeconds: 0,
+    ttrSeconds: 0,
+    bodyBytes: 0,
+    atMs: 0,
+    tube: "",
+    state: JobState.Ready,
+    deadlineAtMs: 0,
+    reserves: 0,
+    timeouts: 0,
+    releases: 0,
+    buries: 0,
+    kicks: 0,
+    file: 0,
+  };
+}
+
 export class Restore {
   /** The highest burial seen. */
   burySequence = 0;
@@ -26,6 +48,7 @@ export class Restore {
   readonly #wallOffsetMs: number;
   readonly #nowMs: number;
   readonly #fields = emptyRecordFields();
+  readonly #job = emptyJob();
   readonly #buried: Buried[] = [];
   readonly #onJob: (id: number) => number;
   #lastTube = "";
@@ -71,31 +94,29 @@ export class Restore {
     const tubeAt = offset + RECORD_FIXED_BYTES;
     const body = engine.bodies.allocate(bodyBytes);
     engine.bodies.write(body, 0, bytes, tubeAt + tubeBytes, bodyBytes);
-    const deadlineAtMs = fields.deadlineAtMs - this.#wallOffsetMs;
-    const slot = engine.restore(
-      this.#tubeName(bytes, tubeAt, tubeAt + tubeBytes),
-      fields.id,
-      fields.state === RecordState.buried
-        ? JobState.Buried
-        : fields.state === RecordState.delayed && deadlineAtMs > this.#nowMs
-          ? JobState.Delayed
-          : JobState.Ready,
-      fields.pri,
-      fields.delaySeconds,
-      fields.ttrSeconds,
-      fields.createdAtMs - this.#wallOffsetMs,
-      deadlineAtMs,
-      body,
-      bodyBytes,
-    );
-    const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-    const row = slot & PAGE_MASK;
-    page.reserves[row] = fields.reserves;
-    page.timeouts[row] = fields.timeouts;
-    page.releases[row] = fields.releases;
-    page.buries[row] = fields.buries;
-    page.kicks[row] = fields.kicks;
-    page.file[row] = this.#onJob(fields.id);
+    const job = this.#job;
+    job.tube = this.#tubeName(bytes, tubeAt, tubeAt + tubeBytes);
+    job.id = fields.id;
+    job.pri = fields.pri;
+    job.delaySeconds = fields.delaySeconds;
+    job.ttrSeconds = fields.ttrSeconds;
+    job.bodyBytes = bodyBytes;
+    job.atMs = fields.createdAtMs - this.#wallOffsetMs;
+    job.deadlineAtMs = fields.deadlineAtMs - this.#wallOffsetMs;
+    job.state = this.#stateOf(fields.state, job.deadlineAtMs);
+    job.reserves = fields.reserves;
+    job.timeouts = fields.timeouts;
+    job.releases = fields.releases;
+    job.buries = fields.buries;
+    job.kicks = fields.kicks;
+    job.file = this.#onJob(fields.id);
+    engine.restore(job, body);
+  }
+
+  /** A delay that ended while there was no server is over. */
+  #stateOf(state: RecordState, deadlineAtMs: number): JobState {
+    if (state === RecordState.buried) return JobState.Buried;
+    return state === RecordState.delayed && deadlineAtMs > this.#nowMs ? JobState.Delayed : JobState.Ready;
   }
 
   /** Jobs of one tube often follow each other: the last name needs no new string. */

@@ -1,36 +1,46 @@
 // One shard as plain code: reads requests from its rings, drives its engine, writes replies. No thread, no clock.
 //
-// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The thread
-// around it (thread.ts) only decides when to sleep; a simulation calls `step` with a time of its own.
+// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The loop
+// around it (shard-loop.ts) publishes and says when to sleep; a simulation runs the same loop with a time of its own.
 
-import { asciiBytes, latin1 } from "../base/bytes.ts";
+import { assert } from "../base/assert.ts";
+import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
 import type { ClientEffects } from "../engine/effects.ts";
-import { Engine, Outcome, ReserveOutcome } from "../engine/engine.ts";
+import { Engine, ReserveOutcome } from "../engine/engine.ts";
 import { JobState, NO_SLOT } from "../engine/job-table.ts";
 import { type Session, Waiting } from "../engine/session.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
-import { REQUEST_HEADER_BYTES, RequestFlag, RequestOp } from "../message/request.ts";
-import { ResponseFlag, ResponseKind } from "../message/response.ts";
-import { ControlWord, Counter, countersOf, shardThread, type Topology } from "../message/topology.ts";
-import { Op } from "../protocol/op.ts";
+import { RequestFlag, RequestOp, readRequest } from "../message/request.ts";
+import { ResponseKind } from "../message/response.ts";
+import {
+  ControlWord,
+  Counter,
+  commandCounter,
+  countersOf,
+  shardThread,
+  type Topology,
+} from "../message/topology.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
+import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
-import { DeferredMessages } from "./deferred-messages.ts";
-import { statsJobText, statsTubeText } from "./job-text.ts";
-import { LongMoves, TURN_JOBS_MAX } from "./long-moves.ts";
+import type { CommandShard } from "./commands/command.ts";
+import { SHARD_COMMANDS } from "./commands/command-table.ts";
 import { Looks } from "./looks.ts";
-import { PutIntake } from "./put-intake.ts";
-import type { RecordLog } from "./record-log.ts";
-import { type RecordNumbers, Replies } from "./replies.ts";
-import { ReplyPort } from "./reply-port.ts";
-import { ShardSession } from "./shard-session.ts";
-import { TubeLists } from "./tube-lists.ts";
+import { DeferredMessages } from "./work/deferred-messages.ts";
+import { GiveBack } from "./work/give-back.ts";
+import { LongMoves, TURN_JOBS_MAX } from "./work/long-moves.ts";
+import { PutIntake } from "./work/put-intake.ts";
+import type { RecordLog } from "./work/record-log.ts";
+import { type RecordNumbers, Replies } from "./work/replies.ts";
+import { ReplyPort } from "./work/reply-port.ts";
+import { ShardSession } from "./work/shard-session.ts";
+import { TubeLists } from "./work/tube-lists.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
@@ -53,34 +63,36 @@ export interface ShardOptions {
   turnDueMax?: number;
 }
 
-export class ShardCore implements ClientEffects {
+export class ShardCore implements ClientEffects, CommandShard {
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
   readonly counters: Float64Array;
 
   readonly #acceptors: number;
-  readonly #quoteNames: boolean;
+  readonly quoteNames: boolean;
   readonly #control: ControlWords;
   readonly #tubeSequences: JobIds;
   readonly #claims: readonly ClaimWords[];
   readonly #sessions: (ShardSession | undefined)[] = [];
   readonly #resuming: ShardSession[] = [];
   readonly #stalled: ShardSession[] = [];
-  readonly #replies: Replies;
-  readonly #lists: TubeLists;
-  readonly #puts: PutIntake;
-  readonly #moves: LongMoves;
+  readonly replies: Replies;
+  readonly lists: TubeLists;
+  readonly puts: PutIntake;
+  readonly moves: LongMoves;
   readonly #looks: Looks;
-  readonly #records: RecordLog | undefined;
+  readonly records: RecordLog | undefined;
   /** Connections whose wait over several shards is counted here. */
-  readonly #leadWaits = new Set<ShardSession>();
-  #nowMs = 0;
+  readonly leadWaits = new Set<ShardSession>();
+  nowMs = 0;
+  /** The message that is executed. */
+  readonly #request = new Request();
 
   constructor(options: ShardOptions) {
     const { topology, shard } = options;
     this.#acceptors = topology.acceptors;
-    this.#quoteNames = options.quoteNames;
+    this.quoteNames = options.quoteNames;
     this.#control = new ControlWords(topology.control);
     this.#tubeSequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
@@ -95,20 +107,20 @@ export class ShardCore implements ClientEffects {
       ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
-    this.#replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
-    this.#lists = new TubeLists(this.engine, this.ports, this.#replies);
+    this.replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
+    this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.#looks = new Looks(this.engine, this.ports);
-    this.#moves = new LongMoves(this.engine, this.#replies, options.turnJobsMax ?? TURN_JOBS_MAX);
-    this.#records = options.records;
-    this.#puts = new PutIntake(this.engine, this.#replies, () => this.#control.isSet(ControlWord.Draining));
+    this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
+    this.records = options.records;
+    this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
   }
 
   /** One turn at `nowMs`. Returns how many messages were taken. Replies are written, and visible after `publish`. */
   step(nowMs: number): number {
-    this.#nowMs = nowMs;
+    this.nowMs = nowMs;
     let taken = 0;
     this.engine.beginTurn();
-    this.#moves.beginTurn();
+    this.moves.beginTurn();
     this.engine.runDue(nowMs);
     if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
@@ -124,18 +136,18 @@ export class ShardCore implements ClientEffects {
         if (this.#resuming.length > 0) this.#runResumed();
       }
     }
-    for (let session = this.#replies.pumpLong(); session !== undefined; session = this.#replies.pumpLong()) {
+    for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
       this.#resume(session);
     }
-    this.#lists.pump();
+    this.lists.pump();
     if (this.#resuming.length > 0) this.#runResumed();
     return taken;
   }
 
   #moveOn(nowMs: number): void {
-    const session = this.#moves.step(this.#mayAnswer, nowMs);
+    const session = this.moves.step(this.#mayAnswer, nowMs);
     if (session === undefined) return;
-    if (session.ended) this.#end(session);
+    if (session.ended) this.end(session);
     else this.#resume(session);
   }
 
@@ -148,7 +160,7 @@ export class ShardCore implements ClientEffects {
 
   /** Whether the records of one more command are likely to find room at once; if not, the shard has to wait in it. */
   get #recordsOpen(): boolean {
-    return this.#records === undefined || this.#records.hasRoom;
+    return this.records === undefined || this.records.hasRoom;
   }
 
   /** Whether the shard has something to do now, besides what is due. */
@@ -166,18 +178,18 @@ export class ShardCore implements ClientEffects {
     }
     return (
       this.#resuming.some(this.#mayAnswer) ||
-      this.#moves.hasWork(this.#mayAnswer) ||
-      this.#replies.longHasWork ||
-      this.#lists.hasWork
+      this.moves.hasWork(this.#mayAnswer) ||
+      this.replies.longHasWork ||
+      this.lists.hasWork
     );
   }
 
   /** Asks the acceptors to ring when they have made room, where it is room that work waits for. */
   wantRoom(): void {
-    this.#records?.wantRoom();
+    this.records?.wantRoom();
     for (const port of this.ports) if (!port.open) port.ring.wantRoom();
-    this.#replies.wantRoomForLong();
-    this.#lists.wantRoom();
+    this.replies.wantRoomForLong();
+    this.lists.wantRoom();
   }
 
   // --- requests ---------------------------------------------------------------------------------------------------
@@ -188,31 +200,30 @@ export class ShardCore implements ClientEffects {
   }
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
-    const slot = source.int32[(offset >> 2) + 2]!;
-    const op = source.bytes[offset + 4]!;
+    const request = this.#request;
+    readRequest(source, offset, request);
+    const { op, flags, slot } = request;
     if (op === RequestOp.Looked) {
-      this.#looked(source.float64[(offset >> 3) + 4]!);
+      this.#looked(request.id);
       return;
     }
     // The end of a session that was orderly may come before its last Credit, or before the word that its client is gone.
     if (isMoot(op) && this.#sessions[slot * this.#acceptors + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
-    const flags = source.bytes[offset + 5]!;
     if (overtakes(op, flags)) {
-      this.#execute(session, source, offset);
+      this.#execute(session, request);
       return;
     }
     const busy = session.deferred !== undefined || this.#inCommand(session);
     if ((flags & RequestFlag.Metered) !== 0) {
-      const bytes = source.uint32[(offset >> 2) + 7]!;
-      if ((flags & RequestFlag.First) !== 0) session.beginReplies(bytes);
-      else this.#read(session, bytes);
+      if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.readBytes);
+      else this.read(session, request.readBytes);
     } else if (!busy) {
       // Part of a conversation, or of a put in pieces: the connection has nothing else under way.
       session.beginReplies(0);
     }
     if (!busy && !owesReading(session)) {
-      this.#execute(session, source, offset);
+      this.#execute(session, request);
       return;
     }
     session.deferred ??= new DeferredMessages();
@@ -220,7 +231,7 @@ export class ShardCore implements ClientEffects {
   }
 
   /** The client has read so much of its replies: its next commands may go on. */
-  #read(session: ShardSession, bytes: number): void {
+  read(session: ShardSession, bytes: number): void {
     session.read(bytes);
     if (!this.#mustWait(session)) this.#resume(session);
   }
@@ -234,7 +245,8 @@ export class ShardCore implements ClientEffects {
       if (deferred === undefined) continue;
       // Without room for a reply the rest stays deferred, and the next turn tries again.
       while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong) {
-        this.#execute(session, deferred, deferred.shift());
+        readRequest(deferred, deferred.shift(), this.#request);
+        this.#execute(session, this.#request);
       }
       if (deferred.isEmpty) session.deferred = undefined;
       else if (!this.#mustWait(session)) this.#stalled.push(session);
@@ -254,7 +266,7 @@ export class ShardCore implements ClientEffects {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
-      session.longKick !== undefined ||
+      session.longMove !== undefined ||
       session.look !== 0
     );
   }
@@ -266,201 +278,26 @@ export class ShardCore implements ClientEffects {
   }
 
   // put 5/10
-  #execute(session: ShardSession, source: MessageSource, offset: number): void {
-    const word = offset >> 2;
-    const op = source.bytes[offset + 4]!;
-    const flags = source.bytes[offset + 5]!;
-    const counted = source.bytes[offset + 6]!;
-    if (counted !== 0) this.counters[counted] = this.counters[counted]! + 1;
-    const payloadBytes = source.uint32[word + 3]!;
-    const payload = offset + REQUEST_HEADER_BYTES;
-    const a = source.uint32[word + 4]!;
-    const b = source.uint32[word + 5]!;
-    const c = source.uint32[word + 6]!;
-    const id = source.float64[(offset >> 3) + 4]!;
-    const time = source.float64[(offset >> 3) + 5]!;
-    const engine = this.engine;
-    const replies = this.#replies;
-    if (this.#records !== undefined) replies.recordsBefore = this.#records.lastNumber;
-    const nowMs = this.#nowMs;
-    const client = session.engineSession;
-    switch (op) {
-      case Op.Put:
-        this.#puts.put(session, id, a, b, c, time, source.bytes, payload, payloadBytes, nowMs);
-        return;
-      case RequestOp.PutOpen:
-        this.#puts.open(session, id, a, b, c, source.uint32[word + 7]!, time);
-        this.#puts.data(session, source.bytes, payload, payloadBytes);
-        return;
-      case RequestOp.PutData:
-        this.#puts.data(session, source.bytes, payload, payloadBytes);
-        return;
-      case RequestOp.PutEnd:
-        this.#puts.data(session, source.bytes, payload, payloadBytes);
-        this.#puts.end(session, (flags & RequestFlag.BadBody) !== 0, nowMs);
-        return;
-      case Op.Reserve: {
-        const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : time;
-        if (timeoutMs > 0 || !this.#looksFirst(session)) this.#reserve(session, timeoutMs);
-        return;
-      }
-      case Op.ReserveJob: {
-        const outcome = engine.reserveJob(client, id, nowMs);
-        if (outcome === Outcome.Done)
-          replies.job(session, ReplyWord.reserved, engine.find(id), ResponseFlag.Worker);
-        else replies.outcome(session, outcome, Reply.timedOut, Reply.outOfMemory, flags);
-        return;
-      }
-      case Op.Delete:
-        replies.outcome(session, engine.delete(client, id, nowMs), Reply.deleted, Reply.internalError, flags);
-        return;
-      case Op.Release:
-        replies.outcome(
-          session,
-          engine.release(client, id, a, b, nowMs),
-          Reply.released,
-          Reply.outOfMemory,
-          flags,
-        );
-        return;
-      case Op.Bury:
-        replies.outcome(session, engine.bury(client, id, a, nowMs), Reply.buried, Reply.outOfMemory, flags);
-        return;
-      case Op.Touch:
-        replies.outcome(session, engine.touch(client, id, nowMs), Reply.touched, Reply.internalError, flags);
-        return;
-      case Op.KickJob:
-        replies.outcome(session, engine.kickJob(id, nowMs), Reply.kicked, Reply.outOfMemory, flags);
-        return;
-      case Op.Kick:
-        this.#moves.kick(session, a, nowMs);
-        return;
-      case Op.Peek:
-        engine.runDue(nowMs);
-        replies.found(session, engine.find(id), flags);
-        return;
-      case Op.PeekReady:
-        engine.runDue(nowMs);
-        replies.found(session, client.used!.ready.top, 0);
-        return;
-      case Op.PeekDelayed:
-        engine.runDue(nowMs);
-        replies.found(session, client.used!.delayed.top, 0);
-        return;
-      case Op.PeekBuried:
-        engine.runDue(nowMs);
-        replies.found(session, client.used!.buriedFirst, 0);
-        return;
-      case Op.Use: {
-        const name = latin1(source.bytes, payload, payload + payloadBytes);
-        engine.use(client, name);
-        if ((flags & RequestFlag.AckOnly) !== 0) replies.signal(session, ResponseKind.Ack);
-        else replies.fixed(session, asciiBytes(`USING ${name}\r\n`));
-        return;
-      }
-      case RequestOp.Unuse:
-        engine.unuse(client);
-        replies.signal(session, ResponseKind.Ack);
-        return;
-      case Op.Watch:
-        engine.watch(client, latin1(source.bytes, payload, payload + payloadBytes));
-        replies.number(session, ReplyWord.watching, c);
-        return;
-      case Op.Ignore:
-        engine.ignore(client, latin1(source.bytes, payload, payload + payloadBytes));
-        replies.number(session, ReplyWord.watching, c);
-        return;
-      case Op.StatsJob: {
-        engine.runDue(nowMs);
-        const slot = engine.find(id);
-        if (slot === NO_SLOT)
-          replies.outcome(session, Outcome.NotFound, Reply.notFound, Reply.notFound, flags);
-        else
-          replies.text(
-            session,
-            statsJobText(engine, slot, nowMs, this.#quoteNames, this.#records?.fileOf(slot) ?? 0),
-          );
-        return;
-      }
-      case Op.StatsTube: {
-        engine.runDue(nowMs);
-        const tube = engine.findTube(latin1(source.bytes, payload, payload + payloadBytes));
-        if (tube === undefined) replies.fixed(session, Reply.notFound);
-        else replies.text(session, statsTubeText(engine, tube, nowMs, this.#quoteNames));
-        return;
-      }
-      case Op.PauseTube: {
-        const found = engine.pause(latin1(source.bytes, payload, payload + payloadBytes), b, nowMs);
-        replies.fixed(session, found ? Reply.paused : Reply.notFound);
-        return;
-      }
-      case Op.Stats:
-        engine.runDue(nowMs);
-        this.#updateGauges();
-        replies.signal(session, ResponseKind.Ack);
-        return;
-      case Op.ListTubes:
-        this.#lists.begin(session);
-        return;
-      case RequestOp.Echo:
-        replies.bytes(session, source.bytes, payload, payloadBytes);
-        return;
-      case RequestOp.Attach:
-        engine.use(client, "default");
-        engine.watch(client, "default");
-        return;
-      case RequestOp.Credit:
-        this.#read(session, a);
-        return;
-      case RequestOp.HalfClose:
-        engine.halfClose(client, nowMs);
-        return;
-      case RequestOp.Close:
-        if (!session.ended) this.#end(session);
-        return;
-      case RequestOp.Collect:
-        engine.runDue(nowMs);
-        replies.candidate(session);
-        return;
-      case RequestOp.Take: {
-        const slot = engine.takeUpTo(client, a, id, nowMs);
-        if (slot === NO_SLOT) replies.candidate(session);
-        else replies.job(session, ReplyWord.reserved, slot, 0);
-        return;
-      }
-      case RequestOp.WaitShared:
-        session.waitNumber = c | 0;
-        session.leadsWait = (flags & RequestFlag.Lead) !== 0;
-        if (session.leadsWait) this.#leadWaits.add(session);
-        engine.waitShared(client, time, nowMs);
-        return;
-      case RequestOp.StopWait:
-        this.#leadWaits.delete(session);
-        engine.stopSharedWait(client);
-        return;
-      case RequestOp.LookFirst:
-        if (!this.#looksFirst(session)) replies.signal(session, ResponseKind.Ack);
-        else session.looksForAcceptor = true;
-        return;
-      case RequestOp.Recheck:
-        engine.runDue(nowMs);
-        replies.signal(session, ResponseKind.Ack);
-        return;
-      default:
-        throw new Error("broken invariant: a request has a known op");
+  #execute(session: ShardSession, request: Request): void {
+    const { op, counted } = request;
+    if (counted !== 0) {
+      const counter = commandCounter(counted);
+      this.counters[counter] = this.counters[counter]! + 1;
     }
+    if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
+    SHARD_COMMANDS[op]!(this, session, request);
   }
 
-  #reserve(session: ShardSession, timeoutMs: number): void {
-    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.#nowMs);
-    if (slot >= 0) this.#replies.job(session, ReplyWord.reserved, slot, 0);
-    else if (slot === ReserveOutcome.TimedOut) this.#replies.fixed(session, Reply.timedOut);
-    else if (slot === ReserveOutcome.DeadlineSoon) this.#replies.fixed(session, Reply.deadlineSoon);
+  reserve(session: ShardSession, timeoutMs: number): void {
+    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
+    if (slot >= 0) this.replies.job(session, ReplyWord.reserved, slot, 0);
+    else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
+    else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
   }
 
   /** Whether the session has no job to get, but other acceptors are asked to look for one: see looks.ts. */
-  #looksFirst(session: ShardSession): boolean {
-    this.engine.runDue(this.#nowMs);
+  looksFirst(session: ShardSession): boolean {
+    this.engine.runDue(this.nowMs);
     return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
   }
 
@@ -468,31 +305,41 @@ export class ShardCore implements ClientEffects {
   #looked(number: number): void {
     const session = this.#looks.looked(number);
     if (session === undefined) return;
-    if (this.#records !== undefined) this.#replies.recordsBefore = this.#records.lastNumber;
+    if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
     if (session.looksForAcceptor) {
       session.looksForAcceptor = false;
-      this.#replies.signal(session, ResponseKind.Ack);
-    } else this.#reserve(session, 0);
+      this.replies.signal(session, ResponseKind.Ack);
+    } else this.reserve(session, 0);
     this.#resume(session);
   }
 
-  /** The connection is gone: what it asked for and did not begin is dropped, a kick that has begun is finished. */
-  #end(session: ShardSession): void {
+  /**
+   * The connection is gone: what it asked for and did not begin is dropped. A long move that has begun is finished, and then
+   * this is called again.
+   */
+  end(session: ShardSession): void {
     session.ended = true;
     session.deferred = undefined;
     session.look = 0;
-    this.#leadWaits.delete(session);
-    this.#puts.abandon(session);
-    this.#replies.abandonLong(session);
-    this.#lists.abandon(session);
-    if (session.longKick !== undefined || this.#moves.givesBack(session)) return;
+    this.leadWaits.delete(session);
+    this.puts.abandon(session);
+    this.replies.abandonLong(session);
+    this.lists.abandon(session);
+    if (session.longMove !== undefined) return;
+    const giveBack = new GiveBack(this.engine, session);
+    if (!this.moves.takesTurn(giveBack.jobs)) {
+      // Its turn may be a while off, and no job may go to a client that is gone.
+      this.engine.abandonWait(session.engineSession);
+      this.moves.join(session, giveBack);
+      return;
+    }
     const index = session.slot * this.#acceptors + session.acceptor;
-    this.engine.closeSession(session.engineSession, this.#nowMs);
+    this.engine.closeSession(session.engineSession, this.nowMs);
     this.#sessions[index] = undefined;
-    this.#replies.signal(session, ResponseKind.Closed);
+    this.replies.signal(session, ResponseKind.Closed);
   }
 
-  #updateGauges(): void {
+  updateGauges(): void {
     const { counters, engine } = this;
     counters[Counter.JobsUrgent] = engine.urgentJobs;
     counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
@@ -503,38 +350,40 @@ export class ShardCore implements ClientEffects {
     counters[Counter.JobTimeouts] = engine.jobTimeouts;
     counters[Counter.Tubes] = engine.tubes.size;
     let waiting = engine.waitingAlone;
-    for (const session of this.#leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
+    for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
     counters[Counter.Waiting] = waiting;
   }
 
   // --- effects of the engine --------------------------------------------------------------------------------------
 
   #sessionOf(client: Session): ShardSession {
-    return this.#sessions[client.index]!;
+    const session = this.#sessions[client.index];
+    assert(session !== undefined, "a session that the engine knows is known here");
+    return session;
   }
 
   reserved(client: Session, slot: number): void {
     const session = this.#sessionOf(client);
-    this.#leadWaits.delete(session);
-    this.#replies.job(session, ReplyWord.reserved, slot, 0);
+    this.leadWaits.delete(session);
+    this.replies.job(session, ReplyWord.reserved, slot, 0);
     this.#resume(session);
   }
 
   timedOut(client: Session): void {
     const session = this.#sessionOf(client);
-    this.#replies.fixed(session, Reply.timedOut);
+    this.replies.fixed(session, Reply.timedOut);
     this.#resume(session);
   }
 
   deadlineSoon(client: Session): void {
     const session = this.#sessionOf(client);
-    this.#replies.fixed(session, Reply.deadlineSoon);
+    this.replies.fixed(session, Reply.deadlineSoon);
     this.#resume(session);
   }
 
   waitDue(client: Session): void {
     const session = this.#sessionOf(client);
-    this.#replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
+    this.replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
   }
 
   claim(client: Session): boolean {

@@ -1,6 +1,9 @@
-// The worker thread around one shard: takes turns while there is work, sleeps when there is none.
+// The worker thread around one shard: loads what the log knows of it, then runs its loop and sleeps where that does.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { BlockingLoop } from "../loop/blocking-loop.ts";
+import { Point, REAL_THREAD } from "../loop/point.ts";
+import { IdleSpin, ROOM_SLEEP_MS, SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import {
   acceptorThread,
   binlogThread,
@@ -16,17 +19,17 @@ import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { IdleSpin } from "./idle-spin.ts";
-import { RecordLog } from "./record-log.ts";
+import { type RecordRoomOptions, waitForRecordRoom } from "./record-room.ts";
 import { Restore } from "./restore.ts";
 import { ShardCore } from "./shard-core.ts";
+import { ShardLoop } from "./shard-loop.ts";
+import { RecordLog } from "./work/record-log.ts";
 
 export interface ShardThreadData {
   topology: Topology;
   shard: number;
   quoteNames: boolean;
-  /** Longest spin for the next message before the thread sleeps, ms. */
-  spinMs: number;
+  waiting: Waiting;
   /** The binlog sends its jobs here before the shard starts; undefined without a log. */
   recovery: MessagePort | undefined;
 }
@@ -34,43 +37,47 @@ export interface ShardThreadData {
 /** What the binlog says to a shard at the start. */
 export type RecoveryMessage = { bytes: Uint8Array; offsets: Uint32Array } | "end";
 
-/** Longest sleep, so that a timer far away needs no exact arithmetic. */
-const SLEEP_MS_MAX = 3_600_000;
-/** How long a shard sleeps for room in the ring to the binlog before it looks again. */
-const ROOM_SLEEP_MS = 100;
-
 const wallOffsetMs = (): number => Date.now() - monotonicMs();
 
 class ShardThread {
   readonly #core: ShardCore;
   readonly #doorbell: DoorbellOwner;
-  readonly #acceptors: readonly Doorbell[];
-  readonly #binlog: Doorbell;
   readonly #records: RecordLog | undefined;
-  readonly #spin: IdleSpin;
-  readonly #turns: TurnCounters;
+  readonly #room: RecordRoomOptions;
+  readonly #loop: BlockingLoop;
   readonly #control: ControlWords;
   readonly #data: ShardThreadData;
 
   constructor(data: ShardThreadData) {
     this.#data = data;
-    const { topology, shard } = data;
+    const { topology, shard, waiting } = data;
     this.#control = new ControlWords(topology.control);
     const words = new Int32Array(topology.doorbells);
-    this.#doorbell = new DoorbellOwner(words, shardThread(shard));
-    this.#binlog = new Doorbell(words, binlogThread(topology));
-    this.#records = this.#createRecords();
-    this.#core = new ShardCore({
+    const doorbell = new DoorbellOwner(words, shardThread(shard));
+    const binlog = new Doorbell(words, binlogThread(topology));
+    this.#doorbell = doorbell;
+    this.#room = { doorbell, binlog, sleep: () => doorbell.sleep(ROOM_SLEEP_MS) };
+    const records = this.#createRecords();
+    this.#records = records;
+    const core = new ShardCore({
       topology,
       shard,
       quoteNames: data.quoteNames,
-      ...(this.#records === undefined ? {} : { records: this.#records }),
+      ...(records === undefined ? {} : { records }),
     });
-    this.#acceptors = this.#core.ports.map(
-      (_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor)),
-    );
-    this.#spin = new IdleSpin(data.spinMs);
-    this.#turns = new TurnCounters(this.#core.counters, this.#core.requests);
+    this.#core = core;
+    const counters = new TurnCounters(core.counters, core.requests);
+    const role = new ShardLoop({
+      core,
+      records,
+      control: this.#control,
+      acceptors: core.ports.map((_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor))),
+      binlog,
+      counters,
+      surroundings: REAL_THREAD,
+    });
+    const spin = new IdleSpin(waiting.spinMs, monotonicMs);
+    this.#loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
   }
 
   #createRecords(): RecordLog | undefined {
@@ -84,19 +91,9 @@ class ShardThread {
       isFull: () => control.isSet(ControlWord.BinlogFull),
       isWaiting: () => control.isSet(ControlWord.BinlogWaits),
       wallOffsetMs,
-      waitForRoom: (records) => this.#waitForRecordRoom(records),
+      waitForRoom: (records) => waitForRecordRoom(records, this.#room),
       currentFile: () => counters[Counter.BinlogCurrent]!,
     });
-  }
-
-  /** The binlog never waits for a shard, so this wait ends. */
-  #waitForRecordRoom(records: RecordLog): void {
-    const { ring } = records;
-    if (records.publish()) this.#binlog.ring();
-    this.#doorbell.prepare();
-    ring.wantRoom();
-    if (ring.hasRoom(ring.messageBytesMax)) this.#doorbell.cancel();
-    else this.#doorbell.sleep(ROOM_SLEEP_MS);
   }
 
   /** Loads what the log knew, if there is one, then serves for ever. */
@@ -131,42 +128,12 @@ class ShardThread {
   }
 
   #run(): never {
-    const core = this.#core;
-    const doorbell = this.#doorbell;
-    const turns = this.#turns;
+    const { points } = this.#loop;
     for (;;) {
-      // Nothing that is done now would be remembered; the process is about to end.
-      while (this.#control.isSet(ControlWord.BinlogEnded)) doorbell.rest(SLEEP_MS_MAX);
-      const nowMs = monotonicMs();
-      turns.begin();
-      const taken = core.step(nowMs);
-      turns.end(taken);
-      this.#publish();
-      if (taken > 0 || core.hasWork) {
-        this.#spin.worked(taken);
-        continue;
-      }
-      if (this.#spin.wait(core, nowMs)) continue;
-      doorbell.prepare();
-      core.wantRoom();
-      const sleepMs = Math.min(core.engine.nextDueAtMs - monotonicMs(), SLEEP_MS_MAX);
-      if (core.hasWork || sleepMs <= 0) doorbell.cancel();
-      else {
-        turns.slept();
-        doorbell.sleep(sleepMs);
-      }
+      const point = points.next().value;
+      if (point === Point.Asleep) this.#doorbell.sleep(this.#loop.sleepMs);
+      else if (point === Point.Ended) this.#doorbell.rest(SLEEP_MS_MAX);
     }
-  }
-
-  /** Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish. */
-  #publish(): void {
-    const shownRecord = this.#records?.shownNumber ?? 0;
-    for (let acceptor = 0; acceptor < this.#acceptors.length; acceptor++) {
-      const waits = this.#core.requests[acceptor]!.release();
-      const answered = this.#core.ports[acceptor]!.publish(shownRecord);
-      if (waits || answered) this.#turns.rang(this.#acceptors[acceptor]!.ring());
-    }
-    if (this.#records?.publish()) this.#turns.rang(this.#binlog.ring());
   }
 }
 

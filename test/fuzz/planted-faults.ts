@@ -80,9 +80,9 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     fuzzer: "bytes",
     plant: (core) => {
       let isBehindBadBody = false;
-      onConnect(core, ({ output }) => {
-        const append = output.append.bind(output);
-        output.append = (bytes, at, length) => {
+      onConnect(core, ({ outbox }) => {
+        const append = outbox.append.bind(outbox);
+        outbox.append = (bytes, at, length) => {
           append(bytes, at, length);
           isBehindBadBody = Buffer.from(bytes.subarray(at, at + length)).includes("EXPECTED_CRLF");
         };
@@ -115,10 +115,9 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
       let jobBytesMax = 0;
       parser.parse = (bytes, start, end) => {
         const syntax = parse(bytes, start, end);
-        if (syntax === Syntax.Ok && parser.bodyBytes > jobBytesMax) jobBytesMax = parser.bodyBytes;
-        if (syntax !== Syntax.TooBig || parser.bodyBytes !== jobBytesMax + 1) return syntax;
-        parser.syntax = Syntax.Ok;
-        return Syntax.Ok;
+        const { bodyBytes } = parser.request;
+        if (syntax === Syntax.Ok && bodyBytes > jobBytesMax) jobBytesMax = bodyBytes;
+        return syntax === Syntax.TooBig && bodyBytes === jobBytesMax + 1 ? Syntax.Ok : syntax;
       };
     },
   },

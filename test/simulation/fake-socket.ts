@@ -68,21 +68,13 @@ export class FakeSocket implements Transport {
   open(): void {
     this.#connection = this.#core.connect(this);
     assert.ok(this.#connection !== undefined, "there is a slot for one more connection");
-    this.#watchOutput(this.#connection.output);
+    this.#watchOutput(this.#connection.outbox);
   }
 
-  #watchOutput(output: Connection["output"]): void {
-    const append = output.append.bind(output);
-    const flush = output.flush.bind(output);
-    // What a flush leaves behind is appended anew.
-    let flushing = false;
-    output.flush = (...args) => {
-      flushing = true;
-      flush(...args);
-      flushing = false;
-    };
-    output.append = (source, at, length) => {
-      if (!flushing) this.onAnswered?.(source.subarray(at, at + length));
+  #watchOutput(outbox: Connection["outbox"]): void {
+    const append = outbox.append.bind(outbox);
+    outbox.append = (source, at, length) => {
+      this.onAnswered?.(source.subarray(at, at + length));
       append(source, at, length);
     };
   }

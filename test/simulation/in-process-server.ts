@@ -1,19 +1,24 @@
-// A whole server without threads, sockets and clock: the cores of src/ over real rings, scheduled by one random source.
+// A whole server without threads, sockets and clock: the loops of src/ over real rings, scheduled by one random source.
 //
-// Every thread is a generator that does what its thread.ts does and yields wherever a real thread may be held up, above
-// all between the steps of a publication, of a ring of the doorbell and of falling asleep. Which one goes on is drawn.
-// A thread that sleeps goes on only when its doorbell is rung or its time has come: a lost wake-up stays visible.
+// Each thread takes its loop from point to point; here is only what a thread.ts answers to them. Whether a loop gives way
+// where a real thread may lose its core (between the steps of a publication, of a ring of the doorbell, of falling asleep)
+// is drawn, and so is who goes on, whether a spin or a look goes on, and whether a ring comes late. A thread that sleeps
+// goes on only when its doorbell is rung or its time has come: a lost wake-up stays visible.
 
 import assert from "node:assert/strict";
 import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
+import { BinlogLoop } from "../../src/binlog/binlog-loop.ts";
 import type { Disk } from "../../src/binlog/disk/disk.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
 import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
 import type { BodyArena } from "../../src/engine/body-arena.ts";
-import { PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { rowOf } from "../../src/engine/job-table.ts";
+import { BlockingLoop } from "../../src/loop/blocking-loop.ts";
+import { Point, type Surroundings } from "../../src/loop/point.ts";
 import {
   acceptorThread,
   binlogThread,
@@ -25,6 +30,7 @@ import {
   type Topology,
   type TopologyOptions,
 } from "../../src/message/topology.ts";
+import { TurnCounters } from "../../src/message/turn-counters.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
 import { FileTable } from "../../src/ring/file-table.ts";
@@ -32,11 +38,15 @@ import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
-import { RecordLog } from "../../src/shard/record-log.ts";
+import { waitForRecordRoom } from "../../src/shard/record-room.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
+import { ShardLoop } from "../../src/shard/shard-loop.ts";
+import { RecordLog } from "../../src/shard/work/record-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
+import { DrawnPatience, DrawnSpin } from "./drawn-waiting.ts";
 import { FakeSocket } from "./fake-socket.ts";
+import { LateBells } from "./late-bells.ts";
 
 export interface InProcessOptions {
   shards: number;
@@ -47,6 +57,14 @@ export interface InProcessOptions {
   ringBytes?: number;
   /** How likely a thread is held up at each place where it can be; 0 lets every thread run as long as it has work. */
   holdUps?: number;
+  /** How likely a thread without work looks once more before it sleeps. */
+  patience?: number;
+  /** How likely a ring of a doorbell comes late. */
+  lateRings?: number;
+  /** Whether doorbells are rung for nothing now and then. */
+  strayRings?: boolean;
+  /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
+  ownSockets?: boolean;
   compat?: "default" | "1.12" | "1.13";
   firstJobId?: number;
   arena?: (shard: number) => BodyArena;
@@ -89,9 +107,11 @@ interface Thread {
   ready: Blocked;
 }
 
-/** Turns without an answer before an acceptor sleeps although commands are under way: few, so that it sleeps often. */
-const EMPTY_TURNS_MAX = 2;
+/** How likely a thread that sleeps is rung for nothing, at each step of a server that has such rings. */
+const STRAY_RINGS = 0.005;
 const RING_BYTES = 1 << 16;
+/** A shard that waits for room in the middle of a command waits for fewer steps of the log. */
+const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
 const SETTLE_STEPS_MAX = 200_000;
 
@@ -118,7 +138,12 @@ export class InProcessServer {
   readonly everySocket: readonly FakeSocket[][];
   readonly #random: SeededRandom;
   readonly #holdUps: number;
+  readonly #patience: number;
+  readonly #strayRings: number;
+  readonly #ownSockets: boolean;
   readonly #words: Int32Array;
+  readonly #bells: LateBells;
+  readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
   readonly #threads: Thread[];
   readonly #firstJobId: number;
   readonly #slowLog: number;
@@ -139,6 +164,11 @@ export class InProcessServer {
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
     this.#words = new Int32Array(this.topology.doorbells);
+    this.#patience = options.patience ?? 0;
+    this.#strayRings = options.strayRings === true ? STRAY_RINGS : 0;
+    this.#ownSockets = options.ownSockets === true;
+    const { lateRings = 0 } = options;
+    this.#bells = new LateBells(this.#words, () => lateRings > 0 && this.#random.chance(lateRings));
     const facts = processFacts(compat, this.nowMs);
     const { topology } = this;
     this.binlog = topology.binlog === undefined ? undefined : new BinlogCore(topology);
@@ -169,23 +199,19 @@ export class InProcessServer {
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
-      ...this.shards.map((core, shard) => this.#thread(`shard ${shard}`, this.#shardSteps(core, shard))),
-      ...this.acceptors.map((core, acceptor) =>
-        this.#thread(`acceptor ${acceptor}`, this.#acceptorSteps(core, acceptor)),
-      ),
+      ...this.shards.map((core, shard) => this.#shardThread(core, shard)),
+      ...this.acceptors.map((core, acceptor) => this.#acceptorThread(core, acceptor)),
+      { name: "late rings", steps: this.#ringLate(), ready: () => this.#bells.hasLate },
     ];
-    if (this.binlog !== undefined) this.#threads.push(this.#binlogThread());
+    if (this.binlog === undefined) return;
+    this.#logThread = this.#binlogThread(this.binlog, this.storage!);
+    this.#threads.push(this.#logThread);
   }
 
   // --- the log ----------------------------------------------------------------------------------------------------
 
   get storage(): Storage | undefined {
     return this.log?.opened.storage;
-  }
-
-  #binlogThread(): Thread {
-    this.#logThread = this.#thread("binlog", this.#binlogSteps(this.binlog!, this.storage!));
-    return this.#logThread;
   }
 
   #createRecords(log: InProcessLog): RecordLog[] {
@@ -200,29 +226,36 @@ export class InProcessServer {
           isFull: () => control.isSet(ControlWord.BinlogFull),
           isWaiting: () => control.isSet(ControlWord.BinlogWaits),
           wallOffsetMs: () => log.wallOffsetMs,
-          waitForRoom: (records) => this.#waitForRecordRoom(records),
+          waitForRoom: (records) => {
+            const thread = shardThread(shard);
+            const doorbell = this.createOwner(this.#words, thread);
+            const binlog = this.createBell(thread, binlogThread(this.topology));
+            const sleep = (): void => this.#sleepForRoom(doorbell, thread);
+            waitForRecordRoom(records, { doorbell, binlog, sleep });
+          },
           currentFile: () => counters[Counter.BinlogCurrent]!,
         }),
     );
   }
 
-  /** As src/shard/thread.ts, but that only the log's thread runs meanwhile: the engine is in the middle of a call. */
-  #waitForRecordRoom(records: RecordLog): void {
-    const { ring } = records;
-    if (records.publish()) this.ring(new Doorbell(this.#words, binlogThread(this.topology)));
-    ring.wantRoom();
-    const thread = this.#logThread!;
+  /** Only the log's thread runs while a shard sleeps in the middle of a command: its engine is in the middle of a call. */
+  #sleepForRoom(doorbell: DoorbellOwner, thread: number): void {
+    const log = this.#logThread!;
     this.inRecordWait = true;
-    while (!ring.hasRoom(ring.messageBytesMax)) {
+    this.fallAsleep(doorbell);
+    this.#bells.ringAll();
+    for (let steps = 0; !this.#isRung(thread); steps++, this.#bells.ringAll()) {
+      assert.ok(steps < ROOM_STEPS_MAX, "the log makes room while a shard waits for it");
       if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
       // Nothing else happens until it tries again to write.
       if (this.storage!.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
       assert.ok(
-        thread.ready === undefined || thread.ready(),
-        "the log makes room while a shard waits for it",
+        log.ready === undefined || log.ready(),
+        "the log rings a shard that waits for room when it has made some",
       );
-      thread.ready = thread.steps.next().value;
+      log.ready = log.steps.next().value;
     }
+    doorbell.cancel();
     this.inRecordWait = false;
   }
 
@@ -259,12 +292,12 @@ export class InProcessServer {
   /** Has the log made durable and closed, after the acceptors have stopped; `logEnd` tells when it is. */
   stopLog(): void {
     new ControlWords(this.topology.control).set(ControlWord.BinlogStop);
-    this.ring(new Doorbell(this.#words, binlogThread(this.topology)));
+    new Doorbell(this.#words, binlogThread(this.topology)).ring();
   }
 
   /** The id of the job in a slot of a shard. */
   jobId(shard: number, slot: number): number {
-    return this.shards[shard]!.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+    return this.shards[shard]!.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
   /** The power is gone: no thread goes on. */
@@ -284,76 +317,6 @@ export class InProcessServer {
   /** Whether clients are refused new jobs because the log has no room. */
   get isFull(): boolean {
     return new ControlWords(this.topology.control).isSet(ControlWord.BinlogFull);
-  }
-
-  /** As src/binlog/thread.ts. */
-  *#binlogSteps(core: BinlogCore, storage: Storage): ThreadSteps {
-    const thread = binlogThread(this.topology);
-    const owner = new DoorbellOwner(this.#words, thread);
-    const shards = this.shards.map((_, shard) => new Doorbell(this.#words, shardThread(shard)));
-    const acceptors = this.acceptors.map(
-      (_, acceptor) => new Doorbell(this.#words, acceptorThread(this.topology, acceptor)),
-    );
-    for (;;) {
-      const { stopping } = core;
-      const taken = core.takeRecords(storage, (shard) => this.ring(shards[shard]!));
-      if (this.#heldUp()) yield undefined;
-      storage.flush(this.nowMs);
-      if (this.#heldUp()) yield undefined;
-      if (storage.failure !== undefined) yield* this.#endLog("failed");
-      if (core.publishProgress(storage)) {
-        if (this.#heldUp()) yield undefined;
-        this.ringDurable(acceptors);
-      }
-      if (this.#heldUp()) yield undefined;
-      const more = !stopping && storage.work(this.nowMs);
-      if (storage.failure !== undefined) yield* this.#endLog("failed");
-      if (this.#heldUp()) yield undefined;
-      if (core.publishProgress(storage)) {
-        if (this.#heldUp()) yield undefined;
-        this.ringDurable(acceptors);
-      }
-      if (core.publishState(storage)) for (const shard of shards) this.ring(shard);
-      if (taken > 0 || more) {
-        yield undefined;
-        continue;
-      }
-      if (stopping && storage.waiting) {
-        storage.endWait(this.nowMs);
-        if (storage.failure !== undefined) yield* this.#endLog("failed");
-        yield undefined;
-        continue;
-      }
-      if (stopping) {
-        storage.close(this.nowMs);
-        yield* this.#endLog(storage.failure === undefined ? "closed" : "failed");
-      }
-      this.announceSleep(owner);
-      if (this.#heldUp()) yield undefined;
-      const wakeAtMs = storage.nextDeadline();
-      if ((core.hasRecords && !storage.waiting) || core.stopping || wakeAtMs <= this.nowMs) {
-        owner.cancel();
-        yield undefined;
-      } else {
-        if (this.#heldUp()) yield undefined;
-        this.fallAsleep(owner);
-        yield () => this.#isRung(thread) || this.nowMs >= wakeAtMs;
-        owner.cancel();
-      }
-    }
-  }
-
-  *#endLog(how: "failed" | "closed"): ThreadSteps {
-    this.logEnd = how;
-    for (;;) yield () => false;
-  }
-
-  protected ringDurable(acceptors: readonly Doorbell[]): void {
-    for (const bell of acceptors) this.ring(bell);
-  }
-
-  #thread(name: string, steps: ThreadSteps): Thread {
-    return { name, steps, ready: undefined };
   }
 
   /** Sets drain mode, as SIGUSR1 does. */
@@ -386,133 +349,142 @@ export class InProcessServer {
     return this.#words[thread * DOORBELL_WORDS] === 0;
   }
 
-  /** A thread is about to sleep, and looks for work once more after this. */
-  protected announceSleep(owner: DoorbellOwner): void {
-    owner.prepare();
+  /** A thread's own doorbell. */
+  protected createOwner(words: Int32Array, thread: number): DoorbellOwner {
+    return new DoorbellOwner(words, thread);
   }
 
-  /** The thread has found nothing. */
+  /** The bell of thread `to`, rung by `from`. */
+  protected createBell(_from: number, to: number): Doorbell {
+    return this.#bells.bell(to);
+  }
+
+  #createBells(from: number, count: number, thread: (each: number) => number): Doorbell[] {
+    return Array.from({ length: count }, (_, each) => this.createBell(from, thread(each)));
+  }
+
+  /** The thread has announced its sleep, and looked once more. */
   protected fallAsleep(_owner: DoorbellOwner): void {}
 
-  protected ring(bell: Doorbell): void {
-    bell.ring();
+  #shardThread(core: ShardCore, shard: number): Thread {
+    const { topology } = this;
+    const thread = shardThread(shard);
+    const doorbell = this.createOwner(this.#words, thread);
+    const counters = new TurnCounters(core.counters, core.requests);
+    const surroundings = this.#surroundings;
+    const role = new ShardLoop({
+      core,
+      records: this.records[shard],
+      control: new ControlWords(topology.control),
+      acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
+      binlog: this.createBell(thread, binlogThread(topology)),
+      counters,
+      surroundings,
+    });
+    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
+    const steps = this.#blockingSteps(loop, doorbell, thread, () => {});
+    return { name: `shard ${shard}`, steps, ready: undefined };
   }
 
-  /** As src/shard/thread.ts. */
-  *#shardSteps(core: ShardCore, shard: number): ThreadSteps {
-    const records = this.records[shard];
-    const binlog = new Doorbell(this.#words, binlogThread(this.topology));
-    const thread = shardThread(shard);
-    const owner = new DoorbellOwner(this.#words, thread);
-    const bells = this.acceptors.map(
-      (_, acceptor) => new Doorbell(this.#words, acceptorThread(this.topology, acceptor)),
-    );
+  #binlogThread(core: BinlogCore, storage: Storage): Thread {
+    const { topology } = this;
+    const thread = binlogThread(topology);
+    const doorbell = this.createOwner(this.#words, thread);
+    const counters = new TurnCounters(core.counters, core.rings);
+    const surroundings = this.#surroundings;
+    const role = new BinlogLoop({
+      core,
+      storage,
+      control: new ControlWords(topology.control),
+      shards: this.#createBells(thread, topology.shards, shardThread),
+      acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
+      counters,
+      surroundings,
+    });
+    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
+    const steps = this.#blockingSteps(loop, doorbell, thread, () => {
+      this.logEnd = role.close() === undefined ? "closed" : "failed";
+    });
+    return { name: "binlog", steps, ready: undefined };
+  }
+
+  #createSpin(): DrawnSpin {
+    return new DrawnSpin(this.#random, this.#patience);
+  }
+
+  /** What src/shard/thread.ts and src/binlog/thread.ts answer to the points of their loop. */
+  *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
     for (;;) {
-      const taken = core.step(this.nowMs);
-      if (this.#heldUp()) yield undefined;
-      const shownRecord = records?.shownNumber ?? 0;
-      for (let acceptor = 0; acceptor < bells.length; acceptor++) {
-        const waits = core.requests[acceptor]!.release();
-        if (this.#heldUp()) yield undefined;
-        const answered = core.ports[acceptor]!.publish(shownRecord);
-        if (!waits && !answered) continue;
-        if (this.#heldUp()) yield undefined;
-        this.ring(bells[acceptor]!);
-      }
-      if (this.#heldUp()) yield undefined;
-      if (records?.publish() === true) {
-        if (this.#heldUp()) yield undefined;
-        this.ring(binlog);
-      }
-      if (taken > 0 || core.hasWork) {
-        yield undefined;
-        continue;
-      }
-      this.announceSleep(owner);
-      if (this.#heldUp()) yield undefined;
-      core.wantRoom();
-      if (this.#heldUp()) yield undefined;
-      const wakeAtMs = core.engine.nextDueAtMs;
-      if (core.hasWork || wakeAtMs <= this.nowMs) {
-        owner.cancel();
-        yield undefined;
-      } else {
-        if (this.#heldUp()) yield undefined;
+      const point = loop.points.next().value;
+      if (point === Point.Asleep) {
         this.fallAsleep(owner);
-        yield () => this.#isRung(thread) || this.nowMs >= wakeAtMs;
+        yield () => this.#isRung(thread) || this.nowMs >= loop.wakeAtMs;
         owner.cancel();
-      }
+      } else if (point === Point.Ended) {
+        onEnd();
+        for (;;) yield () => false;
+      } else yield undefined;
     }
   }
 
-  /** As src/acceptor/thread.ts, with an event loop of its own. */
-  *#acceptorSteps(core: AcceptorCore, acceptor: number): ThreadSteps {
+  #acceptorThread(core: AcceptorCore, acceptor: number): Thread {
+    const { topology } = this;
+    const thread = acceptorThread(topology, acceptor);
+    const doorbell = this.createOwner(this.#words, thread);
+    const loop = new AcceptorLoop({
+      core,
+      doorbell,
+      shards: this.#createBells(thread, topology.shards, shardThread),
+      counters: new TurnCounters(core.counters, core.responses),
+      patience: new DrawnPatience(this.#random, this.#patience),
+      surroundings: this.#surroundings,
+    });
+    const steps = this.#acceptorSteps(acceptor, loop, doorbell);
+    return { name: `acceptor ${acceptor}`, steps, ready: undefined };
+  }
+
+  /** What src/acceptor/thread.ts answers to the points of its loop, with an event loop of its own. */
+  *#acceptorSteps(acceptor: number, loop: AcceptorLoop, owner: DoorbellOwner): ThreadSteps {
     const thread = acceptorThread(this.topology, acceptor);
-    const owner = new DoorbellOwner(this.#words, thread);
-    const bells = this.shards.map((_, shard) => new Doorbell(this.#words, shardThread(shard)));
-    const toRing: number[] = [];
-    const ringLater = (shard: number): void => void toRing.push(shard);
-    const ring = (): void => {
-      for (let shard = toRing.shift(); shard !== undefined; shard = toRing.shift()) this.ring(bells[shard]!);
-    };
     let scheduled = true;
-    let asleep = false;
-    let emptyTurns = 0;
     const wake = (): void => {
-      emptyTurns = 0;
-      if (asleep) {
-        asleep = false;
-        owner.cancel();
-      }
+      loop.wake();
       scheduled = true;
     };
+    const isRung = (): boolean => loop.asleep && this.#isRung(thread);
+    if (this.#ownSockets) loop.sockets = { turn: () => this.#moveBytes(acceptor, wake, true) };
     for (;;) {
-      yield () => scheduled || this.#hasSocketEvent(acceptor) || (asleep && this.#isRung(thread));
-      if (asleep && this.#isRung(thread)) wake();
-      while (this.#hasSocketEvent(acceptor) && !(scheduled && this.#heldUp())) {
-        this.#handleSocketEvent(acceptor);
-        wake();
-      }
-      if (!this.#hasSocketEvent(acceptor)) core.haveRead();
+      yield () => scheduled || this.#hasSocketEvent(acceptor) || isRung();
+      if (isRung()) wake();
+      // Sockets of its own are read here only where the thread waits for them in the kernel.
+      if (loop.sockets === undefined) this.#moveBytes(acceptor, wake, true);
+      else if (!scheduled) this.#moveBytes(acceptor, wake, false);
       if (!scheduled) continue;
       scheduled = false;
-      core.publish(ringLater);
-      if (this.#heldUp()) yield undefined;
-      ring();
-      const taken = core.takeAnswers(ringLater);
-      if (this.#heldUp()) yield undefined;
-      ring();
-      core.flush();
-      core.publish(ringLater);
-      if (this.#heldUp()) yield undefined;
-      ring();
-      if (taken > 0) emptyTurns = 0;
-      if (core.hasWork) {
-        scheduled = true;
-        continue;
-      }
-      if (core.expecting > 0 && emptyTurns++ < EMPTY_TURNS_MAX) {
-        scheduled = true;
-        if (emptyTurns === 1) continue;
-        this.announceSleep(owner);
-        if (this.#heldUp()) yield undefined;
-        // It blocks for an answer, but not for long: it may go on at any time.
-        if (!core.hasAnswers) yield undefined;
-        owner.cancel();
-        continue;
-      }
-      core.stopExpecting();
-      this.announceSleep(owner);
-      asleep = true;
-      if (this.#heldUp()) yield undefined;
-      core.wantRoom();
-      if (this.#heldUp()) yield undefined;
-      if (core.hasAnswers || core.hasDurable || core.hasRoomAgain) {
-        wake();
-        continue;
-      }
-      if (this.#heldUp()) yield undefined;
-      this.fallAsleep(owner);
+      let point = loop.points.next().value;
+      for (; point === Point.HeldUp; point = loop.points.next().value) yield undefined;
+      if (point === Point.Turned) scheduled = true;
+      else this.fallAsleep(owner);
+    }
+  }
+
+  /** The sockets' events, all or some. Returns how many there were. */
+  #moveBytes(acceptor: number, wake: () => void, isReading: boolean): number {
+    let events = 0;
+    while (this.#hasSocketEvent(acceptor) && !(events > 0 && this.#heldUp())) {
+      this.#handleSocketEvent(acceptor);
+      wake();
+      events++;
+    }
+    // Who asks whether the sockets have been read must not be told so while some have not.
+    if (isReading && !this.#hasSocketEvent(acceptor)) this.acceptors[acceptor]!.haveRead();
+    return events;
+  }
+
+  *#ringLate(): ThreadSteps {
+    for (;;) {
+      this.#bells.ringOne();
+      yield () => this.#bells.hasLate;
     }
   }
 
@@ -544,8 +516,13 @@ export class InProcessServer {
       thread = ready.find((each) => each !== thread)!;
     this.stepsTaken++;
     if (this.tickMs > 0) this.nowMs += this.#random.next() * this.tickMs;
+    if (this.#strayRings > 0 && this.#random.chance(this.#strayRings)) this.#ringForNothing();
     thread.ready = thread.steps.next().value;
     return true;
+  }
+
+  #ringForNothing(): void {
+    new Doorbell(this.#words, this.#random.between(0, this.#words.length / DOORBELL_WORDS - 1)).ring();
   }
 
   /** Steps until every thread sleeps, no socket has anything for the server, and the log waits for no room. */

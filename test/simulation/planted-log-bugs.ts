@@ -2,9 +2,11 @@
 
 import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
 import { JobState } from "../../src/engine/job-table.ts";
+import type { RestoredJob } from "../../src/engine/new-job.ts";
 import { RecordKind } from "../../src/message/record.ts";
-import { ControlWord } from "../../src/message/topology.ts";
+import { binlogThread, ControlWord } from "../../src/message/topology.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
+import type { Doorbell } from "../../src/ring/doorbell.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
@@ -29,7 +31,11 @@ class ReusedId extends InProcessServer {
 }
 
 class SilentSync extends InProcessServer {
-  protected override ringDurable(): void {}
+  protected override createBell(from: number, to: number): Doorbell {
+    const bell = super.createBell(from, to);
+    if (from === binlogThread(this.topology) && to >= this.topology.shards) bell.ring = () => false;
+    return bell;
+  }
 }
 
 /** Has the log lose every `n`th record of a kind on its way from the ring. */
@@ -45,17 +51,11 @@ function losing(name: string, kind: number, n: number): PlantedBug {
 }
 
 /** Changes what a restart makes of a job. */
-function restoring(
-  name: string,
-  change: (args: Parameters<InProcessServer["shards"][number]["engine"]["restore"]>) => void,
-): PlantedBug {
+function restoring(name: string, change: (job: RestoredJob) => Partial<RestoredJob>): PlantedBug {
   return planted(name, ({ shards }) => {
     for (const { engine } of shards) {
       const restore = engine.restore.bind(engine);
-      engine.restore = (...args) => {
-        change(args);
-        return restore(...args);
-      };
+      engine.restore = (job, body) => restore({ ...job, ...change(job) }, body);
     }
   });
 }
@@ -138,15 +138,13 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
       };
     }
   }),
-  restoring("a restart forgets the priority", (args) => {
-    args[3] = 7;
-  }),
-  restoring("a delay starts anew with the server", (args) => {
-    if (args[2] === JobState.Delayed) args[7] += 500;
-  }),
-  restoring("a buried job comes back ready", (args) => {
-    if (args[2] === JobState.Buried) args[2] = JobState.Ready;
-  }),
+  restoring("a restart forgets the priority", () => ({ pri: 7 })),
+  restoring("a delay starts anew with the server", ({ state, deadlineAtMs }) =>
+    state === JobState.Delayed ? { deadlineAtMs: deadlineAtMs + 500 } : {},
+  ),
+  restoring("a buried job comes back ready", ({ state }) =>
+    state === JobState.Buried ? { state: JobState.Ready } : {},
+  ),
   plantedIn("a restart gives the last id once more", (settings) => new ReusedId(settings)),
   planted("a put is taken although the log is full", ({ records }) => {
     for (const log of records) log.roomForPut = () => true;

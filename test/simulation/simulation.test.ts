@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
+import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 
@@ -18,7 +19,7 @@ const FOUND: readonly { seed: number; what: string; only?: string }[] = [
     what: "a kill while a tail was repaired, then a power cut: the start was refused (log-recovery.ts)",
   },
   {
-    seed: 200946,
+    seed: 11,
     what: "a long reply to reserve-job left before its record was durable (replies.ts)",
   },
   {
@@ -62,7 +63,7 @@ describe("simulation", () => {
 });
 
 describe("simulation with a planted bug (canary)", () => {
-  const bugs = [...PLANTED_BUGS, ...PLANTED_LOG_BUGS];
+  const bugs = [...PLANTED_BUGS, ...PLANTED_LOOP_BUGS, ...PLANTED_LOG_BUGS];
 
   it("looks first for bugs that exist", () => {
     for (const name of Object.keys(FOUND_LAST))

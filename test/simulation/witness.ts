@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts";
-import { JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
@@ -146,7 +146,7 @@ export class EngineWitness {
   }
 
   #idOf(slot: number): number {
-    return this.engine.jobs.pages[slot >>> PAGE_BITS]!.id[slot & PAGE_MASK]!;
+    return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
   #session(session: Session): ModelSession {
@@ -226,23 +226,21 @@ export class EngineWitness {
   #watchJobs(): void {
     const model = this.#model;
     const shard = this.#shard;
-    this.#watch(
-      "put",
-      ([session, id, pri, delaySeconds, ttrSeconds, , body, bodyBytes, nowMs], outcome, seen) => {
-        if (outcome === Outcome.NoRoom) {
-          this.#follow(seen, () => model.runDue(shard, nowMs));
-          this.#sink.putRefused(session.index);
-          return;
-        }
-        assert.equal(outcome, Outcome.Done, "a put is accepted");
-        const bytes = new Uint8Array(bodyBytes);
-        this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
-        const job = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
-        const tube = model.usedTube(this.#session(session), shard);
-        this.#follow(seen, () => model.put(job, tube, nowMs));
-        this.#sink.put(session.index, id);
-      },
-    );
+    this.#watch("put", ([session, job, body, nowMs], outcome, seen) => {
+      if (outcome === Outcome.NoRoom) {
+        this.#follow(seen, () => model.runDue(shard, nowMs));
+        this.#sink.putRefused(session.index);
+        return;
+      }
+      assert.equal(outcome, Outcome.Done, "a put is accepted");
+      const { id, pri, delaySeconds, ttrSeconds, bodyBytes } = job;
+      const bytes = new Uint8Array(bodyBytes);
+      this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
+      const put = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
+      const tube = model.usedTube(this.#session(session), shard);
+      this.#follow(seen, () => model.put(put, tube, nowMs));
+      this.#sink.put(session.index, id);
+    });
     this.#watch("kick", ([session, bound, nowMs], count, seen) => {
       const tube = model.usedTube(this.#session(session), shard);
       assert.equal(
@@ -329,8 +327,8 @@ export class EngineWitness {
     for (const job of expected) {
       const slot = engine.find(job.id);
       assert.notEqual(slot, NO_SLOT, `job ${job.id} is there`);
-      const page = engine.jobs.pages[slot >>> PAGE_BITS]!;
-      const row = slot & PAGE_MASK;
+      const page = engine.jobs.pageOf(slot);
+      const row = rowOf(slot);
       const timed = job.state === "reserved" || job.state === "delayed";
       assert.deepEqual(
         {
@@ -380,10 +378,10 @@ export class EngineWitness {
 
   #buriedIds(tube: Tube): number[] {
     const ids: number[] = [];
-    for (let slot = tube.buriedFirst; slot !== NO_SLOT; ) {
-      const page = this.engine.jobs.pages[slot >>> PAGE_BITS]!;
-      ids.push(page.id[slot & PAGE_MASK]!);
-      slot = page.next[slot & PAGE_MASK]!;
+    for (let slot = tube.buried.first; slot !== NO_SLOT; ) {
+      const page = this.engine.jobs.pageOf(slot);
+      ids.push(page.id[rowOf(slot)]!);
+      slot = page.next[rowOf(slot)]!;
     }
     return ids;
   }

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../src/engine/engine.ts";
-import { type JobPage, JobState, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../src/engine/job-table.ts";
+import type { JobList } from "../../src/engine/job-list.ts";
+import { type JobPage, JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting, type Watch } from "../../src/engine/session.ts";
 import type { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
 import type { Timer } from "../../src/engine/timer-heap.ts";
@@ -46,11 +47,11 @@ class InvariantCheck {
   }
 
   #page(slot: number): JobPage {
-    return this.#engine.jobs.pages[slot >>> PAGE_BITS]!;
+    return this.#engine.jobs.pageOf(slot);
   }
 
   #state(slot: number): number {
-    return this.#page(slot).state[slot & PAGE_MASK]!;
+    return this.#page(slot).state[rowOf(slot)]!;
   }
 
   // --- jobs -------------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ class InvariantCheck {
     engine.jobs.forEach((slot) => {
       live++;
       const page = this.#page(slot);
-      const row = slot & PAGE_MASK;
+      const row = rowOf(slot);
       const state = page.state[row]!;
       const id = page.id[row]!;
       assert.equal(engine.find(id), slot, `the index knows job ${id}`);
@@ -105,7 +106,7 @@ class InvariantCheck {
   #place(slot: number, state: number, tube: Tube): void {
     if (state === JobState.Buried) return;
     const page = this.#page(slot);
-    const row = slot & PAGE_MASK;
+    const row = rowOf(slot);
     const heap =
       state === JobState.Ready
         ? tube.ready
@@ -126,15 +127,15 @@ class InvariantCheck {
       assert.equal(this.#state(slot), state, `${name}: its jobs are in state ${state}`);
       if (position === 0) continue;
       const parent = heap.at((position - 1) >> 1);
-      const [above, below] = [parent, slot].map((each) => this.#page(each)[column][each & PAGE_MASK]!);
-      const [aboveId, belowId] = [parent, slot].map((each) => this.#page(each).id[each & PAGE_MASK]!);
+      const [above, below] = [parent, slot].map((each) => this.#page(each)[column][rowOf(each)]!);
+      const [aboveId, belowId] = [parent, slot].map((each) => this.#page(each).id[rowOf(each)]!);
       assert.ok(above! < below! || (above === below && aboveId! < belowId!), `${name}: heap order`);
     }
     assert.equal(heap.top, heap.size === 0 ? NO_SLOT : heap.at(0), `${name}: top`);
   }
 
   #soonest(heap: DeadlineHeap): number {
-    return heap.top === NO_SLOT ? NEVER : this.#page(heap.top).deadlineAtMs[heap.top & PAGE_MASK]!;
+    return heap.top === NO_SLOT ? NEVER : this.#page(heap.top).deadlineAtMs[rowOf(heap.top)]!;
   }
 
   // --- tubes ------------------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class InvariantCheck {
     this.#heap(tube.ready, JobState.Ready, "pri", `${name} ready`);
     this.#heap(tube.delayed, JobState.Delayed, "deadlineAtMs", `${name} delayed`);
     assert.equal(
-      this.#buried(tube),
+      this.#list(tube.buried, JobState.Buried, name),
       tube.jobsIn(JobState.Buried),
       `${name}: all buried jobs are in its list`,
     );
@@ -160,16 +161,17 @@ class InvariantCheck {
     assert.equal(tube.delayTimer.atMs, this.#soonest(tube.delayed), `${name}: timer of delayed jobs`);
   }
 
-  #buried(tube: Tube): number {
+  /** Walks a list of jobs in a state; returns how many there are. */
+  #list(list: JobList, state: number, name: string): number {
     let count = 0;
     let previous: number = NO_SLOT;
-    for (let slot = tube.buriedFirst; slot !== NO_SLOT; slot = this.#page(slot).next[slot & PAGE_MASK]!) {
-      assert.equal(this.#state(slot), JobState.Buried, `${tube.name}: only buried jobs are in its list`);
-      assert.equal(this.#page(slot).previous[slot & PAGE_MASK], previous, `${tube.name}: links of its list`);
-      assert.ok(++count <= this.#engine.jobs.live, `${tube.name}: its list ends`);
+    for (let slot = list.first; slot !== NO_SLOT; slot = this.#page(slot).next[rowOf(slot)]!) {
+      assert.equal(this.#state(slot), state, `${name}: only jobs in state ${state} are in its list`);
+      assert.equal(this.#page(slot).previous[rowOf(slot)], previous, `${name}: links of its list`);
+      assert.ok(++count <= this.#engine.jobs.live, `${name}: its list ends`);
       previous = slot;
     }
-    assert.equal(tube.buriedLast, previous, `${tube.name}: end of its list`);
+    assert.equal(list.last, previous, `${name}: end of its list`);
     return count;
   }
 
@@ -180,9 +182,15 @@ class InvariantCheck {
     this.#heap(session.held, JobState.Reserved, "deadlineAtMs", `${name} held`);
     for (let position = 0; position < session.held.size; position++) {
       const slot = session.held.at(position);
-      assert.equal(this.#page(slot).holder[slot & PAGE_MASK], session.index, `${name}: holder of its jobs`);
+      assert.equal(this.#page(slot).holder[rowOf(slot)], session.index, `${name}: holder of its jobs`);
     }
-    this.#reserved(session);
+    assert.equal(
+      this.#list(session.heldInOrder, JobState.Reserved, name),
+      session.held.size,
+      `${name}: all jobs that it holds are in its list`,
+    );
+    for (let slot = session.heldInOrder.first; slot !== NO_SLOT; slot = this.#page(slot).next[rowOf(slot)]!)
+      assert.equal(this.#page(slot).holder[rowOf(slot)], session.index, `${name}: its list is of its jobs`);
     if (session.used !== undefined) assert.equal(this.#engine.tubes.get(session.used.name), session.used);
     for (const [tube, watch] of session.watches) {
       assert.equal(this.#engine.tubes.get(tube.name), tube, `${name}: watches tubes that exist`);
@@ -200,32 +208,13 @@ class InvariantCheck {
       assert.notEqual(session.waiting, Waiting.Alone, `${name}: half-closed, never waits`);
   }
 
-  /** The list of the jobs that it holds, in the order of their reservation. */
-  #reserved(session: Session): void {
-    const name = `session ${session.index}`;
-    let count = 0;
-    let previous: number = NO_SLOT;
-    for (let slot = session.heldFirst; slot !== NO_SLOT; slot = this.#page(slot).next[slot & PAGE_MASK]!) {
-      assert.equal(this.#state(slot), JobState.Reserved, `${name}: only reserved jobs are in its list`);
-      assert.equal(
-        this.#page(slot).holder[slot & PAGE_MASK],
-        session.index,
-        `${name}: its list is of its jobs`,
-      );
-      assert.equal(this.#page(slot).previous[slot & PAGE_MASK], previous, `${name}: links of its list`);
-      assert.ok(++count <= session.held.size, `${name}: its list ends`);
-      previous = slot;
-    }
-    assert.equal(session.heldLast, previous, `${name}: end of its list`);
-    assert.equal(count, session.held.size, `${name}: all jobs that it holds are in its list`);
-  }
-
   /** Waiters' lists: each waiting session once in each of its tubes, or among the wide ones, in the order of waits. */
   #waiters(): void {
     const linked = new Set<Watch>();
     for (const tube of this.#engine.tubes.values()) {
       let previous: Watch | undefined;
-      for (let watch = tube.waiterFirst; watch !== undefined; watch = watch.next) {
+      const waiters = this.#engine.waiters.of(tube);
+      for (let watch = waiters?.first; watch !== undefined; watch = watch.next) {
         const { session } = watch;
         assert.ok(!linked.has(watch), `${tube.name}: a waiter is in its list once`);
         linked.add(watch);
@@ -236,7 +225,7 @@ class InvariantCheck {
           assert.ok(previous.session.waitOrder < session.waitOrder, `${tube.name}: waiters in order`);
         previous = watch;
       }
-      assert.equal(tube.waiterLast, previous, `${tube.name}: its last waiter`);
+      assert.equal(waiters?.last, previous, `${tube.name}: its last waiter`);
     }
     let alone = 0;
     for (const session of this.#sessions) {
@@ -283,7 +272,7 @@ class InvariantCheck {
   }
 
   #wideWaitersOf(tube: Tube): void {
-    const waiters = tube.wideWaiters;
+    const waiters = this.#engine.waiters.of(tube)?.wide;
     for (let position = 0; waiters !== undefined && position < waiters.size; position++) {
       const watch = waiters.at(position);
       assert.equal(watch.widePosition, position, `${tube.name}: a wide waiter knows its position`);

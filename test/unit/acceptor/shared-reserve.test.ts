@@ -2,64 +2,59 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Connection, MessageParts } from "../../../src/acceptor/connection.ts";
 import { SharedReserve } from "../../../src/acceptor/shared-reserve.ts";
-import { latin1 } from "../../../src/base/bytes.ts";
 import { RequestFlag, RequestOp } from "../../../src/message/request.ts";
 import { ResponseKind } from "../../../src/message/response.ts";
+import type { Request } from "../../../src/protocol/request.ts";
+import { NotingHost, signalOf } from "../../support/noting-host.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 const OP_NAMES = new Map<number, string>(Object.entries(RequestOp).map(([name, op]) => [op, name]));
 
-/** A connection and its claim word; what the reserve does with them is noted. */
+/** A reserve and its connection; what it does with that is noted. */
 class Stage {
-  nowMs = 0;
-  /** Who may end the wait: its number, or 0 when it has ended. */
-  word = 0;
-  waits = 0;
-  readonly #did: string[] = [];
+  readonly #host: NotingHost;
   readonly reserve: SharedReserve;
 
   constructor(timeoutMs: number, shards = [0, 1, 2], hasOtherAcceptors = false) {
-    const connection = {
-      post: (shard: number, op: number, flags: number, _counted: number, parts?: MessageParts) =>
-        void this.#did.push(describePost(shard, op, flags, parts)),
-      finishConversation: (reply: Uint8Array | undefined) =>
-        void this.#did.push(reply === undefined ? "done" : latin1(reply, 0, reply.length - 2)),
-    };
-    const host = {
-      nowMs: () => this.nowMs,
-      hasOtherAcceptors,
-      openWait: () => (this.word = ++this.waits),
-      claimWait: (number: number) => this.word === number && this.#close(),
-    };
-    this.reserve = new SharedReserve(connection as unknown as Connection, host, shards, timeoutMs);
+    this.#host = new NotingHost(describePost, hasOtherAcceptors);
+    this.reserve = new SharedReserve(this.#host, shards, timeoutMs);
   }
 
-  #close(): boolean {
-    this.word = 0;
-    return true;
-  }
-
-  /** What was done since the last look. */
   get did(): string[] {
-    return this.#did.splice(0);
+    return this.#host.did;
+  }
+
+  get waits(): number {
+    return this.#host.waits;
+  }
+
+  get word(): number {
+    return this.#host.word;
+  }
+
+  set word(number: number) {
+    this.#host.word = number;
+  }
+
+  set nowMs(nowMs: number) {
+    this.#host.now = nowMs;
   }
 
   candidate(shard: number, pri: number, id: number, soonestMs = NEVER): void {
-    this.reserve.onSignal(shard, ResponseKind.Candidate, id, pri, soonestMs);
+    this.reserve.onSignal(signalOf(shard, ResponseKind.Candidate, { value: id, pri, soonestMs }));
   }
 
   absent(shard: number, soonestMs = NEVER): void {
-    this.reserve.onSignal(shard, ResponseKind.Absent, 0, 0, soonestMs);
+    this.reserve.onSignal(signalOf(shard, ResponseKind.Absent, { soonestMs }));
   }
 
   ack(shard: number, soonestMs = NEVER): void {
-    this.reserve.onSignal(shard, ResponseKind.Ack, 0, 0, soonestMs);
+    this.reserve.onSignal(signalOf(shard, ResponseKind.Ack, { soonestMs }));
   }
 
   due(shard: number, number: number = this.waits): void {
-    this.reserve.onSignal(shard, ResponseKind.WaitDue, number, 0, NEVER);
+    this.reserve.onSignal(signalOf(shard, ResponseKind.WaitDue, { value: number }));
   }
 
   /** All shards say that they have no job, and the reserve begins to wait. */
@@ -69,12 +64,13 @@ class Stage {
   }
 }
 
-function describePost(shard: number, op: number, flags: number, parts: MessageParts | undefined): string {
+function describePost(shard: number, message: Request): string {
+  const { op, flags } = message;
   const name = OP_NAMES.get(op);
-  if (op === RequestOp.Take) return `${name} from ${shard} up to ${parts?.a}/${parts?.id}`;
+  if (op === RequestOp.Take) return `${name} from ${shard} up to ${message.pri}/${message.id}`;
   if (op === RequestOp.WaitShared) {
     const lead = (flags & RequestFlag.Lead) !== 0 ? ", leading" : "";
-    return `${name} ${parts?.c} at ${shard} until ${parts?.time}${lead}`;
+    return `${name} ${message.waitNumber} at ${shard} until ${message.atMs}${lead}`;
   }
   return `${name} at ${shard}`;
 }

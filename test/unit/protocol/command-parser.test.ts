@@ -3,8 +3,9 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
+import { Op } from "../../../src/protocol/commands.ts";
 import { U32_MAX } from "../../../src/protocol/limits.ts";
-import { Op } from "../../../src/protocol/op.ts";
+import type { Request } from "../../../src/protocol/request.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 const JOB_BYTES_MAX = 65535;
@@ -12,11 +13,12 @@ const JOB_BYTES_MAX = 65535;
 const BEFORE = "stats put 1 ";
 const AFTER = "7 quit";
 
-function parse(line: string): { parser: CommandParser; syntax: Syntax; name: string } {
+function parse(line: string): { request: Request; syntax: Syntax; name: string } {
   const parser = new CommandParser(JOB_BYTES_MAX);
   const bytes = asciiBytes(`${BEFORE}${line}${AFTER}`);
   const syntax = parser.parse(bytes, BEFORE.length, BEFORE.length + line.length);
-  return { parser, syntax, name: latin1(bytes, parser.nameStart, parser.nameEnd) };
+  const { request } = parser;
+  return { request, syntax, name: request.tube.text };
 }
 
 function check(syntax: Syntax, op: Op | undefined, lines: readonly string[]): void {
@@ -24,7 +26,7 @@ function check(syntax: Syntax, op: Op | undefined, lines: readonly string[]): vo
     const got = parse(line);
     const what = JSON.stringify(line);
     assert.equal(got.syntax, syntax, what);
-    if (op !== undefined) assert.equal(got.parser.op, op, what);
+    if (op !== undefined) assert.equal(got.request.op, op, what);
   }
 }
 
@@ -135,8 +137,11 @@ describe("CommandParser recognises (protocol/README.md 2.1)", () => {
   });
 
   it("pause-tube without a space", () => {
-    const { parser, syntax, name } = parse("pause-tubedefault 0");
-    assert.deepEqual([syntax, parser.op, name, parser.delaySeconds], [Syntax.Ok, Op.PauseTube, "default", 0]);
+    const { request, syntax, name } = parse("pause-tubedefault 0");
+    assert.deepEqual(
+      [syntax, request.op, name, request.delaySeconds],
+      [Syntax.Ok, Op.PauseTube, "default", 0],
+    );
     assert.equal(parse("pause-tubex 0").name, "x");
     check(Syntax.BadFormat, Op.PauseTube, ["pause-tube", "pause-tube ", "pause-tube default"]);
   });
@@ -169,14 +174,14 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
         `${name} \t1`,
       ]);
     }
-    assert.equal(parse("peek 9007199254740991").parser.id, Number.MAX_SAFE_INTEGER);
-    assert.equal(parse("peek 9007199254740993").parser.id, 0);
+    assert.equal(parse("peek 9007199254740991").request.id, Number.MAX_SAFE_INTEGER);
+    assert.equal(parse("peek 9007199254740993").request.id, 0);
   });
 
   it("release: id, pri and delay", () => {
-    const { parser, syntax } = parse("release  1  2  3");
+    const { request, syntax } = parse("release  1  2  3");
     assert.equal(syntax, Syntax.Ok);
-    assert.deepEqual([parser.op, parser.id, parser.pri, parser.delaySeconds], [Op.Release, 1, 2, 3]);
+    assert.deepEqual([request.op, request.id, request.pri, request.delaySeconds], [Op.Release, 1, 2, 3]);
     check(Syntax.Ok, Op.Release, ["release 1 4294967295 4294967295", "release 1 4294967295 0"]);
     check(Syntax.BadFormat, Op.Release, [
       "release 1",
@@ -193,8 +198,8 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
   });
 
   it("bury: id and pri", () => {
-    const { parser } = parse("bury 11 4294967295");
-    assert.deepEqual([parser.op, parser.id, parser.pri], [Op.Bury, 11, U32_MAX]);
+    const { request } = parse("bury 11 4294967295");
+    assert.deepEqual([request.op, request.id, request.pri], [Op.Bury, 11, U32_MAX]);
     check(Syntax.BadFormat, Op.Bury, [
       "bury 1",
       "bury 111abc 2",
@@ -205,9 +210,9 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
   });
 
   it("kick as C's strtoul, what 32 bits can't hold meaning all", () => {
-    assert.equal(parse("kick 1 2").parser.bound, 1);
-    assert.equal(parse("kick -1").parser.bound, U32_MAX);
-    assert.equal(parse("kick 4294967296").parser.bound, U32_MAX);
+    assert.equal(parse("kick 1 2").request.bound, 1);
+    assert.equal(parse("kick -1").request.bound, U32_MAX);
+    assert.equal(parse("kick 4294967296").request.bound, U32_MAX);
     check(Syntax.Ok, Op.Kick, ["kick 1 ", "kick 1x", "kick +1", "kick 0x10", "kick \t1"]);
     check(Syntax.BadFormat, Op.Kick, [
       "kick x",
@@ -219,8 +224,8 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
   });
 
   it("reserve-with-timeout with text behind it, and -1 for ever", () => {
-    assert.equal(parse("reserve-with-timeout 12 junk").parser.timeoutSeconds, 12);
-    assert.equal(parse("reserve-with-timeout -1").parser.timeoutSeconds, Number.POSITIVE_INFINITY);
+    assert.equal(parse("reserve-with-timeout 12 junk").request.timeoutMs, 12_000);
+    assert.equal(parse("reserve-with-timeout -1").request.timeoutMs, Number.POSITIVE_INFINITY);
     check(Syntax.Ok, Op.ReserveWithTimeout, ["reserve-with-timeout 0abc", "reserve-with-timeout 2147483647"]);
     check(Syntax.BadFormat, Op.ReserveWithTimeout, [
       "reserve-with-timeout ",
@@ -234,9 +239,12 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
 
 describe("CommandParser reads put (protocol/README.md 3.1)", () => {
   it("four numbers; ttr 0 becomes 1", () => {
-    const { parser, syntax } = parse("put 00 7 0 05");
+    const { request, syntax } = parse("put 00 7 0 05");
     assert.equal(syntax, Syntax.Ok);
-    assert.deepEqual([parser.pri, parser.delaySeconds, parser.ttrSeconds, parser.bodyBytes], [0, 7, 1, 5]);
+    assert.deepEqual(
+      [request.pri, request.delaySeconds, request.ttrSeconds, request.bodyBytes],
+      [0, 7, 1, 5],
+    );
     check(Syntax.Ok, Op.Put, [
       "put  0  0  1  5",
       "put 4294967295 4294967295 4294967295 65535",
@@ -268,7 +276,7 @@ describe("CommandParser reads put (protocol/README.md 3.1)", () => {
       "put 0 0 1 4294967295",
       "put 0 0 1 65536 ",
     ]);
-    assert.equal(parse("put 0 0 1 70000").parser.bodyBytes, 70000);
+    assert.equal(parse("put 0 0 1 70000").request.bodyBytes, 70000);
     check(Syntax.BadFormatCounted, Op.Put, ["put 0 0 1 5 ", "put 0 0 1 10b", "put 0 0 1 65535 junk"]);
   });
 });
@@ -278,7 +286,7 @@ describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
     for (const [name, op] of Object.entries(NAME_COMMANDS)) {
       for (const tube of ["a", "a-", "+", "0", "0.5", "()-+/;.$_", N200, "x_y"]) {
         const got = parse(`${name} ${tube}`);
-        assert.deepEqual([got.syntax, got.parser.op, got.name], [Syntax.Ok, op, tube]);
+        assert.deepEqual([got.syntax, got.request.op, got.name], [Syntax.Ok, op, tube]);
       }
       check(Syntax.BadFormat, op, [
         `${name} `,
@@ -303,8 +311,8 @@ describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
   });
 
   it("pause-tube with blanks around the name, counted when only the name is bad", () => {
-    const { syntax, name, parser } = parse("pause-tube  default  4294967295");
-    assert.deepEqual([syntax, name, parser.delaySeconds], [Syntax.Ok, "default", U32_MAX]);
+    const { syntax, name, request } = parse("pause-tube  default  4294967295");
+    assert.deepEqual([syntax, name, request.delaySeconds], [Syntax.Ok, "default", U32_MAX]);
     assert.equal(parse(`pause-tube ${N200} 4294967295`).syntax, Syntax.Ok);
     check(Syntax.BadFormatCounted, Op.PauseTube, [
       "pause-tube -x 0",
@@ -344,11 +352,11 @@ describe("CommandParser", () => {
     checkProperty(
       t,
       fc.property(line, (text) => {
-        const { parser, syntax, name } = parse(text);
+        const { request, syntax, name } = parse(text);
         if (syntax !== Syntax.Ok) return;
-        assert.ok(parser.op !== Op.Unknown && parser.id >= 0 && parser.id <= Number.MAX_SAFE_INTEGER);
-        assert.ok(parser.pri <= U32_MAX && parser.delaySeconds <= U32_MAX && parser.bound <= U32_MAX);
-        assert.ok(parser.bodyBytes <= JOB_BYTES_MAX && name.length <= 200);
+        assert.ok(request.op !== Op.Unknown && request.id >= 0 && request.id <= Number.MAX_SAFE_INTEGER);
+        assert.ok(request.pri <= U32_MAX && request.delaySeconds <= U32_MAX && request.bound <= U32_MAX);
+        assert.ok(request.bodyBytes <= JOB_BYTES_MAX && name.length <= 200);
       }),
       1000,
     );

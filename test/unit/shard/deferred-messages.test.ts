@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { DeferredMessages } from "../../../src/shard/deferred-messages.ts";
+import { DeferredMessages } from "../../../src/shard/work/deferred-messages.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 /** A message as a ring holds it, at an offset that is a multiple of 8: its length, then bytes of `value`. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
-import { statsJobText } from "../../../src/shard/job-text.ts";
+import { statsJobText } from "../../../src/shard/work/job-text.ts";
 
 const effects = {
   reserved() {},
@@ -17,7 +17,8 @@ test("statsJobText never shows a negative age, also for a put line read a moment
   const engine = new Engine({ effects, ownsDefaultTube: true });
   const session = engine.session(0);
   engine.use(session, "default");
-  engine.put(session, 1, 0, 0, 60, 1000.004, engine.bodies.allocate(0), 0, 1000);
+  const job = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 1000.004 };
+  engine.put(session, job, engine.bodies.allocate(0), 1000);
   assert.match(statsJobText(engine, engine.find(1), 1000, false, 0), /^age: 0$/m);
   assert.match(statsJobText(engine, engine.find(1), 2000.005, false, 0), /^age: 1$/m);
 });

@@ -12,9 +12,9 @@ import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind } from "../../../src/
 import { Reply, ReplyWord } from "../../../src/protocol/reply.ts";
 import { createRing, WANTED_WORD } from "../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { Replies } from "../../../src/shard/replies.ts";
-import { ReplyPort } from "../../../src/shard/reply-port.ts";
-import { ShardSession } from "../../../src/shard/shard-session.ts";
+import { Replies } from "../../../src/shard/work/replies.ts";
+import { ReplyPort } from "../../../src/shard/work/reply-port.ts";
+import { ShardSession } from "../../../src/shard/work/shard-session.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind } from "../../../src/message/response.ts";
+import { RESPONSE_HEADER_BYTES, ResponseFlag } from "../../../src/message/response.ts";
 import { createRing } from "../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { ReplyPort } from "../../../src/shard/reply-port.ts";
+import { ReplyPort } from "../../../src/shard/work/reply-port.ts";
 
 const RING_BYTES = 4096;
 /** A quarter of the ring, with its header. */
@@ -24,7 +24,7 @@ class Scene {
   /** A reply whose slot is `number`, and all of whose bytes are. */
   reply(number: number, bytes: number, record = 0): void {
     const flags = record > 0 ? ResponseFlag.Durable : 0;
-    this.port.begin(ResponseKind.Reply, flags, number, bytes, 0, 0, record);
+    this.port.beginReply(flags, number, bytes, record);
     this.port.target.fill(number, this.port.at, this.port.at + bytes);
   }
 

@@ -1,0 +1,5 @@
+// Writes the table of scenarios for the generator in C: npm exec -- node bench/load/write-native-table.ts
+import { writeFileSync } from "node:fs";
+import { nativeTable, nativeTableFile } from "./native-table.ts";
+
+writeFileSync(nativeTableFile, nativeTable());

@@ -1,0 +1,63 @@
+// What a connection needs of its acceptor.
+
+import type { CommandParser } from "../protocol/command-parser.ts";
+import type { Request } from "../protocol/request.ts";
+import type { ClaimWords } from "../ring/claim-word.ts";
+import type { Agenda } from "./agenda.ts";
+import type { Expectant, ExpectedAnswers } from "./expected-answers.ts";
+import type { ListReplies } from "./list-replies.ts";
+import type { LogProgress } from "./outbox.ts";
+import type { ShardSet } from "./shard-set.ts";
+import type { TubeListings } from "./tube-listings.ts";
+import type { TubeRef } from "./tube-ref.ts";
+import type { WaitingInput } from "./waiting-input.ts";
+
+/** A connection that ends, as its acceptor closes it. */
+export interface Closing extends Expectant {
+  readonly dead: boolean;
+  /** Shards that know it. */
+  readonly touched: ShardSet;
+  /** Closed messages still to come. */
+  closesLeft: number;
+  message(op: number): Request;
+  post(shard: number, message: Request): void;
+}
+
+export interface ConnectionHost extends LogProgress {
+  readonly shards: number;
+  readonly acceptors: number;
+  readonly parser: CommandParser;
+  readonly defaultTube: TubeRef;
+  readonly agenda: Agenda;
+  readonly expected: ExpectedAnswers;
+  readonly waitingInput: WaitingInput;
+  readonly claims: ClaimWords;
+  readonly listReplies: ListReplies;
+  readonly tubeListings: TubeListings;
+  /** Largest payload of one message to a shard. */
+  readonly payloadBytesMax: number;
+  /** Takes a line for each command and reply (-VV). */
+  readonly trace: ((line: string) => void) | undefined;
+  readonly nowMs: () => number;
+  readonly statsText: () => string;
+
+  /** The message of this acceptor, begun anew: to be sent before the next one is asked for. */
+  message(op: number): Request;
+  /** Writes a message if there is room and nothing posted has to go first; if not, its connection has to wait. */
+  write(shard: number, message: Request): boolean;
+  /** Writes a message now or, when the ring is full, before anything else later. */
+  post(shard: number, message: Request): void;
+  /** A command waits for room in the ring to the shard. */
+  noteFull(shard: number): void;
+  /** Counts a command that no shard counts. */
+  count(op: number): void;
+  producerCount(change: number): void;
+  workerCount(change: number): void;
+  tubeRef(bytes: Uint8Array, start: number, end: number): TubeRef;
+  /** Takes the next job id, for a job on `shard`. */
+  takeJobId(shard: number): number;
+  /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
+  shardOfJob(id: number): number;
+  /** The connection takes no more commands: every shard that knows it gives back what it holds and forgets it. */
+  close(connection: Closing): void;
+}

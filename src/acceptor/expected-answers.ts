@@ -1,0 +1,43 @@
+// Who expects an answer any moment: as long as somebody does, the acceptor's thread looks at its rings instead of sleeping.
+//
+// That is a connection with a command under way that was sent since the thread last gave up polling. The others wait for
+// a job, and their answer rings the doorbell.
+
+export interface Expectant {
+  /** The epoch of polling in which an answer was last expected, or -1. */
+  expectsSince: number;
+  /** The epoch of polling in which it last sent a command. */
+  askedSince: number;
+}
+
+export class ExpectedAnswers {
+  /** Connections that expect an answer. */
+  expecting = 0;
+  /** Connections that have sent a command in this epoch. */
+  asking = 0;
+  /** Counts up whenever the thread gives up polling. */
+  #epoch = 0;
+
+  /** The connection has sent a command. */
+  expect(connection: Expectant): void {
+    if (connection.expectsSince === this.#epoch) return;
+    connection.expectsSince = this.#epoch;
+    this.expecting++;
+    if (connection.askedSince === this.#epoch) return;
+    connection.askedSince = this.#epoch;
+    this.asking++;
+  }
+
+  /** Nothing of the connection is under way any more. */
+  expectNothing(connection: Expectant): void {
+    if (connection.expectsSince === this.#epoch) this.expecting--;
+    connection.expectsSince = -1;
+  }
+
+  /** All who expect an answer now are taken to wait for a job. */
+  giveUp(): void {
+    this.#epoch++;
+    this.expecting = 0;
+    this.asking = 0;
+  }
+}

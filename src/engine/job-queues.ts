@@ -1,0 +1,154 @@
+// The queues that jobs are in, one for each state: moves from one to another, and how many jobs there are in each.
+//
+// The engine decides when a job moves, and serves those who wait. A job that has left its queue keeps its state until it
+// enters the next one; in between nobody but the engine sees it.
+
+import { assert } from "../base/assert.ts";
+import { URGENT_PRI_LIMIT } from "../protocol/limits.ts";
+import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import type { Session } from "./session.ts";
+import { TimerHeap } from "./timer-heap.ts";
+import type { Tube } from "./tube.ts";
+import type { TubeTable } from "./tube-table.ts";
+
+export class JobQueues {
+  /** Jobs by JobState, over all tubes. */
+  readonly counts: Int32Array = new Int32Array(5);
+  urgentJobs = 0;
+  /** Tubes that have a ready job, paused or not, in no order. */
+  readonly readyTubes: Tube[] = [];
+  readonly #jobs: JobTable;
+  readonly #tubes: TubeTable;
+  readonly #delayTimers = new TimerHeap<Tube>();
+
+  constructor(jobs: JobTable, tubes: TubeTable) {
+    this.#jobs = jobs;
+    this.#tubes = tubes;
+  }
+
+  /** The tube of a job. */
+  tubeOf(slot: number): Tube {
+    return this.#tubes.at(this.#jobs.pageOf(slot).tube[rowOf(slot)]!);
+  }
+
+  /** When the first delayed job of all tubes becomes ready, or Infinity. */
+  get nextDelayedAtMs(): number {
+    return this.#delayTimers.nextAtMs;
+  }
+
+  /** The delayed job that becomes ready first, or NO_SLOT. */
+  get nextDelayed(): number {
+    return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
+  }
+
+  // --- into a queue -----------------------------------------------------------------------------------------------
+
+  becomeReady(slot: number, tube: Tube): void {
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Ready);
+    tube.ready.push(slot);
+    if (tube.readyAt < 0) {
+      tube.readyAt = this.readyTubes.length;
+      this.readyTubes.push(tube);
+    }
+  }
+
+  becomeDelayed(slot: number, tube: Tube, deadlineAtMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.deadlineAtMs[row] = deadlineAtMs;
+    this.#setState(page, row, tube, JobState.Delayed);
+    tube.delayed.push(slot);
+    this.#retime(tube);
+  }
+
+  becomeBuried(slot: number, tube: Tube): void {
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Buried);
+    tube.buried.append(slot);
+  }
+
+  /** Gives the job to a session for its TTR; the caller sets the session's timer. */
+  becomeReserved(slot: number, session: Session, nowMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#setState(page, row, this.#tubes.at(page.tube[row]!), JobState.Reserved);
+    page.reserves[row] = page.reserves[row]! + 1;
+    page.holder[row] = session.index;
+    page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
+    session.held.push(slot);
+    session.heldInOrder.append(slot);
+  }
+
+  /** Begins the TTR of a reserved job anew; the caller sets the session's timer. */
+  renew(slot: number, session: Session, nowMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    session.held.remove(slot);
+    page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
+    session.held.push(slot);
+  }
+
+  /** The end of a job that is in no queue. */
+  becomeFree(slot: number, tube: Tube): void {
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Free);
+  }
+
+  // --- out of a queue ---------------------------------------------------------------------------------------------
+
+  /** Takes a ready, delayed or buried job out of its queue; the caller puts it into the next. */
+  leave(slot: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.#tubes.at(page.tube[row]!);
+    const state = page.state[row];
+    if (state === JobState.Ready) {
+      tube.ready.remove(slot);
+      if (tube.ready.size === 0) this.#leaveReadyTubes(tube);
+    } else if (state === JobState.Delayed) {
+      tube.delayed.remove(slot);
+      this.#retime(tube);
+    } else {
+      assert(state === JobState.Buried, "a reserved job is its holder's");
+      tube.buried.remove(slot);
+    }
+  }
+
+  /** Takes a reserved job from its holder; the caller puts it into the next queue, and sets the session's timer. */
+  leaveHolder(slot: number, session: Session): void {
+    session.held.remove(slot);
+    session.heldInOrder.remove(slot);
+  }
+
+  #leaveReadyTubes(tube: Tube): void {
+    const last = this.readyTubes.pop();
+    assert(last !== undefined, "a tube with a ready job is among those that have one");
+    if (last !== tube) {
+      this.readyTubes[tube.readyAt] = last;
+      last.readyAt = tube.readyAt;
+    }
+    tube.readyAt = -1;
+  }
+
+  #retime(tube: Tube): void {
+    this.#delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
+  }
+
+  #setState(page: JobPage, row: number, tube: Tube, state: JobState): void {
+    const { counts } = this;
+    const before = page.state[row]!;
+    const urgent = page.pri[row]! < URGENT_PRI_LIMIT;
+    if (before !== JobState.Free) counts[before] = counts[before]! - 1;
+    if (before === JobState.Reserved) tube.reservedJobs--;
+    else if (before === JobState.Buried) tube.buriedJobs--;
+    if (state !== JobState.Free) counts[state] = counts[state]! + 1;
+    if (state === JobState.Reserved) tube.reservedJobs++;
+    else if (state === JobState.Buried) tube.buriedJobs++;
+    if (urgent && state === JobState.Ready) {
+      tube.urgentJobs++;
+      this.urgentJobs++;
+    } else if (urgent && before === JobState.Ready) {
+      tube.urgentJobs--;
+      this.urgentJobs--;
+    }
+    page.state[row] = state;
+  }
+}

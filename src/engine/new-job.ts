@@ -1,0 +1,30 @@
+// What the engine is told of a job, besides its body. It keeps nothing of these objects, so their owners use them again.
+
+import type { JobState } from "./job-table.ts";
+
+export interface NewJob {
+  /** Positive, and new on all shards. */
+  readonly id: number;
+  readonly pri: number;
+  readonly delaySeconds: number;
+  readonly ttrSeconds: number;
+  readonly bodyBytes: number;
+  /** When it was created, ms of the monotonic clock: its put was read then. Negative for a job older than the process. */
+  readonly atMs: number;
+}
+
+/** A job from the log. */
+export interface RestoredJob extends NewJob {
+  readonly tube: string;
+  /** Ready, Delayed or Buried. */
+  readonly state: JobState;
+  /** When it becomes ready, ms of the monotonic clock; counts for a delayed job only. */
+  readonly deadlineAtMs: number;
+  readonly reserves: number;
+  readonly timeouts: number;
+  readonly releases: number;
+  readonly buries: number;
+  readonly kicks: number;
+  /** Number of the log file with its full record. */
+  readonly file: number;
+}

@@ -1,0 +1,45 @@
+// The tubes of one shard, by their names, and by the indexes under which their jobs know them.
+
+import { assert } from "../base/assert.ts";
+import type { JobTable } from "./job-table.ts";
+import { Tube } from "./tube.ts";
+
+export class TubeTable {
+  readonly byName: Map<string, Tube> = new Map();
+  readonly #byIndex: (Tube | undefined)[] = [];
+  readonly #freeIndexes: number[] = [];
+  readonly #jobs: JobTable;
+  readonly #nextSequence: () => number;
+
+  /** `nextSequence` gives a number greater than all before it on any shard. */
+  constructor(jobs: JobTable, nextSequence: () => number) {
+    this.#jobs = jobs;
+    this.#nextSequence = nextSequence;
+  }
+
+  /** The tube of this name, made if there is none. */
+  open(name: string): Tube {
+    const existing = this.byName.get(name);
+    if (existing !== undefined) return existing;
+    const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
+    const sequence = name === "default" ? 0 : this.#nextSequence();
+    const tube = new Tube(name, sequence, index, this.#jobs);
+    this.#byIndex[index] = tube;
+    this.byName.set(name, tube);
+    return tube;
+  }
+
+  /** The tube with this index. */
+  at(index: number): Tube {
+    const tube = this.#byIndex[index];
+    assert(tube !== undefined, "a tube with a job is there");
+    return tube;
+  }
+
+  remove(tube: Tube): void {
+    assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
+    this.byName.delete(tube.name);
+    this.#byIndex[tube.index] = undefined;
+    this.#freeIndexes.push(tube.index);
+  }
+}

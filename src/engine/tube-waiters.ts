@@ -1,0 +1,28 @@
+// The sessions that wait for jobs of one tube. `Waiters` keeps one for each tube that somebody has waited for, so that
+// a tube need not know of sessions, which know of tubes.
+
+import type { Watch } from "./session.ts";
+import type { WideWaiters } from "./wide-waiters.ts";
+
+export class TubeWaiters {
+  /** Waiting sessions with few watched tubes, longest wait first. */
+  first: Watch | undefined;
+  last: Watch | undefined;
+  /** Sessions with many watched tubes, waiting or not; made at the first. */
+  wide: WideWaiters | undefined;
+
+  append(watch: Watch): void {
+    watch.previous = this.last;
+    watch.next = undefined;
+    if (this.last === undefined) this.first = watch;
+    else this.last.next = watch;
+    this.last = watch;
+  }
+
+  remove(watch: Watch): void {
+    if (watch.previous === undefined) this.first = watch.next;
+    else watch.previous.next = watch.next;
+    if (watch.next === undefined) this.last = watch.previous;
+    else watch.next.previous = watch.previous;
+  }
+}

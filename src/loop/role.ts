@@ -1,0 +1,21 @@
+// What a thread does: be a shard, or the log. A role takes turns and never sleeps; its thread does, when it has nothing to do.
+
+import type { Points } from "./point.ts";
+
+/** One thread can have several: it takes a turn of each, asks each for room, and sleeps until the soonest is due. */
+export interface Role {
+  /** Taken from point to point; a turn is over at `Point.Turned`. */
+  readonly points: Points;
+  /** When the last turn began, ms. */
+  readonly begunAtMs: number;
+  /** Messages that the last turn took. */
+  readonly taken: number;
+  /** Whether the last turn left something to do at once. */
+  readonly hasMore: boolean;
+  /** Whether there is something to do now, besides what is due. */
+  readonly hasWork: boolean;
+  /** When something is due; Infinity for nothing. */
+  readonly nextDueAtMs: number;
+  /** Asks to be rung where it is room in a ring that work waits for. To be called before a sleep, and `hasWork` after it. */
+  wantRoom(): void;
+}

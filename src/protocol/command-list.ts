@@ -1,0 +1,32 @@
+// The table of commands for people: in `--help`, and in README.md of this room.
+
+import { Args, COMMANDS, commandUsage } from "./commands.ts";
+
+/** A line for each command. */
+export function commandListText(): string {
+  const width = Math.max(...COMMANDS.map((command) => commandUsage(command).length));
+  return COMMANDS.map((command) => ` ${commandUsage(command).padEnd(width)}  ${command.help}\n`).join("");
+}
+
+/** A table in Markdown, with replies and sections. */
+export function commandListMarkdown(): string {
+  const rows = [
+    ["command", "what it does", "replies", "section"],
+    ...COMMANDS.map((command) => [
+      `\`${commandUsage(command)}\`${command.args === Args.Put ? ", body" : ""}`,
+      command.help,
+      command.replies.map(replyMarkdown).join(", "),
+      command.section,
+    ]),
+  ];
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`;
+  const [head, ...body] = rows.map(line);
+  return [head, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body].join("\n");
+}
+
+/** The words of the wire as code, and what is said of them as text. */
+function replyMarkdown(reply: string): string {
+  return reply.replace(/^[A-Z_]+(?: <[a-z]+>)*/, (words) => `\`${words}\``);
+}

@@ -1,0 +1,32 @@
+// Finds the command that a line begins with.
+
+import { asciiBytes } from "../base/bytes.ts";
+import type { Args, Command, Op } from "./commands.ts";
+
+export interface CommandWord {
+  readonly bytes: Uint8Array;
+  readonly op: Op;
+  readonly args: Args;
+}
+
+/** For each first byte the words that begin with it, in the order in which they are tried. */
+export type CommandWords = readonly (readonly CommandWord[] | undefined)[];
+
+/** The words of a table. They are tried in its order, but for one that begins another: that is tried behind it. */
+export function commandWords(commands: readonly Command[]): CommandWords {
+  const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);
+  for (const { word, op, args } of commands) {
+    const bytes = asciiBytes(word);
+    const words = (byFirstByte[bytes[0]!] ??= []);
+    const shorter = words.findIndex((each) => startsWith(bytes, 0, bytes.length, each.bytes));
+    words.splice(shorter < 0 ? words.length : shorter, 0, { bytes, op, args });
+  }
+  return byFirstByte;
+}
+
+/** Whether `bytes[start, end)` begins with `prefix`. */
+export function startsWith(bytes: Uint8Array, start: number, end: number, prefix: Uint8Array): boolean {
+  if (end - start < prefix.length) return false;
+  for (let i = 0; i < prefix.length; i++) if (bytes[start + i] !== prefix[i]) return false;
+  return true;
+}

@@ -1,0 +1,194 @@
+// The table of commands: everything that is decided by which command it is and nothing else. Parser, acceptor, shard,
+// `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
+
+/** What a message asks for: commands of the wire. Numbers below 128; they are used between threads only, in no order. */
+export const Op = {
+  Unknown: 0,
+  Put: 1,
+  Peek: 2,
+  PeekReady: 3,
+  PeekDelayed: 4,
+  PeekBuried: 5,
+  Reserve: 6,
+  ReserveWithTimeout: 7,
+  Delete: 8,
+  Release: 9,
+  Use: 10,
+  Watch: 11,
+  Ignore: 12,
+  Bury: 13,
+  Kick: 14,
+  Touch: 15,
+  Stats: 16,
+  StatsJob: 17,
+  StatsTube: 18,
+  ListTubes: 19,
+  ListTubeUsed: 20,
+  ListTubesWatched: 21,
+  PauseTube: 22,
+  ReserveJob: 23,
+  KickJob: 24,
+  Quit: 25,
+} as const;
+export type Op = (typeof Op)[keyof typeof Op];
+
+/** Ops of commands are below this, those of other messages are not. */
+export const COMMAND_OPS = 128;
+
+/** What follows the word of a command, and how strictly it is read (README.md, "Lines"). */
+export const Args = {
+  /** Nothing. */
+  None: 0,
+  /** Anything, ignored. */
+  Ignored: 1,
+  Id: 2,
+  IdPri: 3,
+  IdPriDelay: 4,
+  Put: 5,
+  /** A number of jobs, read as C's strtol does. */
+  Bound: 6,
+  /** Seconds, or -1. */
+  Timeout: 7,
+  Tube: 8,
+  /** A tube and a delay; blanks before the tube are skipped, and its name is judged last. */
+  TubeDelay: 9,
+} as const;
+export type Args = (typeof Args)[keyof typeof Args];
+
+/** Each Args as a person reads it. */
+export const ARGS_TEXT: Readonly<Record<Args, string>> = {
+  [Args.None]: "",
+  [Args.Ignored]: "",
+  [Args.Id]: "<id>",
+  [Args.IdPri]: "<id> <pri>",
+  [Args.IdPriDelay]: "<id> <pri> <delay>",
+  [Args.Put]: "<pri> <delay> <ttr> <bytes>",
+  [Args.Bound]: "<bound>",
+  [Args.Timeout]: "<seconds>",
+  [Args.Tube]: "<tube>",
+  [Args.TubeDelay]: "<tube> <delay>",
+};
+
+/** Where a command is executed. */
+export const Route = {
+  /** On the shard of the tube in use, with a body. */
+  Put: 0,
+  /** On the shards of the watched tubes, maybe after a wait. */
+  Reserve: 1,
+  /** On the shard of the job, or on all of them where nobody knows it. */
+  Job: 2,
+  /** On the shard of the tube in use. */
+  UsedTube: 3,
+  /** On the shard of the tube that it names. */
+  NamedTube: 4,
+  /** It changes what its connection uses and watches. */
+  TubeSet: 5,
+  /** It is answered by the acceptor, of what it knows or asks all shards for. */
+  Report: 6,
+  /** It ends the connection. */
+  End: 7,
+} as const;
+export type Route = (typeof Route)[keyof typeof Route];
+
+export interface Command {
+  readonly op: Op;
+  /** What a line begins with, with the blank where one is needed. Nothing else may follow unless `args` reads it. */
+  readonly word: string;
+  readonly args: Args;
+  readonly route: Route;
+  /** It has a counter in `stats`: `cmd-` and its name. They stand there in the order of this table. */
+  readonly inStats?: true;
+  /** beanstalkd does not know it. */
+  readonly extension?: true;
+  /** Its replies, besides BAD_FORMAT, the usual one first; how a body or text follows stands behind it. */
+  readonly replies: readonly string[];
+  /** The section of README.md that tells of it. */
+  readonly section: string;
+  /** What it does, in a few words. */
+  readonly help: string;
+}
+
+const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay } = Args;
+
+const NOT_FOUND = "NOT_FOUND";
+const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
+const RESERVED = "RESERVED <id> <bytes> and body";
+const USING = "USING <tube>";
+const WATCHING = "WATCHING <count>";
+const OK = "OK <bytes> and YAML";
+
+// biome-ignore format: a table
+export const COMMANDS: readonly Command[] = [
+  { op: Op.Put, word: "put ", args: Args.Put, route: Route.Put, inStats: true,
+    replies: ["INSERTED <id>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY"], section: "3", help: "stores a job in the tube in use" },
+  { op: Op.Peek, word: "peek ", args: Id, route: Route.Job, inStats: true,
+    replies: FOUND, section: "6", help: "shows a job" },
+  { op: Op.PeekReady, word: "peek-ready", args: None, route: Route.UsedTube, inStats: true,
+    replies: FOUND, section: "6", help: "shows the best ready job of the tube in use" },
+  { op: Op.PeekDelayed, word: "peek-delayed", args: None, route: Route.UsedTube, inStats: true,
+    replies: FOUND, section: "6", help: "shows the delayed job that is ready soonest" },
+  { op: Op.PeekBuried, word: "peek-buried", args: None, route: Route.UsedTube, inStats: true,
+    replies: FOUND, section: "6", help: "shows the job that was buried first" },
+  { op: Op.Reserve, word: "reserve", args: None, route: Route.Reserve, inStats: true,
+    replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT (half-closed only)"], section: "4", help: "takes the best job of the watched tubes, and waits for one" },
+  { op: Op.ReserveWithTimeout, word: "reserve-with-timeout ", args: Timeout, route: Route.Reserve, inStats: true,
+    replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT"], section: "4", help: "the same, but waits no longer than that" },
+  { op: Op.Delete, word: "delete ", args: Id, route: Route.Job, inStats: true,
+    replies: ["DELETED", NOT_FOUND], section: "5", help: "removes a job: its work is done" },
+  { op: Op.Release, word: "release ", args: IdPriDelay, route: Route.Job, inStats: true,
+    replies: ["RELEASED", NOT_FOUND], section: "5", help: "gives a reserved job back" },
+  { op: Op.Use, word: "use ", args: Tube, route: Route.TubeSet, inStats: true,
+    replies: [USING], section: "7.1", help: "chooses the tube of puts, kicks and peeks" },
+  { op: Op.Watch, word: "watch ", args: Tube, route: Route.TubeSet, inStats: true,
+    replies: [WATCHING], section: "7.1", help: "adds a tube to those that reserve looks at" },
+  { op: Op.Ignore, word: "ignore ", args: Tube, route: Route.TubeSet, inStats: true,
+    replies: [WATCHING, "NOT_IGNORED"], section: "7.1", help: "takes one away, but never the last" },
+  { op: Op.Bury, word: "bury ", args: IdPri, route: Route.Job, inStats: true,
+    replies: ["BURIED", NOT_FOUND], section: "5", help: "puts a reserved job aside until it is kicked" },
+  { op: Op.Kick, word: "kick ", args: Bound, route: Route.UsedTube, inStats: true,
+    replies: ["KICKED <count>"], section: "6", help: "makes buried jobs of the tube in use ready, or delayed ones if none is buried" },
+  { op: Op.Touch, word: "touch ", args: Id, route: Route.Job, inStats: true,
+    replies: ["TOUCHED", NOT_FOUND], section: "5", help: "gives a reserved job its full time to run again" },
+  { op: Op.Stats, word: "stats", args: None, route: Route.Report, inStats: true,
+    replies: [OK], section: "8.2", help: "tells about the server" },
+  { op: Op.StatsJob, word: "stats-job ", args: Id, route: Route.Job, inStats: true,
+    replies: [OK, NOT_FOUND], section: "8.4", help: "tells about a job" },
+  { op: Op.StatsTube, word: "stats-tube ", args: Tube, route: Route.NamedTube, inStats: true,
+    replies: [OK, NOT_FOUND], section: "8.3", help: "tells about a tube" },
+  { op: Op.ListTubes, word: "list-tubes", args: None, route: Route.Report, inStats: true,
+    replies: [OK, "OUT_OF_MEMORY"], section: "7.3", help: "lists all tubes" },
+  { op: Op.ListTubeUsed, word: "list-tube-used", args: None, route: Route.Report, inStats: true,
+    replies: [USING], section: "7.1", help: "names the tube in use" },
+  { op: Op.ListTubesWatched, word: "list-tubes-watched", args: None, route: Route.Report, inStats: true,
+    replies: [OK], section: "7.3", help: "lists the watched tubes" },
+  { op: Op.PauseTube, word: "pause-tube", args: TubeDelay, route: Route.NamedTube, inStats: true,
+    replies: ["PAUSED", NOT_FOUND], section: "7.4", help: "lets nobody reserve from a tube for a while" },
+  { op: Op.ReserveJob, word: "reserve-job ", args: Id, route: Route.Job,
+    replies: [RESERVED, NOT_FOUND], section: "4.6", help: "takes a job by its id, unless somebody has it" },
+  { op: Op.KickJob, word: "kick-job ", args: Id, route: Route.Job,
+    replies: ["KICKED", NOT_FOUND], section: "6", help: "makes a buried or delayed job ready" },
+  { op: Op.Quit, word: "quit", args: Ignored, route: Route.End,
+    replies: ["none: the connection is closed"], section: "12", help: "ends the connection" },
+];
+
+const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
+  COMMANDS.find((command) => command.op === op),
+);
+
+/** The Route of each op of a command. */
+export const ROUTE_OF: Uint8Array = Uint8Array.from(ROWS, (row) => row?.route ?? 0);
+
+/** The name of a command, as `stats` and people write it. */
+export function commandName(command: Command): string {
+  return command.word.trimEnd();
+}
+
+/** A command as a person writes it: its word and its arguments. */
+export function commandUsage(command: Command): string {
+  return `${commandName(command)} ${ARGS_TEXT[command.args]}`.trimEnd();
+}
+
+/** The word of a command as beanstalkd's -VV prints it. */
+export function wordOf(op: number): string {
+  return ROWS[op]?.word ?? "<unknown>";
+}

@@ -1,0 +1,76 @@
+// What a shard does for each op: a line here, a function in commands/.
+
+import { RequestOp } from "../../message/request.ts";
+import { Op } from "../../protocol/commands.ts";
+import { bury } from "./bury.ts";
+import type { ShardCommand } from "./command.ts";
+import { attach, close, credit, echo, halfClose } from "./connection.ts";
+import { deleteJob } from "./delete.ts";
+import { ignore } from "./ignore.ts";
+import { kick } from "./kick.ts";
+import { kickJob } from "./kick-job.ts";
+import { listTubes } from "./list-tubes.ts";
+import { pauseTube } from "./pause-tube.ts";
+import { peek } from "./peek.ts";
+import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
+import { put } from "./put.ts";
+import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
+import { release } from "./release.ts";
+import { reserve } from "./reserve.ts";
+import { reserveJob } from "./reserve-job.ts";
+import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
+import { stats } from "./stats.ts";
+import { statsJob } from "./stats-job.ts";
+import { statsTube } from "./stats-tube.ts";
+import { touch } from "./touch.ts";
+import { unuse, use } from "./use.ts";
+import { watch } from "./watch.ts";
+
+const BY_OP: Readonly<Record<number, ShardCommand>> = {
+  [Op.Put]: put,
+  [Op.Peek]: peek,
+  [Op.PeekReady]: peekReady,
+  [Op.PeekDelayed]: peekDelayed,
+  [Op.PeekBuried]: peekBuried,
+  [Op.Reserve]: reserve,
+  [Op.ReserveJob]: reserveJob,
+  [Op.Delete]: deleteJob,
+  [Op.Release]: release,
+  [Op.Bury]: bury,
+  [Op.Touch]: touch,
+  [Op.Kick]: kick,
+  [Op.KickJob]: kickJob,
+  [Op.Use]: use,
+  [Op.Watch]: watch,
+  [Op.Ignore]: ignore,
+  [Op.Stats]: stats,
+  [Op.StatsJob]: statsJob,
+  [Op.StatsTube]: statsTube,
+  [Op.PauseTube]: pauseTube,
+  [Op.ListTubes]: listTubes,
+  [RequestOp.Attach]: attach,
+  [RequestOp.Close]: close,
+  [RequestOp.HalfClose]: halfClose,
+  [RequestOp.Echo]: echo,
+  [RequestOp.PutOpen]: putOpen,
+  [RequestOp.PutData]: putData,
+  [RequestOp.PutEnd]: putEnd,
+  [RequestOp.Credit]: credit,
+  [RequestOp.Collect]: collect,
+  [RequestOp.Take]: take,
+  [RequestOp.WaitShared]: waitShared,
+  [RequestOp.StopWait]: stopWait,
+  [RequestOp.Recheck]: recheck,
+  [RequestOp.Unuse]: unuse,
+  [RequestOp.LookFirst]: lookFirst,
+};
+
+function unknown(): never {
+  throw new Error("broken invariant: a request has a known op");
+}
+
+/** For each op, also those that are none, a function. */
+export const SHARD_COMMANDS: readonly ShardCommand[] = Array.from(
+  { length: 256 },
+  (_, op) => BY_OP[op] ?? unknown,
+);

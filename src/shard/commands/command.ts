@@ -1,0 +1,41 @@
+// What a shard does for one kind of message: a function in a file of its own under commands/.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { Request } from "../../protocol/request.ts";
+import type { LongMoves } from "../work/long-moves.ts";
+import type { PutIntake } from "../work/put-intake.ts";
+import type { RecordLog } from "../work/record-log.ts";
+import type { Replies } from "../work/replies.ts";
+import type { ShardSession } from "../work/shard-session.ts";
+import type { TubeLists } from "../work/tube-lists.ts";
+
+/** What a command may use of its shard. */
+export interface CommandShard {
+  readonly engine: Engine;
+  readonly replies: Replies;
+  readonly puts: PutIntake;
+  readonly moves: LongMoves;
+  readonly lists: TubeLists;
+  /** Undefined without a log. */
+  readonly records: RecordLog | undefined;
+  /** stats-job and stats-tube quote names. */
+  readonly quoteNames: boolean;
+  /** Time of the present turn, monotonic ms. */
+  readonly nowMs: number;
+  /** Connections whose wait over several shards is counted here. */
+  readonly leadWaits: Set<ShardSession>;
+
+  /** Whether the session has no job to get, but other acceptors are asked to look for one first: see looks.ts. */
+  looksFirst(session: ShardSession): boolean;
+  /** A reserve of this shard alone; `timeoutMs` 0 for one that does not wait. */
+  reserve(session: ShardSession, timeoutMs: number): void;
+  /** The client has read so many bytes of its replies: see message/reply-credit.ts. */
+  read(session: ShardSession, bytes: number): void;
+  /** The connection is gone. */
+  end(session: ShardSession): void;
+  /** Makes the gauges that `stats` adds up true. */
+  updateGauges(): void;
+}
+
+/** Executes a message, which is valid during the call, and answers it now or later. */
+export type ShardCommand = (shard: CommandShard, session: ShardSession, request: Request) => void;

@@ -1,0 +1,8 @@
+import { KickMany } from "../work/kick-many.ts";
+import type { ShardCommand } from "./command.ts";
+
+/** May take several turns. */
+export const kick: ShardCommand = ({ engine, replies, moves, nowMs }, session, { bound }) => {
+  engine.runDue(nowMs);
+  moves.start(session, new KickMany(engine, replies, session, bound), nowMs);
+};

@@ -1,0 +1,4 @@
+import type { ShardCommand } from "./command.ts";
+
+/** A job with its whole body. */
+export const put: ShardCommand = ({ puts, nowMs }, session, request) => puts.put(session, request, nowMs);

@@ -1,0 +1,40 @@
+// This shard's part of a reserve over several: see acceptor/shared-reserve.ts.
+
+import { NO_SLOT } from "../../engine/job-table.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseKind } from "../../message/response.ts";
+import { ReplyWord } from "../../protocol/reply.ts";
+import type { ShardCommand } from "./command.ts";
+
+export const collect: ShardCommand = ({ engine, replies, nowMs }, session) => {
+  engine.runDue(nowMs);
+  replies.candidate(session);
+};
+
+export const take: ShardCommand = ({ engine, replies, nowMs }, session, { pri, id }) => {
+  const slot = engine.takeUpTo(session.engineSession, pri, id, nowMs);
+  if (slot === NO_SLOT) replies.candidate(session);
+  else replies.job(session, ReplyWord.reserved, slot, 0);
+};
+
+export const lookFirst: ShardCommand = (shard, session) => {
+  if (shard.looksFirst(session)) session.looksForAcceptor = true;
+  else shard.replies.signal(session, ResponseKind.Ack);
+};
+
+export const waitShared: ShardCommand = (shard, session, { waitNumber, flags, atMs }) => {
+  session.waitNumber = waitNumber;
+  session.leadsWait = (flags & RequestFlag.Lead) !== 0;
+  if (session.leadsWait) shard.leadWaits.add(session);
+  shard.engine.waitShared(session.engineSession, atMs, shard.nowMs);
+};
+
+export const stopWait: ShardCommand = ({ engine, leadWaits }, session) => {
+  leadWaits.delete(session);
+  engine.stopSharedWait(session.engineSession);
+};
+
+export const recheck: ShardCommand = ({ engine, replies, nowMs }, session) => {
+  engine.runDue(nowMs);
+  replies.signal(session, ResponseKind.Ack);
+};

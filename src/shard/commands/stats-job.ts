@@ -1,0 +1,14 @@
+import { NO_SLOT } from "../../engine/job-table.ts";
+import { statsJobText } from "../work/job-text.ts";
+import type { ShardCommand } from "./command.ts";
+
+export const statsJob: ShardCommand = (shard, session, { id, flags }) => {
+  const { engine, replies, nowMs } = shard;
+  engine.runDue(nowMs);
+  const slot = engine.find(id);
+  if (slot === NO_SLOT) replies.notFound(session, flags);
+  else {
+    const file = shard.records?.fileOf(slot) ?? 0;
+    replies.text(session, statsJobText(engine, slot, nowMs, shard.quoteNames, file));
+  }
+};

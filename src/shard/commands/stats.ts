@@ -1,0 +1,9 @@
+import { ResponseKind } from "../../message/response.ts";
+import type { ShardCommand } from "./command.ts";
+
+/** This shard's part: the acceptor that asked adds up the counters of all. */
+export const stats: ShardCommand = (shard, session) => {
+  shard.engine.runDue(shard.nowMs);
+  shard.updateGauges();
+  shard.replies.signal(session, ResponseKind.Ack);
+};

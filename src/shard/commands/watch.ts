@@ -1,0 +1,7 @@
+import { ReplyWord } from "../../protocol/reply.ts";
+import type { ShardCommand } from "./command.ts";
+
+export const watch: ShardCommand = ({ engine, replies }, session, { tube, watching }) => {
+  engine.watch(session.engineSession, tube.text);
+  replies.number(session, ReplyWord.watching, watching);
+};

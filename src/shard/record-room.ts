@@ -1,0 +1,25 @@
+// How a shard in the middle of a command waits for room in its ring to the log.
+//
+// A record is never dropped and a command never half done, so the thread sleeps where it stands, deep in the engine: the
+// one wait that is no point of its loop.
+
+import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
+import type { RecordLog } from "./work/record-log.ts";
+
+export interface RecordRoomOptions {
+  /** The thread's own. */
+  readonly doorbell: DoorbellOwner;
+  readonly binlog: Doorbell;
+  /** Sleeps until the doorbell is rung, or for a while. The sleep has been announced. */
+  readonly sleep: () => void;
+}
+
+/** Returns when the binlog may have made room. It never waits for a shard, so this wait ends. */
+export function waitForRecordRoom(records: RecordLog, { doorbell, binlog, sleep }: RecordRoomOptions): void {
+  const { ring } = records;
+  if (records.publish()) binlog.ring();
+  doorbell.prepare();
+  ring.wantRoom();
+  if (ring.hasRoom(ring.messageBytesMax)) doorbell.cancel();
+  else sleep();
+}

@@ -1,0 +1,64 @@
+// Messages of one session that have to wait, packed one behind the other into a buffer of their own.
+//
+// An object for each with views of its own took 900 bytes for a command of 8; here it takes what it took in the ring.
+
+import { copyBytes } from "../../base/bytes.ts";
+import { requestOp } from "../../message/request.ts";
+import type { MessageSource } from "../../ring/message-source.ts";
+
+const NOTHING = new ArrayBuffer(0);
+const FIRST_BYTES = 512;
+
+export class DeferredMessages implements MessageSource {
+  bytes: Uint8Array = new Uint8Array(NOTHING);
+  int32: Int32Array = new Int32Array(NOTHING);
+  uint32: Uint32Array = new Uint32Array(NOTHING);
+  float64: Float64Array = new Float64Array(NOTHING);
+  #start = 0;
+  #end = 0;
+
+  get isEmpty(): boolean {
+    return this.#start === this.#end;
+  }
+
+  /** The op of the first message; there must be one. */
+  get firstOp(): number {
+    return requestOp(this, this.#start);
+  }
+
+  /** Appends a copy of the message at `offset` of `source`. */
+  push(source: MessageSource, offset: number): void {
+    const length = source.int32[offset >> 2]!;
+    if (this.#end + length > this.bytes.length) this.#makeRoom(length);
+    copyBytes(this.bytes, this.#end, source.bytes, offset, length);
+    this.#end += length;
+  }
+
+  /** Takes the first message: its offset. Its bytes stay valid until the next `push`. */
+  shift(): number {
+    const offset = this.#start;
+    this.#start += this.int32[offset >> 2]!;
+    return offset;
+  }
+
+  #makeRoom(more: number): void {
+    const held = this.bytes.subarray(this.#start, this.#end);
+    const needed = held.length + more;
+    if (needed <= this.bytes.length) {
+      this.bytes.copyWithin(0, this.#start, this.#end);
+    } else {
+      // Positions within it are int32 words and float64s, so its size is a multiple of 8.
+      this.#use(new ArrayBuffer(Math.max(FIRST_BYTES, needed, 2 * this.bytes.length)));
+      this.bytes.set(held);
+    }
+    this.#start = 0;
+    this.#end = held.length;
+  }
+
+  #use(buffer: ArrayBuffer): void {
+    this.bytes = new Uint8Array(buffer);
+    this.int32 = new Int32Array(buffer);
+    this.uint32 = new Uint32Array(buffer);
+    this.float64 = new Float64Array(buffer);
+  }
+}

@@ -1,0 +1,121 @@
+// Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
+
+import { assert } from "../../base/assert.ts";
+import { type BodyArena, EMPTY_BODY } from "../../engine/body-arena.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import type { NewJob } from "../../engine/new-job.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import type { Request, Span } from "../../protocol/request.ts";
+import type { Replies } from "./replies.ts";
+import type { ShardSession } from "./shard-session.ts";
+
+export class PutIntake {
+  readonly #engine: Engine;
+  readonly #arena: BodyArena;
+  readonly #replies: Replies;
+  readonly #draining: () => boolean;
+
+  constructor(engine: Engine, replies: Replies, draining: () => boolean) {
+    this.#engine = engine;
+    this.#arena = engine.bodies;
+    this.#replies = replies;
+    this.#draining = draining;
+  }
+
+  /** A put whose body is whole. */
+  put(session: ShardSession, request: Request, nowMs: number): void {
+    if (this.#draining()) {
+      this.#replies.fixed(session, Reply.draining);
+      return;
+    }
+    const { body } = request;
+    request.bodyBytes = body.length;
+    let stored: number = EMPTY_BODY;
+    try {
+      stored = this.#arena.allocate(body.length);
+      this.#arena.write(stored, 0, body.bytes, body.start, body.length);
+    } catch (error) {
+      this.#refuseForMemory(session, stored, error);
+      return;
+    }
+    this.#store(session, request, stored, nowMs);
+  }
+
+  /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
+  open(session: ShardSession, request: Request): void {
+    const { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs } = request;
+    let body: number = EMPTY_BODY;
+    let failed = false;
+    try {
+      body = this.#arena.allocate(bodyBytes);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      failed = true;
+    }
+    const job = { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs };
+    session.incoming = { job, body, receivedBytes: 0, failed };
+  }
+
+  /** The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end. */
+  data(session: ShardSession, piece: Span): void {
+    const { incoming } = session;
+    assert(incoming !== undefined, "a piece belongs to a put that was opened");
+    if (incoming.failed) return;
+    try {
+      this.#arena.write(incoming.body, incoming.receivedBytes, piece.bytes, piece.start, piece.length);
+      incoming.receivedBytes += piece.length;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      this.#arena.free(incoming.body);
+      incoming.body = EMPTY_BODY;
+      incoming.failed = true;
+    }
+  }
+
+  /** The body is complete; `badBody` if no CR LF followed it. */
+  end(session: ShardSession, badBody: boolean, nowMs: number): void {
+    const { incoming } = session;
+    assert(incoming !== undefined, "an end belongs to a put that was opened");
+    const { job, body, failed } = incoming;
+    if (badBody || failed || this.#draining()) {
+      this.abandon(session);
+      this.#replies.fixed(
+        session,
+        badBody ? Reply.expectedCrlf : failed ? Reply.outOfMemory : Reply.draining,
+      );
+      return;
+    }
+    session.incoming = undefined;
+    this.#store(session, job, body, nowMs);
+  }
+
+  /** Gives up a body that is still arriving. */
+  abandon(session: ShardSession): void {
+    if (session.incoming === undefined) return;
+    this.#arena.free(session.incoming.body);
+    session.incoming = undefined;
+  }
+
+  #store(session: ShardSession, job: NewJob, body: number, nowMs: number): void {
+    let outcome: Outcome;
+    try {
+      outcome = this.#engine.put(session.engineSession, job, body, nowMs);
+    } catch (error) {
+      this.#refuseForMemory(session, body, error);
+      return;
+    }
+    if (outcome === Outcome.Done) {
+      this.#replies.number(session, ReplyWord.inserted, job.id);
+      return;
+    }
+    this.#arena.free(body);
+    this.#replies.fixed(session, Reply.outOfMemory);
+  }
+
+  /** Only a RangeError means that memory ran out; anything else is a broken invariant and must end the process. */
+  #refuseForMemory(session: ShardSession, body: number, error: unknown): void {
+    if (!(error instanceof RangeError)) throw error;
+    this.#arena.free(body);
+    this.#replies.fixed(session, Reply.outOfMemory);
+  }
+}

@@ -1,0 +1,190 @@
+// The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
+
+import { assert } from "../../base/assert.ts";
+import type { RecordSink } from "../../engine/effects.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/job-table.ts";
+import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
+import {
+  DELETE_BYTES,
+  emptyRecordFields,
+  encodeDelete,
+  encodePiece,
+  encodePut,
+  encodeUpdate,
+  MAX_RECORD_BYTES,
+  PIECE_HEADER_BYTES,
+  putRecordBytes,
+  RECORD_FIXED_BYTES,
+  type RecordFields,
+  RecordState,
+  UPDATE_BYTES,
+} from "../../message/record.ts";
+import type { BinlogTopology } from "../../message/topology.ts";
+import { FileTable } from "../../ring/file-table.ts";
+import { FULL, RingWriter } from "../../ring/ring-writer.ts";
+
+const NO_BODY = new Uint8Array(0);
+
+export interface RecordLogOptions {
+  binlog: BinlogTopology;
+  shard: number;
+  /** Whether the log has no room for new jobs. */
+  isFull: () => boolean;
+  /** Whether the log can't write for want of room. */
+  isWaiting: () => boolean;
+  /** Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be set. */
+  wallOffsetMs: () => number;
+  /** Called while the ring is full; returns when the binlog may have made room. */
+  waitForRoom: (records: RecordLog) => void;
+  /** The file that new records go to, for stats-job. */
+  currentFile: () => number;
+}
+
+export class RecordLog implements RecordSink {
+  /** Number of the last record; the binlog says up to which one all are written and durable. */
+  lastNumber = 0;
+  /** Number of the last record that the binlog can see. */
+  shownNumber = 0;
+  readonly ring: RingWriter;
+  readonly #options: RecordLogOptions;
+  readonly #view: DataView;
+  readonly #files: FileTable;
+  readonly #fields: RecordFields = emptyRecordFields();
+  readonly #recordBytesMax: number;
+  #attached: Engine | undefined;
+  #burySequence = 0;
+  /** Names of tubes as bytes, made once a tube. */
+  readonly #tubeNames = new WeakMap<object, Uint8Array>();
+
+  constructor(options: RecordLogOptions) {
+    this.#options = options;
+    this.ring = new RingWriter(options.binlog.rings[options.shard]!);
+    this.#view = new DataView(this.ring.bytes.buffer, this.ring.bytes.byteOffset);
+    this.#files = new FileTable(options.binlog.files);
+    this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
+  }
+
+  /** The engine whose jobs are logged, and the highest burial that the log knows; before the first record. */
+  attach(engine: Engine, burySequence: number): void {
+    this.#attached = engine;
+    this.#burySequence = burySequence;
+  }
+
+  get #engine(): Engine {
+    assert(this.#attached !== undefined, "a log has its engine before its first record");
+    return this.#attached;
+  }
+
+  /** Whether a record of any size finds room now; none does while the log can write nothing, or more would be acknowledged. */
+  get hasRoom(): boolean {
+    return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
+  }
+
+  /** Shows the binlog all records so far. Returns whether there were new ones, for which it must be rung. */
+  publish(): boolean {
+    this.shownNumber = this.lastNumber;
+    return this.ring.publish();
+  }
+
+  /** Asks the binlog to ring when it has made room, if that is what is missing. */
+  wantRoom(): void {
+    if (!this.hasRoom) this.ring.wantRoom();
+  }
+
+  /** Number of the log file with the job's full record. */
+  fileOf(slot: number): number {
+    const page = this.#engine.jobs.pageOf(slot);
+    return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
+  }
+
+  roomForPut(): boolean {
+    return !this.#options.isFull();
+  }
+
+  put(slot: number): boolean {
+    const engine = this.#engine;
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.#tubeName(slot);
+    const bodyBytes = page.bodyBytes[row]!;
+    const body = page.body[row]!;
+    const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - RECORD_FIXED_BYTES - tube.length);
+    page.file[row] = this.#options.currentFile();
+    const at = this.#claim(putRecordBytes(tube.length, inlineBytes));
+    encodePut(this.#view, this.ring.bytes, at, this.#fill(slot), tube, NO_BODY, 0, 0, bodyBytes);
+    engine.bodies.read(body, 0, this.ring.bytes, at + RECORD_FIXED_BYTES + tube.length, inlineBytes);
+    for (let done = inlineBytes; done < bodyBytes; ) {
+      // The log keeps a reserve for what is under way when it fills up, but not for a body of any length.
+      if (!this.roomForPut()) {
+        this.#delete(page.id[row]!);
+        return false;
+      }
+      const pieceBytes = Math.min(bodyBytes - done, this.#recordBytesMax - PIECE_HEADER_BYTES);
+      const pieceAt = this.#claim(PIECE_HEADER_BYTES + pieceBytes);
+      encodePiece(this.#view, this.ring.bytes, pieceAt, page.id[row]!, done, NO_BODY, 0, 0);
+      engine.bodies.read(body, done, this.ring.bytes, pieceAt + PIECE_HEADER_BYTES, pieceBytes);
+      done += pieceBytes;
+    }
+    return true;
+  }
+
+  updated(slot: number): void {
+    encodeUpdate(this.#view, this.#claim(UPDATE_BYTES), this.#fill(slot));
+  }
+
+  deleted(id: number): void {
+    this.#delete(id);
+  }
+
+  #delete(id: number): void {
+    encodeDelete(this.#view, this.#claim(DELETE_BYTES), id);
+  }
+
+  /** Room for one record with the next number; waits for it when the ring is full, and never drops one. */
+  #claim(recordBytes: number): number {
+    let offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
+    while (offset === FULL) {
+      this.#options.waitForRoom(this);
+      offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
+    }
+    return writeAppendHeader(this.ring, offset, recordBytes, ++this.lastNumber);
+  }
+
+  #fill(slot: number): RecordFields {
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const fields = this.#fields;
+    const state = page.state[row];
+    const wallOffsetMs = this.#options.wallOffsetMs();
+    fields.id = page.id[row]!;
+    fields.state =
+      state === JobState.Delayed
+        ? RecordState.delayed
+        : state === JobState.Buried
+          ? RecordState.buried
+          : RecordState.ready;
+    fields.pri = page.pri[row]!;
+    fields.delaySeconds = page.delaySeconds[row]!;
+    fields.ttrSeconds = page.ttrSeconds[row]!;
+    fields.createdAtMs = page.createdAtMs[row]! + wallOffsetMs;
+    fields.deadlineAtMs = state === JobState.Delayed ? page.deadlineAtMs[row]! + wallOffsetMs : 0;
+    fields.reserves = page.reserves[row]!;
+    fields.timeouts = page.timeouts[row]!;
+    fields.releases = page.releases[row]!;
+    fields.buries = page.buries[row]!;
+    fields.kicks = page.kicks[row]!;
+    fields.burySequence = state === JobState.Buried ? ++this.#burySequence : 0;
+    return fields;
+  }
+
+  #tubeName(slot: number): Uint8Array {
+    const tube = this.#engine.tubeOf(slot);
+    let bytes = this.#tubeNames.get(tube);
+    if (bytes === undefined) {
+      bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));
+      this.#tubeNames.set(tube, bytes);
+    }
+    return bytes;
+  }
+}

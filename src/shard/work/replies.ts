@@ -1,0 +1,251 @@
+// Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
+
+import { assert } from "../../base/assert.ts";
+import { asciiBytes, copyBytes } from "../../base/bytes.ts";
+import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
+import { EMPTY_BODY } from "../../engine/body-arena.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
+import { ReplyCredit } from "../../message/reply-credit.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseFlag, ResponseKind } from "../../message/response.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import type { ReplyPort } from "./reply-port.ts";
+import type { LongReply, ShardSession } from "./shard-session.ts";
+
+const CR = 0x0d;
+const LF = 0x0a;
+const SPACE = 0x20;
+/** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
+const BODY_HEAD_BYTES_MAX = 48;
+/** Bytes of a long reply in one message. */
+const PIECE_BYTES_MAX = 32 * 1024;
+
+const float64 = new Float64Array(1);
+const float64Bytes = new Uint8Array(float64.buffer);
+
+/** Tells which record a reply depends on. */
+export interface RecordNumbers {
+  /** Number of the record appended last; 0 for none. */
+  readonly lastNumber: number;
+}
+
+export class Replies {
+  /** The last record before the present command: what comes after it has to be in the log before the reply leaves. */
+  recordsBefore = 0;
+  readonly #records: RecordNumbers;
+  readonly #engine: Engine;
+  readonly #ports: readonly ReplyPort[];
+  readonly #long: LongReply[] = [];
+  /** Scratch for first lines. */
+  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX);
+
+  constructor(engine: Engine, ports: readonly ReplyPort[], records: RecordNumbers) {
+    this.#records = records;
+    this.#engine = engine;
+    this.#ports = ports;
+  }
+
+  /** A whole reply known in advance. */
+  fixed(session: ShardSession, reply: Uint8Array): void {
+    this.bytes(session, reply, 0, reply.length);
+  }
+
+  bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
+    const port = this.#begin(session, 0, length);
+    copyBytes(port.target, port.at, source, at, length);
+  }
+
+  /** `<word><number> CR LF`. */
+  // put 7/10
+  number(session: ShardSession, word: Uint8Array, number: number): void {
+    const port = this.#begin(session, 0, word.length + decimalDigits(number) + 2);
+    copyBytes(port.target, port.at, word, 0, word.length);
+    const at = writeDecimal(port.target, port.at + word.length, number);
+    port.target[at] = CR;
+    port.target[at + 1] = LF;
+  }
+
+  /** The outcome of a command by id. */
+  outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
+    if (outcome === Outcome.Done) this.fixed(session, done);
+    else this.notFound(session, requestFlags);
+  }
+
+  /** NOT_FOUND; where all shards are asked for the job, this is told to the acceptor only. */
+  notFound(session: ShardSession, requestFlags: number): void {
+    if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    else this.fixed(session, Reply.notFound);
+  }
+
+  /** FOUND with the job in `slot`, or NOT_FOUND for NO_SLOT. */
+  found(session: ShardSession, slot: number, requestFlags: number): void {
+    if (slot === NO_SLOT) this.notFound(session, requestFlags);
+    else this.job(session, ReplyWord.found, slot, 0);
+  }
+
+  /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should pin. */
+  job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const bodyBytes = page.bodyBytes[row]!;
+    const body = page.body[row]!;
+    const head = this.#head;
+    copyBytes(head, 0, word, 0, word.length);
+    let at = writeDecimal(head, word.length, page.id[row]!);
+    head[at++] = SPACE;
+    at = writeDecimal(head, at, bodyBytes);
+    head[at++] = CR;
+    head[at++] = LF;
+    const port = this.#ports[session.acceptor]!;
+    if (at + bodyBytes + 2 > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+      this.#beginLong(session, head.slice(0, at), body, bodyBytes, flags);
+      return;
+    }
+    this.#begin(session, flags, at + bodyBytes + 2);
+    copyBytes(port.target, port.at, head, 0, at);
+    this.#engine.bodies.read(body, 0, port.target, port.at + at, bodyBytes);
+    port.target[port.at + at + bodyBytes] = CR;
+    port.target[port.at + at + bodyBytes + 1] = LF;
+  }
+
+  /** OK with a text. */
+  text(session: ShardSession, text: string): void {
+    this.fixed(session, asciiBytes(`OK ${text.length}\r\n${text}\r\n`));
+  }
+
+  /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
+  signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
+    const port = this.#ports[session.acceptor]!;
+    port.beginSignal(kind, this.#holds(session), session.slot, 8, value, pri);
+    float64[0] = session.engineSession.held.soonestMs;
+    copyBytes(port.target, port.at, float64Bytes, 0, 8);
+  }
+
+  /** The best job that the session could have here, which stays where it is. */
+  candidate(session: ShardSession): void {
+    const slot = this.#engine.bestReady(session.engineSession);
+    if (slot === NO_SLOT) {
+      this.signal(session, ResponseKind.Absent);
+      return;
+    }
+    const page = this.#engine.jobs.pageOf(slot);
+    this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
+  }
+
+  #holds(session: ShardSession): number {
+    return session.engineSession.held.size > 0 ? ResponseFlag.Holds : 0;
+  }
+
+  #begin(session: ShardSession, flags: number, length: number): ReplyPort {
+    return this.#beginPiece(session, flags | this.#durable, length, this.#records.lastNumber);
+  }
+
+  /** ResponseFlag.Durable if the present command has made a record. */
+  get #durable(): number {
+    return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+  }
+
+  #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
+    session.sent(length);
+    port.beginReply(flags | this.#holds(session), session.slot, length, recordNumber % 2 ** 32);
+    return port;
+  }
+
+  // --- replies longer than a message ------------------------------------------------------------------------------
+
+  #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    this.#engine.bodies.pin(body);
+    const reply: LongReply = {
+      session,
+      body,
+      bodyBytes,
+      head,
+      // Its pieces are sent when other commands have had their turn.
+      flags: flags | this.#durable,
+      recordNumber: this.#records.lastNumber,
+      sentBytes: 0,
+    };
+    session.longReply = reply;
+    this.#long.push(reply);
+  }
+
+  /** Whether a long reply could go on now. */
+  get longHasWork(): boolean {
+    return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
+  }
+
+  /** Asks for room on behalf of the long replies whose clients have read enough. */
+  wantRoomForLong(): void {
+    for (const reply of this.#long) {
+      if (mayGoOn(reply)) this.#ports[reply.session.acceptor]!.ring.wantRoom();
+    }
+  }
+
+  /** Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until none is. */
+  pumpLong(): ShardSession | undefined {
+    for (let i = 0; i < this.#long.length; i++) {
+      const reply = this.#long[i]!;
+      if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
+      if (!this.#sendPiece(reply)) continue;
+      this.#long.splice(i, 1);
+      this.#engine.bodies.unpin(reply.body);
+      reply.session.longReply = undefined;
+      return reply.session;
+    }
+    return undefined;
+  }
+
+  /** Gives up the long reply of a session that ends. */
+  abandonLong(session: ShardSession): void {
+    const reply = session.longReply;
+    if (reply === undefined) return;
+    this.#long.splice(this.#long.indexOf(reply), 1);
+    this.#engine.bodies.unpin(reply.body);
+    session.longReply = undefined;
+  }
+
+  /** Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else. */
+  hasRoomForPiece(session: ShardSession): boolean {
+    const ring = this.#ports[session.acceptor]!.ring;
+    return ring.used <= ring.messageBytesMax && !this.#ports[session.acceptor]!.blocked;
+  }
+
+  /** Sends one piece; true if it was the last. */
+  #sendPiece(reply: LongReply): boolean {
+    const port = this.#ports[reply.session.acceptor]!;
+    const headBytes = reply.head.length;
+    const totalBytes = headBytes + reply.bodyBytes + 2;
+    const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
+    const last = reply.sentBytes + pieceBytes === totalBytes;
+    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
+    this.#beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
+    let done = 0;
+    while (done < pieceBytes) {
+      const position = reply.sentBytes + done;
+      const at = port.at + done;
+      const left = pieceBytes - done;
+      if (position < headBytes) {
+        const part = Math.min(left, headBytes - position);
+        copyBytes(port.target, at, reply.head, position, part);
+        done += part;
+      } else if (position < headBytes + reply.bodyBytes) {
+        const part = Math.min(left, headBytes + reply.bodyBytes - position);
+        if (reply.body !== EMPTY_BODY)
+          this.#engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
+        done += part;
+      } else {
+        port.target[at] = position === totalBytes - 1 ? LF : CR;
+        done++;
+      }
+    }
+    reply.sentBytes += pieceBytes;
+    return last;
+  }
+}
+
+function mayGoOn(reply: LongReply): boolean {
+  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
+}

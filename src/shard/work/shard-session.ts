@@ -1,0 +1,83 @@
+// What a shard keeps of one connection besides the engine's session: work that has to wait its turn.
+
+import type { NewJob } from "../../engine/new-job.ts";
+import type { Session } from "../../engine/session.ts";
+import type { DeferredMessages } from "./deferred-messages.ts";
+import type { LongMove } from "./long-move.ts";
+
+/** A put whose body arrives in pieces. */
+export interface IncomingPut {
+  readonly job: NewJob;
+  /** Handle in the arena; EMPTY_BODY once it was given up. */
+  body: number;
+  receivedBytes: number;
+  /** Memory ran out: the rest is dropped and the put refused. */
+  failed: boolean;
+}
+
+/** A reply too long for one message, sent from its pinned body as its client reads. */
+export interface LongReply {
+  readonly session: ShardSession;
+  readonly body: number;
+  readonly bodyBytes: number;
+  /** The reply's first line. */
+  readonly head: Uint8Array;
+  /** ResponseFlags of every piece. */
+  readonly flags: number;
+  /** The last record when it began: if it is Durable, the record that it waits for. */
+  readonly recordNumber: number;
+  /** Bytes sent of head, body and CR LF together. */
+  sentBytes: number;
+}
+
+export class ShardSession {
+  readonly engineSession: Session;
+  readonly acceptor: number;
+  readonly slot: number;
+  /** Messages that arrived while the session was in a command or its client had too much to read. */
+  deferred: DeferredMessages | undefined;
+  incoming: IncomingPut | undefined;
+  longReply: LongReply | undefined;
+  /** The move of many jobs that it is in the middle of. */
+  longMove: LongMove | undefined;
+  /** Its connection is gone; it stays until its long moves are done. */
+  ended = false;
+  /** Number of the wait over several shards, and whether this shard counts it in current-waiting. */
+  waitNumber = 0;
+  leadsWait = false;
+  /** Number of the look that its reserve waits for, or 0. */
+  look = 0;
+  /** It is not a reserve of this shard alone that waits for it, but one of the acceptor's. */
+  looksForAcceptor = false;
+  /** Queued to have its deferred messages run. */
+  resuming = false;
+  /** Bytes of replies sent, and of them read by the client; both wrap. See message/reply-credit.ts. */
+  #sentBytes = 0;
+  #readBytes = 0;
+
+  constructor(engineSession: Session, acceptor: number, slot: number) {
+    this.engineSession = engineSession;
+    this.acceptor = acceptor;
+    this.slot = slot;
+  }
+
+  /** Bytes of replies that the client has not read, as far as is known here. */
+  get unreadBytes(): number {
+    return (this.#sentBytes - this.#readBytes) | 0;
+  }
+
+  sent(bytes: number): void {
+    this.#sentBytes = (this.#sentBytes + bytes) | 0;
+  }
+
+  /** The acceptor tells what the client has read of what was sent since `beginReplies`. */
+  read(bytes: number): void {
+    this.#readBytes = bytes | 0;
+  }
+
+  /** All earlier commands are answered; so many bytes of their replies are not read. */
+  beginReplies(unreadBytes: number): void {
+    this.#sentBytes = unreadBytes | 0;
+    this.#readBytes = 0;
+  }
+}

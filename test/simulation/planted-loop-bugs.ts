@@ -1,0 +1,102 @@
+// Bugs planted in what the loops rely on when they publish, ring and fall asleep, to prove that the simulation finds such.
+
+import { type PlantedBug, planted } from "./planted-bug.ts";
+
+/** Has `look` find nothing once more after `announce` was called, until `again` is. */
+function blind<Core extends object>(
+  core: Core,
+  announce: keyof Core,
+  look: keyof Core,
+  again: keyof Core,
+): void {
+  let announced = false;
+  before(core, announce, () => {
+    announced = true;
+  });
+  before(core, again, () => {
+    announced = false;
+  });
+  const { get } = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(core), look)!;
+  Object.defineProperty(core, look, { get: () => !announced && get!.call(core) });
+}
+
+/** Calls `act` before each call of a method. */
+function before<Core extends object>(core: Core, method: keyof Core, act: () => void): void {
+  const call = (core[method] as (...args: unknown[]) => unknown).bind(core);
+  Object.assign(core, {
+    [method]: (...args: unknown[]) => {
+      act();
+      return call(...args);
+    },
+  });
+}
+
+export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
+  planted("a shard does not look once more after it has announced its sleep", ({ shards }) => {
+    for (const core of shards) blind(core, "wantRoom", "hasWork", "step");
+  }),
+  planted("an acceptor does not look for answers once more after it has announced its sleep", (server) => {
+    for (const core of server.acceptors) blind(core, "wantRoom", "hasAnswers", "publish");
+  }),
+  planted("an acceptor does not look at the log once more after it has announced its sleep", (server) => {
+    for (const core of server.acceptors) blind(core, "wantRoom", "hasDurable", "publish");
+  }),
+  planted("an acceptor does not look for room before it sleeps", ({ acceptors }) => {
+    for (const core of acceptors) Object.defineProperty(core, "hasRoomAgain", { get: () => false });
+  }),
+  planted("the log does not look at its rings once more after it has announced its sleep", ({ binlog }) => {
+    if (binlog !== undefined) Object.defineProperty(binlog, "hasRecords", { get: () => false });
+  }),
+  planted("an acceptor sleeps on commands that it has not published", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const publish = core.publish.bind(core);
+      let flushed = false;
+      before(core, "flush", () => {
+        flushed = true;
+      });
+      core.publish = (onPublished) => {
+        if (!flushed) publish(onPublished);
+        flushed = false;
+      };
+    }
+  }),
+  planted("a shard rings no acceptor that waits for room", ({ shards }) => {
+    for (const ring of shards.flatMap((core) => core.requests)) {
+      const release = ring.release.bind(ring);
+      ring.release = () => release() && false;
+    }
+  }),
+  planted("an acceptor rings no shard that waits for room", ({ acceptors }) => {
+    for (const ring of acceptors.flatMap((core) => core.responses)) {
+      const release = ring.release.bind(ring);
+      ring.release = () => release() && false;
+    }
+  }),
+  planted("the log rings no shard that waits for room", ({ binlog }) => {
+    for (const ring of binlog?.rings ?? []) {
+      const release = ring.release.bind(ring);
+      ring.release = () => release() && false;
+    }
+  }),
+  planted("the log has room again and rings no shard", ({ binlog }) => {
+    if (binlog === undefined) return;
+    const publishState = binlog.publishState.bind(binlog);
+    binlog.publishState = (storage) => publishState(storage) && false;
+  }),
+  planted("a shard in the middle of a command waits for room and asks nobody to ring", ({ records }) => {
+    for (const { ring } of records) ring.wantRoom = () => {};
+  }),
+  planted("a shard in the middle of a command does not show the log what it has", ({ records }) => {
+    for (const { ring } of records) {
+      const claim = ring.claim.bind(ring);
+      const publish = ring.publish.bind(ring);
+      let isFull = false;
+      ring.claim = (length) => {
+        const offset = claim(length);
+        isFull = offset < 0;
+        return offset;
+      };
+      ring.publish = () => !isFull && publish();
+    }
+  }),
+];

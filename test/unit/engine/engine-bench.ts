@@ -1,0 +1,128 @@
+// An engine on a bench: commands with short names, time moved by hand, effects as words, invariants checked at each step.
+
+import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
+import type { ClientEffects } from "../../../src/engine/effects.ts";
+import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { rowOf } from "../../../src/engine/job-table.ts";
+import type { Session } from "../../../src/engine/session.ts";
+import { checkInvariants } from "../../support/engine-invariants.ts";
+
+const SESSIONS = 32;
+const OUTCOMES: Record<number, string> = {
+  [Outcome.Done]: "done",
+  [Outcome.NotFound]: "not found",
+  [Outcome.NoRoom]: "no room",
+};
+const REFUSALS: Record<number, string> = {
+  [ReserveOutcome.Waits]: "waits",
+  [ReserveOutcome.TimedOut]: "timed out",
+  [ReserveOutcome.DeadlineSoon]: "deadline soon",
+};
+
+export class EngineBench {
+  readonly engine: Engine;
+  nowMs = 0;
+  /** Effects so far, as `session 1: job 3`. */
+  effects: string[] = [];
+  /** Sessions whose wait over several shards has ended elsewhere. */
+  readonly endedElsewhere: Set<number> = new Set();
+  #nextId = 1;
+  #sequence = 0;
+
+  constructor() {
+    const say = (session: Session, what: string): void =>
+      void this.effects.push(`session ${session.index}: ${what}`);
+    const effects: ClientEffects = {
+      reserved: (session, slot) => say(session, `job ${this.#idOf(slot)}`),
+      timedOut: (session) => say(session, "timed out"),
+      deadlineSoon: (session) => say(session, "deadline soon"),
+      waitDue: (session) => say(session, "wait due"),
+      claim: (session) => !this.endedElsewhere.has(session.index),
+      stillWaiting: (session) => !this.endedElsewhere.has(session.index),
+      nextTubeSequence: () => ++this.#sequence,
+    };
+    this.engine = new Engine({ effects, ownsDefaultTube: true });
+  }
+
+  #idOf(slot: number): number {
+    return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+  }
+
+  /** The session `index`, which uses `uses` and watches `watches`. */
+  session(index: number, uses: string, ...watches: string[]): Session {
+    const session = this.engine.session(index);
+    this.engine.use(session, uses);
+    for (const tube of watches) this.engine.watch(session, tube);
+    return session;
+  }
+
+  /** Effects since the last look. */
+  takeEffects(): string[] {
+    this.check();
+    return this.effects.splice(0);
+  }
+
+  check(): void {
+    checkInvariants(
+      this.engine,
+      Array.from({ length: SESSIONS }, (_, index) => index),
+      (session) => !this.endedElsewhere.has(session.index),
+    );
+  }
+
+  /** Lets time pass in one jump, as after a stall, and says what came of it. */
+  jump(ms: number): string[] {
+    this.nowMs += ms;
+    this.engine.runDue(this.nowMs);
+    return this.takeEffects();
+  }
+
+  /** Stores a job that was sent `sentAfterMs` after the turn began; returns its id. */
+  put(
+    session: Session,
+    job: { pri?: number; delay?: number; ttr?: number; sentAfterMs?: number } = {},
+  ): number {
+    const id = this.#nextId++;
+    const { pri = 0, delay = 0, ttr = 60, sentAfterMs = 0 } = job;
+    const atMs = this.nowMs + sentAfterMs;
+    const newJob = { id, pri, delaySeconds: delay, ttrSeconds: ttr, bodyBytes: 0, atMs };
+    this.engine.put(session, newJob, EMPTY_BODY, this.nowMs);
+    return id;
+  }
+
+  /** `job N`, or what else a reserve gives. */
+  reserve(session: Session, timeoutSeconds = Number.POSITIVE_INFINITY): string {
+    const slot = this.engine.reserve(session, timeoutSeconds * 1000, this.nowMs);
+    this.check();
+    return slot >= 0 ? `job ${this.#idOf(slot)}` : REFUSALS[slot]!;
+  }
+
+  take(session: Session, pri: number, id: number): string {
+    const slot = this.engine.takeUpTo(session, pri, id, this.nowMs);
+    return slot >= 0 ? `job ${this.#idOf(slot)}` : "nothing";
+  }
+
+  release(session: Session, id: number, pri = 0, delay = 0): string {
+    return OUTCOMES[this.engine.release(session, id, pri, delay, this.nowMs)]!;
+  }
+
+  bury(session: Session, id: number, pri = 0): string {
+    return OUTCOMES[this.engine.bury(session, id, pri, this.nowMs)]!;
+  }
+
+  delete(session: Session, id: number): string {
+    return OUTCOMES[this.engine.delete(session, id, this.nowMs)]!;
+  }
+
+  touch(session: Session, id: number): string {
+    return OUTCOMES[this.engine.touch(session, id, this.nowMs)]!;
+  }
+
+  reserveJob(session: Session, id: number): string {
+    return OUTCOMES[this.engine.reserveJob(session, id, this.nowMs)]!;
+  }
+
+  kick(session: Session, bound: number): number {
+    return this.engine.kick(session, bound, this.nowMs);
+  }
+}

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
+import { Point, type Points } from "../../../src/loop/point.ts";
+import type { Role } from "../../../src/loop/role.ts";
+import { IdleSpin } from "../../../src/loop/waiting-policy.ts";
+import { TurnCounters } from "../../../src/message/turn-counters.ts";
+import { DOORBELL_WORDS, DoorbellOwner } from "../../../src/ring/doorbell.ts";
+
+/** A role whose turns and looks are given, and which notes what is asked of it. */
+class FakeRole implements Role {
+  readonly acts: string[] = [];
+  readonly points: Points;
+  readonly #words: Int32Array;
+  begunAtMs = 0;
+  taken = 0;
+  hasMore = false;
+  nextDueAtMs = Number.POSITIVE_INFINITY;
+  /** Whether there is work, at each look. */
+  looks: boolean[] = [];
+  ends = false;
+
+  constructor(words: Int32Array) {
+    this.#words = words;
+    this.points = this.#run();
+  }
+
+  get hasWork(): boolean {
+    this.#note("look");
+    return this.looks.shift() ?? false;
+  }
+
+  wantRoom(): void {
+    this.#note("want room");
+  }
+
+  *#run(): Points {
+    for (;;) {
+      this.#note("turn");
+      yield this.ends ? Point.Ended : Point.Turned;
+    }
+  }
+
+  #note(what: string): void {
+    this.acts.push(this.#words[0] === 0 ? what : `${what}, announced`);
+  }
+}
+
+function scene(spinMs = 0) {
+  const words = new Int32Array(new SharedArrayBuffer(DOORBELL_WORDS * 4));
+  const role = new FakeRole(words);
+  const counters = new TurnCounters(new Float64Array(64), []);
+  let nowMs = 1000;
+  const surroundings = { nowMs: () => nowMs++, isHeldUp: () => false };
+  const doorbell = new DoorbellOwner(words, 0);
+  const spin = new IdleSpin(spinMs, surroundings.nowMs);
+  const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings });
+  return { words, role, loop, next: () => loop.points.next().value };
+}
+
+describe("BlockingLoop", () => {
+  it("turns while there is more, without a look", () => {
+    const { role, next } = scene();
+    role.hasMore = true;
+    assert.equal(next(), Point.Turned);
+    assert.equal(next(), Point.Turned);
+    assert.deepEqual(role.acts, ["turn", "turn"]);
+  });
+
+  it("announces its sleep, asks for room, looks once more, then sleeps", () => {
+    const { role, loop, words, next } = scene();
+    assert.equal(next(), Point.Asleep);
+    assert.deepEqual(role.acts, ["turn", "want room, announced", "look, announced"]);
+    assert.equal(words[0], 1);
+    assert.equal(loop.wakeAtMs, Number.POSITIVE_INFINITY);
+    assert.equal(loop.sleepMs, 3_600_000);
+  });
+
+  it("takes the announcement back when there is work after all, or something is due", () => {
+    const { role, words, next } = scene();
+    role.looks = [true];
+    assert.equal(next(), Point.Turned);
+    assert.equal(words[0], 0);
+    role.nextDueAtMs = 1000;
+    assert.equal(next(), Point.Turned);
+    assert.equal(words[0], 0);
+  });
+
+  it("sleeps until something is due", () => {
+    const { role, loop, next } = scene();
+    role.nextDueAtMs = 1050;
+    assert.equal(next(), Point.Asleep);
+    assert.equal(loop.wakeAtMs, 1050);
+    assert.equal(loop.sleepMs, 50);
+  });
+
+  it("spins first, and turns when a look finds work", () => {
+    const { role, words, next } = scene(1);
+    role.looks = [false, false, true];
+    assert.equal(next(), Point.Turned);
+    assert.deepEqual(role.acts, ["turn", "look", "look", "look"]);
+    assert.equal(words[0], 0);
+  });
+
+  it("hands on that its role has ended, as often as it is asked", () => {
+    const { role, next } = scene();
+    role.ends = true;
+    assert.equal(next(), Point.Ended);
+    assert.equal(next(), Point.Ended);
+  });
+});
