@@ -144,8 +144,11 @@ export class AcceptorLoop {
       ) {
         let point = next(resident);
         for (; point === Point.HeldUp; point = next(resident)) yield point;
-        // The log takes nothing any more, and the process is about to end.
-        if (point === Point.Ended) break;
+        if (point === Point.Ended) {
+          // The log takes nothing any more, and the process is about to end: nobody is due any more either.
+          this.residents.length = 0;
+          return;
+        }
       }
     }
   }
