@@ -149,6 +149,8 @@ export class InProcessServer {
   readonly #words: Int32Array;
   readonly #bells: LateBells;
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
+  /** Of each acceptor. */
+  readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
   readonly #firstJobId: number;
   readonly #slowLog: number;
@@ -457,6 +459,7 @@ export class InProcessServer {
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
+    this.loops.push(loop);
     for (const shard of residentsOf(topology, acceptor))
       loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
     const steps = this.#acceptorSteps(acceptor, loop, doorbell);
