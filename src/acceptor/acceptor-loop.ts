@@ -3,7 +3,7 @@
 // Its thread has an event loop and never blocks in here. It calls `wake` whenever a socket has something or the doorbell
 // was rung, and goes on to the next point when the event loop has read all sockets that are ready.
 
-import { Point, type Points, type Surroundings } from "../loop/point.ts";
+import { Point, type Surroundings } from "../loop/point.ts";
 import type { Patience } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
@@ -11,6 +11,20 @@ import type { AcceptorCore } from "./acceptor-core.ts";
 
 /** With sockets of its own the loop lets the event loop have a turn after this many passes. */
 const PASSES_PER_TURN = 8;
+
+/** What it does next. */
+const Action = {
+  Publish: 0,
+  LookOnTheSpot: 1,
+  TakeAnswers: 2,
+  Send: 3,
+  Decide: 4,
+  Announce: 5,
+  AskForRoom: 6,
+  Look: 7,
+  Sleep: 8,
+} as const;
+type Action = (typeof Action)[keyof typeof Action];
 
 /** Sockets that the loop reads and writes itself, beside the event loop. */
 export interface LoopSockets {
@@ -30,16 +44,22 @@ export interface AcceptorLoopOptions {
 }
 
 export class AcceptorLoop {
-  readonly points: Points;
   /** Without them the event loop moves the bytes between two turns. */
   sockets: LoopSockets | undefined;
   readonly #options: AcceptorLoopOptions;
+  #action: Action = Action.Publish;
+  /** Looks on the spot that are left; -1 before they are allowed. */
+  #looks = -1;
+  #taken = 0;
+  /** Replies waited for the log, and none does any more. */
+  #released = false;
+  /** Passes since the event loop had its turn. */
+  #passes = 0;
   /** The sleep has been announced, and nobody has woken it since. */
   #asleep = false;
 
   constructor(options: AcceptorLoopOptions) {
     this.#options = options;
-    this.points = this.#run();
   }
 
   /** Something has come from a socket, or the doorbell was rung. A turn must follow soon. */
@@ -55,53 +75,84 @@ export class AcceptorLoop {
     return this.#asleep;
   }
 
-  *#run(): Points {
-    const { core, doorbell, shards, counters, patience, surroundings } = this.#options;
-    const ring = (shard: number): void => counters.rang(shards[shard]!.ring());
-    for (let passes = 1; ; passes++) {
-      core.publish(ring);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      for (let looks = patience.looks(core); looks > 0 && !core.hasAnswers; looks--) {
-        pause();
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-      }
-      counters.begin();
-      const taken = core.takeAnswers(ring);
-      counters.end(taken);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      const held = core.hasHeld;
-      core.flush();
-      core.publish(ring);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (taken > 0 || (held && !core.hasHeld)) patience.worked();
-      let goesOn = core.hasWork || patience.turnsAgain(core);
-      if (this.sockets !== undefined) {
-        if (this.sockets.turn() > 0) goesOn = true;
-        if (goesOn && passes < PASSES_PER_TURN) {
-          if (surroundings.isHeldUp()) yield Point.HeldUp;
+  /** Goes on to the next point. */
+  next(): Point {
+    const { core, doorbell, counters, patience, surroundings } = this.#options;
+    for (;;) {
+      switch (this.#action) {
+        case Action.Publish:
+          core.publish(this.#ringShard);
+          this.#action = Action.LookOnTheSpot;
+          break;
+        case Action.LookOnTheSpot:
+          if (this.#looks < 0) this.#looks = patience.looks(core);
+          if (this.#looks > 0 && !core.hasAnswers) {
+            this.#looks--;
+            pause();
+            break;
+          }
+          this.#looks = -1;
+          this.#action = Action.TakeAnswers;
           continue;
+        case Action.TakeAnswers:
+          counters.begin();
+          this.#taken = core.takeAnswers(this.#ringShard);
+          counters.end(this.#taken);
+          this.#action = Action.Send;
+          break;
+        case Action.Send: {
+          const held = core.hasHeld;
+          core.flush();
+          core.publish(this.#ringShard);
+          this.#released = held && !core.hasHeld;
+          this.#action = Action.Decide;
+          break;
         }
+        case Action.Decide:
+          this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
+          if (this.sockets !== undefined) {
+            if (this.sockets.turn() > 0) this.#action = Action.Publish;
+            if (this.#action === Action.Publish && ++this.#passes < PASSES_PER_TURN) break;
+            this.#passes = 0;
+          }
+          if (this.#action === Action.Publish) return Point.Turned;
+          break;
+        case Action.Announce:
+          core.stopExpecting();
+          doorbell.prepare();
+          this.#asleep = true;
+          this.#action = Action.AskForRoom;
+          break;
+        case Action.AskForRoom:
+          core.wantRoom();
+          this.#action = Action.Look;
+          break;
+        case Action.Look:
+          if (core.hasAnswers || core.hasDurable || core.hasRoomAgain) {
+            this.wake();
+            this.#action = Action.Publish;
+            return Point.Turned;
+          }
+          counters.slept();
+          this.#action = Action.Sleep;
+          break;
+        case Action.Sleep:
+          this.#action = Action.Publish;
+          return Point.Asleep;
       }
-      passes = 0;
-      if (goesOn) {
-        yield Point.Turned;
-        continue;
-      }
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      core.stopExpecting();
-      doorbell.prepare();
-      this.#asleep = true;
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      core.wantRoom();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (core.hasAnswers || core.hasDurable || core.hasRoomAgain) {
-        this.wake();
-        yield Point.Turned;
-        continue;
-      }
-      counters.slept();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      yield Point.Asleep;
+      if (surroundings.isHeldUp()) return Point.HeldUp;
     }
   }
+
+  /** Whether there is more to do, or soon will be. */
+  #goesOn(): boolean {
+    const { core, patience } = this.#options;
+    if (this.#taken > 0 || this.#released) patience.worked();
+    return core.hasWork || patience.turnsAgain(core);
+  }
+
+  readonly #ringShard = (shard: number): void => {
+    const { shards, counters } = this.#options;
+    counters.rang(shards[shard]!.ring());
+  };
 }

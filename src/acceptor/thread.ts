@@ -287,7 +287,7 @@ class AcceptorThread {
     this.#scheduled = false;
     // The event loop reads its sockets between two of these turns.
     if (this.#uring === undefined) this.#core.haveRead();
-    if (this.#loop.points.next().value === Point.Asleep) this.#sleep();
+    if (this.#loop.next() === Point.Asleep) this.#sleep();
     else this.#schedule();
   };
 

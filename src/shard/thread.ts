@@ -128,9 +128,8 @@ class ShardThread {
   }
 
   #run(): never {
-    const { points } = this.#loop;
     for (;;) {
-      const point = points.next().value;
+      const point = this.#loop.next();
       if (point === Point.Asleep) this.#doorbell.sleep(this.#loop.sleepMs);
       else if (point === Point.Ended) this.#doorbell.rest(SLEEP_MS_MAX);
     }
