@@ -42,6 +42,8 @@ export class UringSockets {
   #watchesEventLoop = false;
   readonly #sockets: (UringSocket | undefined)[] = [];
   readonly #free: number[] = [];
+  /** Receives that were completed so far. */
+  #received = 0;
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
@@ -50,6 +52,11 @@ export class UringSockets {
     this.core = core;
     this.#onActivity = onActivity;
     this.#log = log;
+  }
+
+  /** Whether the event loop has something to do, as the last wait has told. */
+  get eventLoopIsReady(): boolean {
+    return !this.#watchesEventLoop;
   }
 
   /** Takes over an accepted handle and serves it. */
@@ -72,12 +79,14 @@ export class UringSockets {
     this.#onActivity();
   }
 
-  /** Gives the kernel what there is to send, takes what has come. Returns how many completions there were. */
+  /** Gives the kernel what there is to send, takes what has come. Returns how many completions of receives there were. */
   turn(): number {
     this.ring.submit();
-    const completions = this.#reap();
+    const before = this.#received;
+    this.#reap();
     this.core.haveRead();
-    return completions;
+    // What a send sets going the core knows.
+    return this.#received - before;
   }
 
   /** The same, sleeping until there is something for the sockets or for the event loop, at most `timeoutMs`. */
@@ -105,6 +114,7 @@ export class UringSockets {
     const socket = this.#sockets[index]!;
     if (kind === Kind.Send) socket.onSent(result);
     else {
+      this.#received++;
       socket.onReceived(result, this.ring.bufferOf(flags), this.ring.hasMore(flags));
       this.#onActivity();
     }

@@ -172,9 +172,12 @@ export class AcceptorPatience implements Patience {
   readonly #lingerMs: number;
   readonly #nowMs: () => number;
   readonly #linger: Linger;
+  readonly #hasOwnShards: boolean;
   #emptyTurns = 0;
 
-  constructor({ isCrowded, lingerMs }: Waiting, nowMs: () => number) {
+  /** With `hasOwnShards` all shards live in the acceptor's thread: no answer of theirs comes while it waits. */
+  constructor({ isCrowded, lingerMs }: Waiting, nowMs: () => number, hasOwnShards = false) {
+    this.#hasOwnShards = hasOwnShards;
     this.#isCrowded = isCrowded;
     this.#lingerMs = lingerMs;
     this.#nowMs = nowMs;
@@ -186,7 +189,9 @@ export class AcceptorPatience implements Patience {
     this.#linger.worked();
   }
 
-  looks({ expecting }: Asked): number {
+  looks(asked: Asked): number {
+    const { expecting } = asked;
+    if (!this.#mayBeAnswered(asked)) return 0;
     return expecting > 0 && expecting <= FEW_CONNECTIONS ? LOOKS_ON_THE_SPOT : 0;
   }
 
@@ -194,8 +199,13 @@ export class AcceptorPatience implements Patience {
     const lingers = this.#lingerMs > 0 && asked.asking > 0 && asked.asking <= FEW_CLIENTS;
     // Turning in vain takes the core from those that it waits for, if there are too few cores.
     const emptyTurnsMax = this.#isCrowded && !lingers ? EMPTY_TURNS_MAX_CROWDED : EMPTY_TURNS_MAX;
-    if (asked.expecting > 0 && this.#emptyTurns++ < emptyTurnsMax) return true;
+    if (asked.expecting > 0 && this.#mayBeAnswered(asked) && this.#emptyTurns++ < emptyTurnsMax) return true;
     return lingers && this.#linger.again(this.#nowMs(), asked.hasHeld ? DISK_MS : 0);
+  }
+
+  /** Whether something that clients wait for may come from another thread. */
+  #mayBeAnswered({ hasHeld }: Asked): boolean {
+    return !this.#hasOwnShards || hasHeld;
   }
 }
 
