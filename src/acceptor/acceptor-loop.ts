@@ -55,6 +55,7 @@ export class AcceptorLoop {
     return this.#asleep;
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
   *#run(): Points {
     const { core, doorbell, shards, counters, patience, surroundings } = this.#options;
     const ring = (shard: number): void => counters.rang(shards[shard]!.ring());

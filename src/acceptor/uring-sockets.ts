@@ -261,18 +261,22 @@ class UringSocket implements Transport {
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean): void {
     this.#receiving = false;
     if (this.#gone) this.#finishIfIdle();
-    else if (result > 0 && bytes !== undefined) {
-      if (this.#paused) this.#stashed = bytes.slice(0, result);
-      else {
-        this.#connection!.onBytes(bytes, result);
-        if (hasMore && result < BUFFER_BYTES) this.#lookForEnd();
-        this.#receive(hasMore || result === BUFFER_BYTES);
-      }
-    } else if (result === 0) {
+    else if (result > 0 && bytes !== undefined) this.#onBytes(result, bytes, hasMore);
+    else if (result === 0) {
       this.#stashedEnd = this.#paused;
       if (!this.#paused) this.#end();
     } else if (result === -ENOBUFS || result === -EAGAIN || result === -EINTR) this.#receive(true);
     else this.#disconnect();
+  }
+
+  #onBytes(length: number, bytes: Uint8Array, hasMore: boolean): void {
+    if (this.#paused) {
+      this.#stashed = bytes.slice(0, length);
+      return;
+    }
+    this.#connection!.onBytes(bytes, length);
+    if (hasMore && length < BUFFER_BYTES) this.#lookForEnd();
+    this.#receive(hasMore || length === BUFFER_BYTES);
   }
 
   /**

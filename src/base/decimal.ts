@@ -1,6 +1,6 @@
 // Writes numbers as decimal digits into byte arrays.
 
-const ZERO = 0x30;
+import { ZERO } from "./ascii.ts";
 
 /** Writes the non-negative safe integer `value` at `at`; returns the position after its last digit. */
 export function writeDecimal(target: Uint8Array, at: number, value: number): number {

@@ -55,6 +55,7 @@ export class BinlogLoop implements Role {
     return storage.failure;
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
   *#run(): Points {
     const { core, storage, shards, acceptors, counters, surroundings } = this.#options;
     const onWriterWaits = (shard: number): void => counters.rang(shards[shard]!.ring());

@@ -27,6 +27,7 @@ export class BlockingLoop {
     this.points = this.#run();
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
   *#run(): Points {
     const { role, doorbell, counters, spin, surroundings } = this.#options;
     for (;;) {

@@ -1,5 +1,6 @@
 // Parses one command line into a Request that is used again for the next: nothing is allocated.
 
+import { HYPHEN, SPACE } from "../base/ascii.ts";
 import { type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, Op } from "./commands.ts";
 import { NumberReader } from "./number-reader.ts";
@@ -20,9 +21,6 @@ export const Syntax = {
   TooBig: 4,
 } as const;
 export type Syntax = (typeof Syntax)[keyof typeof Syntax];
-
-const SPACE = 0x20;
-const HYPHEN = 0x2d;
 
 /** Parses lines one at a time; `request` holds what the last one said, and is overwritten by the next. */
 export class CommandParser {
@@ -61,15 +59,11 @@ export class CommandParser {
       case Args.None:
         return at === end ? Syntax.Ok : Syntax.BadFormat;
       case Args.Id:
-        if (!this.#id(bytes, end)) return Syntax.BadFormat;
-        break;
+        return this.#ends(this.#id(bytes, end), end);
       case Args.IdPri:
-        if (!this.#id(bytes, end) || !this.#pri(bytes, end)) return Syntax.BadFormat;
-        break;
+        return this.#ends(this.#id(bytes, end) && this.#pri(bytes, end), end);
       case Args.IdPriDelay:
-        if (!this.#id(bytes, end) || !this.#pri(bytes, end) || !this.#delay(bytes, end))
-          return Syntax.BadFormat;
-        break;
+        return this.#ends(this.#id(bytes, end) && this.#pri(bytes, end) && this.#delay(bytes, end), end);
       case Args.Put:
         return this.#put(bytes, end);
       case Args.Bound:
@@ -89,7 +83,11 @@ export class CommandParser {
       case Args.Ignored:
         return Syntax.Ok;
     }
-    return number.at === end ? Syntax.Ok : Syntax.BadFormat;
+  }
+
+  /** What a line is that should end behind its numbers, `well` if these are. */
+  #ends(well: boolean, end: number): Syntax {
+    return well && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
   }
 
   #id(bytes: Uint8Array, end: number): boolean {

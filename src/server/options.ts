@@ -120,18 +120,33 @@ export function parseOptions(args: readonly string[], program: string): Options 
 
 function describe(options: Options, program: string): Command {
   const command = new Command(program);
-  /** An option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones. */
-  const add = (flags: string, text: string, effect: (value: string) => void): void => {
-    const option = new Option(flags, text);
-    command.addOption(option);
-    command.on(`option:${option.name()}`, effect);
-  };
   command
     .helpOption(false)
     .exitOverride()
     .configureOutput({ writeOut() {}, writeErr() {} })
     .allowExcessArguments();
   command.usage("[OPTIONS]");
+  const add: AddOption = (flags, text, effect) => {
+    const option = new Option(flags, text);
+    command.addOption(option);
+    command.on(`option:${option.name()}`, effect);
+  };
+  // The help names them in this order.
+  addOptionsOfBeanstalkd(add, options);
+  addFurtherOptions(add, options);
+  addQuestions(add, command, program);
+  addRemovedFlags(command, options);
+  command.action(() => {
+    const unknown = command.args[0];
+    if (unknown !== undefined) throw usageError(`unknown argument: ${unknown}`);
+  });
+  return command;
+}
+
+/** Adds an option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones. */
+type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
+
+function addOptionsOfBeanstalkd(add: AddOption, options: Options): void {
   add("-b, --binlog <dir>", "keep a log in this directory: what was acknowledged survives", (dir) => {
     options.binlog = dir === "" ? "/" : dir;
   });
@@ -177,6 +192,9 @@ function describe(options: Options, program: string): Command {
       options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);
     },
   );
+}
+
+function addFurtherOptions(add: AddOption, options: Options): void {
   add(
     "--shards <n>",
     `engine threads, 1 to ${SHARDS_MAX} (default for this machine: ${options.shards})`,
@@ -217,6 +235,10 @@ function describe(options: Options, program: string): Command {
   add("-V, --verbose", "print connections; -VV also commands and replies", () => {
     options.verbose++;
   });
+}
+
+/** Options that are answered on the spot: nothing is started. */
+function addQuestions(add: AddOption, command: Command, program: string): void {
   add("-v, --version", "print the version", () => {
     throw new EarlyExit({ stdout: `${program} ${VERSION}\n`, stderr: "", exitCode: 0 });
   });
@@ -226,17 +248,16 @@ function describe(options: Options, program: string): Command {
   add("--help", "print this help", () => {
     throw new EarlyExit({ stdout: usageText(command, program), stderr: "", exitCode: 0 });
   });
+}
+
+/** Flags that older versions of beanstalkd had. */
+function addRemovedFlags(command: Command, options: Options): void {
   command.addOption(new Option("-c").hideHelp()).addOption(new Option("-n").hideHelp());
   for (const flag of ["c", "n"]) {
     command.on(`option:${flag}`, () => {
       options.notices.push(`-${flag} flag was removed. binlog is always compacted.`);
     });
   }
-  command.action(() => {
-    const unknown = command.args[0];
-    if (unknown !== undefined) throw usageError(`unknown argument: ${unknown}`);
-  });
-  return command;
 }
 
 function usageText(command: Command, program: string): string {

@@ -124,23 +124,28 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.engine.runDue(nowMs);
     if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
-    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) {
-      const port = this.ports[acceptor]!;
-      if (port.blocked) port.drainOverflow();
-      const ring = this.requests[acceptor]!;
-      for (let i = 0; i < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong; i++) {
-        const offset = ring.next();
-        if (offset === EMPTY) break;
-        taken++;
-        this.#receive(ring, offset, acceptor);
-        if (this.#resuming.length > 0) this.#runResumed();
-      }
-    }
+    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) taken += this.#takeFrom(acceptor);
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
       this.#resume(session);
     }
     this.lists.pump();
     if (this.#resuming.length > 0) this.#runResumed();
+    return taken;
+  }
+
+  /** Executes the messages of an acceptor, a batch at most, as long as their answers find room. Returns how many. */
+  #takeFrom(acceptor: number): number {
+    const port = this.ports[acceptor]!;
+    if (port.blocked) port.drainOverflow();
+    const ring = this.requests[acceptor]!;
+    let taken = 0;
+    while (taken < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong) {
+      const offset = ring.next();
+      if (offset === EMPTY) break;
+      taken++;
+      this.#receive(ring, offset, acceptor);
+      if (this.#resuming.length > 0) this.#runResumed();
+    }
     return taken;
   }
 

@@ -44,6 +44,7 @@ export class ShardLoop implements Role {
     this.#options.core.wantRoom();
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
   *#run(): Points {
     const { core, records, control, acceptors, binlog, counters, surroundings } = this.#options;
     for (;;) {

@@ -1,6 +1,7 @@
 // The bytes of a segment: its header, the frame around each record, and the storage's own records. See ../README.md.
 
 import { crc32 } from "node:zlib";
+import type { Memory } from "../../base/memory.ts";
 import {
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
@@ -103,8 +104,7 @@ export function decodeHeader(bytes: Uint8Array): SegmentHeader | HeaderProblem {
  * it), length, sequence number, and how far behind the newest sequence known to be durable was.
  */
 export function sealFrame(
-  bytes: Uint8Array,
-  view: DataView,
+  { bytes, view }: Memory,
   at: number,
   recordBytes: number,
   salt: number,
@@ -130,13 +130,8 @@ export function frameSynced(view: DataView, at: number): number {
 }
 
 /** Whether a whole, undamaged frame lies at `at`. */
-export function frameIsWhole(
-  bytes: Uint8Array,
-  view: DataView,
-  at: number,
-  end: number,
-  salt: number,
-): boolean {
+export function frameIsWhole({ bytes, view }: Memory, at: number, salt: number): boolean {
+  const end = bytes.length;
   if (at + FRAME_BYTES > end) return false;
   const recordBytes = view.getUint32(at + 4, true);
   if (recordBytes === 0 || recordBytes > MAX_RECORD_BYTES || at + FRAME_BYTES + recordBytes > end)
@@ -144,28 +139,32 @@ export function frameIsWhole(
   return view.getUint32(at, true) === recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt);
 }
 
-export function encodeOwn(
-  bytes: Uint8Array,
-  view: DataView,
-  at: number,
-  kind: number,
-  hasNext: boolean,
-  oldest: number,
-  maxId: number,
-): void {
-  bytes[at] = kind;
-  bytes[at + 1] = hasNext ? 1 : 0;
+/** What an END, MARK or DROP says. */
+export interface OwnRecord {
+  kind: number;
+  /** The next segment was there already (END). */
+  hasNext: boolean;
+  /** The oldest segment that counts. */
+  oldest: number;
+  /** The highest job id ever given. */
+  maxId: number;
+}
+
+/** Writes an END, MARK or DROP at `at`, of OWN_RECORD_BYTES. */
+export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): void {
+  bytes[at] = own.kind;
+  bytes[at + 1] = own.hasNext ? 1 : 0;
   bytes[at + 2] = 0;
   bytes[at + 3] = 0;
-  view.setUint32(at + 4, oldest, true);
-  view.setFloat64(at + 8, maxId, true);
+  view.setUint32(at + 4, own.oldest, true);
+  view.setFloat64(at + 8, own.maxId, true);
 }
 
 /**
  * What the books note of a job's record besides its kind, id and place. PUT: the body bytes that are not in it. PIECE: its
  * offset in the body. The record must be whole.
  */
-export function recordExtra(bytes: Uint8Array, view: DataView, at: number, recordBytes: number): number {
+export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   const kind = bytes[at]!;
   if (kind === RecordKind.put) {
     const inlineBytes = recordBytes - RECORD_FIXED_BYTES - bytes[at + 2]!;

@@ -2,6 +2,7 @@
 // step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in ../README.md.
 
 import { pack } from "msgpackr";
+import { Memory } from "../../base/memory.ts";
 import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
 import type { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
@@ -85,8 +86,7 @@ export class Storage implements CompactionHost {
   readonly #policy: SyncPolicy;
   readonly #compaction: Compaction;
   readonly #options: StorageOptions;
-  readonly #own = new Uint8Array(OWN_RECORD_BYTES);
-  readonly #ownView = new DataView(this.#own.buffer);
+  readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
   readonly table: SegmentTable;
   readonly index: JobIndex;
   readonly reader: SegmentReader;
@@ -298,11 +298,11 @@ export class Storage implements CompactionHost {
   }
 
   #book(segment: number, offset: number, record: number, length: number): void {
-    const { bytes, view } = this.#batch;
-    const kind = bytes[record]!;
+    const { memory } = this.#batch;
+    const kind = memory.bytes[record]!;
     if (kind >= OwnKind.end) return;
-    const id = view.getFloat64(record + RECORD_ID_AT, true);
-    const extra = recordExtra(bytes, view, record, length);
+    const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
+    const extra = recordExtra(memory, record, length);
     this.index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (kind === RecordKind.put) this.#options.onFull?.(id, segment);
   }
@@ -327,33 +327,39 @@ export class Storage implements CompactionHost {
    * take of it, the log is compacted here and now. The shards wait meanwhile; better than having no way out.
    */
   #squeeze(framedBytes: number): void {
-    const writer = this.#writer;
-    const { table } = this;
-    const reserve = () => {
-      let mostBytes = writer.softLimitBytes / 8;
-      for (const segment of table.all) if (segment.left) mostBytes = Math.max(mostBytes, segment.liveBytes);
-      return mostBytes + this.#marginBytes();
-    };
-    for (
-      let rounds = 2 * table.all.length;
-      rounds > 0 && writer.roomBytes < reserve() + framedBytes;
-      rounds--
-    ) {
-      if (this.#compaction.deadBytes < writer.softLimitBytes / 16) return;
-      if (this.#dropping === 0 && !this.hasRoomFor(table.oldest?.liveBytes ?? 0)) return;
-      this.#write();
-      if (table.leftCount === 0) {
-        if (!writer.nextFits(framedBytes)) return;
-        this.#leave();
-      }
-      if (this.#dropping === 0) {
-        if (!this.#compactNow()) return;
-        this.#beginDrop();
-      }
+    let rounds = 2 * this.table.all.length;
+    while (rounds > 0 && this.#writer.roomBytes < this.#reserveBytes() + framedBytes) {
+      if (!this.#emptyOldest(framedBytes)) return;
       this.#syncAll(this.#nowMs, false);
       this.#dropOldest();
       while (this.#fill() === "more") {}
+      rounds--;
     }
+  }
+
+  /** What the segment with most live bytes needs to be copied. */
+  #reserveBytes(): number {
+    let mostBytes = this.#writer.softLimitBytes / 8;
+    for (const segment of this.table.all)
+      if (segment.left) mostBytes = Math.max(mostBytes, segment.liveBytes);
+    return mostBytes + this.#marginBytes();
+  }
+
+  /** Copies what is live in the oldest segment, and appends its DROP; false if that gains nothing, or cannot be done now. */
+  #emptyOldest(framedBytes: number): boolean {
+    const { table } = this;
+    const writer = this.#writer;
+    if (this.#compaction.deadBytes < writer.softLimitBytes / 16) return false;
+    if (this.#dropping === 0 && !this.hasRoomFor(table.oldest?.liveBytes ?? 0)) return false;
+    this.#write();
+    if (table.leftCount === 0) {
+      if (!writer.nextFits(framedBytes)) return false;
+      this.#leave();
+    }
+    if (this.#dropping !== 0) return true;
+    if (!this.#compactNow()) return false;
+    this.#beginDrop();
+    return true;
   }
 
   /** Empties the oldest segment; false if that has to wait for a descriptor. */
@@ -401,17 +407,30 @@ export class Storage implements CompactionHost {
   #appendOwnKind(kind: number): void {
     if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
     const hasNext = this.#writer.next !== undefined;
-    encodeOwn(this.#own, this.#ownView, 0, kind, hasNext, this.#oldest, this.index.maxId);
+    encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.#oldest, maxId: this.index.maxId });
     const segment = this.#writer.current;
-    this.#batch.add(this.#own, 0, OWN_RECORD_BYTES, segment.salt, ++this.#sequence, this.#syncedSequence);
+    this.#batch.add(
+      this.#own.bytes,
+      0,
+      OWN_RECORD_BYTES,
+      segment.salt,
+      ++this.#sequence,
+      this.#syncedSequence,
+    );
     segment.usedBytes += FRAME_BYTES + OWN_RECORD_BYTES;
   }
 
   /** One write for all that was appended. */
   #write(): void {
-    const { bytes, usedBytes, records } = this.#batch;
+    const { memory, usedBytes, records } = this.#batch;
     if (usedBytes === 0) return;
-    this.#disk.write(this.#writer.handle, bytes, 0, usedBytes, this.#writer.current.usedBytes - usedBytes);
+    this.#disk.write(
+      this.#writer.handle,
+      memory.bytes,
+      0,
+      usedBytes,
+      this.#writer.current.usedBytes - usedBytes,
+    );
     this.#batch.clear();
     // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier one.
     this.#written.set(this.#appended);
@@ -509,20 +528,22 @@ export class Storage implements CompactionHost {
     const filling = waits ? "full" : this.#keepRoom();
     if (filling === "full" && !waits) this.#noteShortage(nowMs);
     else if (filling === "enough") this.#noteRoom();
-    if (this.#dropping !== 0 && nowMs >= this.#compactAtMs) {
+    const mayCompact = nowMs >= this.#compactAtMs;
+    if (mayCompact && this.#dropping !== 0) {
       if (this.#syncedSequence < this.#dropSequence) this.#syncAll(nowMs, false);
       this.#dropOldest();
-    } else if (this.#compaction.wanted && nowMs >= this.#compactAtMs) {
-      // Copies read what is on the disk, so nothing may wait in the batch.
-      this.#write();
-      const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
-      this.#workBytes = Math.max(0, this.#workBytes - slice);
-      const stopAtMs = this.#options.clockMs() + SLICE_MS;
-      if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#beginDrop();
-    } else this.#workBytes = 0;
-    const compacts = this.#compaction.wanted && nowMs >= this.#compactAtMs;
-    const drops = this.#dropping !== 0 && nowMs >= this.#compactAtMs;
-    return filling === "more" || drops || compacts;
+    } else if (mayCompact && this.#compaction.wanted) this.#compactSlice();
+    else this.#workBytes = 0;
+    return filling === "more" || (mayCompact && (this.#dropping !== 0 || this.#compaction.wanted));
+  }
+
+  #compactSlice(): void {
+    // Copies read what is on the disk, so nothing may wait in the batch.
+    this.#write();
+    const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
+    this.#workBytes = Math.max(0, this.#workBytes - slice);
+    const stopAtMs = this.#options.clockMs() + SLICE_MS;
+    if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#beginDrop();
   }
 
   /**
@@ -668,22 +689,24 @@ export class Storage implements CompactionHost {
     if (this.#waiting) this.endWait(nowMs);
     if (this.#failure === undefined) {
       this.syncNow(nowMs);
-      if (this.#writer.current.usedBytes > HEADER_BYTES) {
-        try {
-          this.#appendOwnKind(OwnKind.end);
-          this.#syncAll(nowMs, true);
-          if (trim) this.#writer.trim();
-        } catch (error) {
-          // All is durable; only END is missing, and the next start writes that as after a kill.
-          if (!isShortage(error)) this.#fail("close", error);
-        }
-      }
+      if (this.#writer.current.usedBytes > HEADER_BYTES) this.#endSegment(nowMs, trim);
     }
     this.#closed = true;
     this.reader.close();
     for (const segment of this.table.all) {
       if (segment.handle !== undefined) this.#disk.close(segment.handle);
       segment.handle = undefined;
+    }
+  }
+
+  #endSegment(nowMs: number, trim: boolean): void {
+    try {
+      this.#appendOwnKind(OwnKind.end);
+      this.#syncAll(nowMs, true);
+      if (trim) this.#writer.trim();
+    } catch (error) {
+      // All is durable; only END is missing, and the next start writes that as after a kill.
+      if (!isShortage(error)) this.#fail("close", error);
     }
   }
 }

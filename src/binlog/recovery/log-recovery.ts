@@ -1,5 +1,6 @@
 // Turns a verdict into the books of a log in use, and finishes on disk what a crash left half done.
 
+import { Memory } from "../../base/memory.ts";
 import { RecordKind, UPDATE_BYTES } from "../../message/record.ts";
 import { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
@@ -124,16 +125,17 @@ function endTail(
   verdict: LogVerdict,
   maxId: number,
 ): void {
-  const frame = new Uint8Array(FRAME_BYTES + OWN_RECORD_BYTES);
-  const view = new DataView(frame.buffer);
-  encodeOwn(frame, view, FRAME_BYTES, OwnKind.end, verdict.empty.length > 0, verdict.oldest, maxId);
-  sealFrame(frame, view, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
+  const frame = Memory.ofSize(FRAME_BYTES + OWN_RECORD_BYTES);
+  const { bytes } = frame;
+  const hasNext = verdict.empty.length > 0;
+  encodeOwn(frame, FRAME_BYTES, { kind: OwnKind.end, hasNext, oldest: verdict.oldest, maxId });
+  sealFrame(frame, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
   const handle = disk.open(segmentName(scan.number), "write");
   // What stands before END says that it is durable, so it has to be.
   disk.sync(handle);
-  disk.write(handle, frame, 0, frame.length, scan.at);
+  disk.write(handle, bytes, 0, bytes.length, scan.at);
   disk.sync(handle);
-  segment.usedBytes = scan.at + frame.length;
+  segment.usedBytes = scan.at + bytes.length;
   disk.truncate(handle, segment.usedBytes);
   disk.sync(handle);
   disk.close(handle);

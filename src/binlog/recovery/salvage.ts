@@ -1,5 +1,6 @@
 // Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files aside.
 
+import { Memory } from "../../base/memory.ts";
 import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
 import { segmentName } from "../format/segment-format.ts";
@@ -27,9 +28,9 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   let jobs = 0;
   const source = { disk, scans: verdict.kept, index: books.index };
   for (const batch of recoveredJobs(source, 1, () => 0)) {
-    const view = new DataView(batch.bytes.buffer);
+    const memory = new Memory(batch.bytes);
     for (const at of batch.jobs[0]!) {
-      appendWholeJob(storage, batch.bytes, view, at);
+      appendWholeJob(storage, memory, at);
       jobs++;
     }
     storage.flush(0);

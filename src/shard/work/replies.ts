@@ -1,5 +1,6 @@
 // Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
 
+import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
@@ -13,9 +14,6 @@ import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { ReplyPort } from "./reply-port.ts";
 import type { LongReply, ShardSession } from "./shard-session.ts";
 
-const CR = 0x0d;
-const LF = 0x0a;
-const SPACE = 0x20;
 /** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
 /** Bytes of a long reply in one message. */

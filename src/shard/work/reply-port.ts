@@ -3,20 +3,18 @@
 // Replies to commands always find room, because the shard takes no command before it has looked; only what comes
 // unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting connection.
 
-import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind, ResponseWriter } from "../../message/response.ts";
+import {
+  RESPONSE_HEADER_BYTES,
+  ResponseFlag,
+  type ResponseHeader,
+  ResponseKind,
+  ResponseWriter,
+} from "../../message/response.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
-/** What stands before a payload: see message/response.ts. */
-interface Header {
-  kind: number;
-  flags: number;
-  slot: number;
-  value: number;
-  pri: number;
-  recordNumber: number;
-}
-
-interface Overflowed extends Readonly<Header> {
+/** A message that found no room. */
+interface Overflowed {
+  readonly header: ResponseHeader;
   readonly payload: Uint8Array;
 }
 
@@ -33,7 +31,7 @@ export class ReplyPort {
   #waits = false;
   readonly #writer: ResponseWriter;
   /** Of the message that is begun; one for all. */
-  readonly #header: Header = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
+  readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
 
   constructor(ring: SharedArrayBuffer) {
@@ -84,9 +82,8 @@ export class ReplyPort {
 
   /** Begins a message with the present header: in the ring, or behind what found no room there. */
   #begin(payloadBytes: number): void {
-    const { kind, flags, slot, value, pri, recordNumber } = this.#header;
     if (this.#overflow.length === 0) {
-      const at = this.#writer.write(kind, flags, slot, payloadBytes, value, pri, recordNumber);
+      const at = this.#writer.write(this.#header, payloadBytes);
       if (at !== FULL) {
         this.target = this.ring.bytes;
         this.at = at;
@@ -94,7 +91,7 @@ export class ReplyPort {
       }
     }
     const payload = new Uint8Array(payloadBytes);
-    this.#overflow.push({ kind, flags, slot, value, pri, recordNumber, payload });
+    this.#overflow.push({ header: { ...this.#header }, payload });
     this.target = payload;
     this.at = 0;
   }
@@ -102,9 +99,8 @@ export class ReplyPort {
   /** Moves what overflowed into the ring, in order, as far as there is room. */
   drainOverflow(): void {
     let moved = 0;
-    for (const message of this.#overflow) {
-      const { kind, flags, slot, value, pri, recordNumber, payload } = message;
-      const at = this.#writer.write(kind, flags, slot, payload.length, value, pri, recordNumber);
+    for (const { header, payload } of this.#overflow) {
+      const at = this.#writer.write(header, payload.length);
       if (at === FULL) break;
       this.ring.bytes.set(payload, at);
       moved++;
