@@ -9,6 +9,8 @@ export class InputBuffer {
   #buffer: Uint8Array = NOTHING;
   start = 0;
   end = 0;
+  /** Bytes that will have to be here together, so that a body's buffer grows once. */
+  #expected = 0;
 
   get bytes(): Uint8Array {
     return this.#buffer;
@@ -17,9 +19,6 @@ export class InputBuffer {
   get length(): number {
     return this.end - this.start;
   }
-
-  /** Bytes that will have to be here together, so that a body's buffer grows once. */
-  #expected = 0;
 
   /** The next bytes are used only when `bytes` of them have come. */
   expect(bytes: number): void {

@@ -20,7 +20,7 @@ export class Looks {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   /** Sessions that wait for looks, by the number of theirs, and how many acceptors have still to look. */
-  readonly #waiting = new Map<number, { readonly session: ShardSession; left: number }>();
+  readonly #waiting = new Map<number, { readonly session: ShardSession; remaining: number }>();
   #lastNumber = 0;
 
   constructor(engine: Engine, ports: readonly ReplyPort[]) {
@@ -33,7 +33,7 @@ export class Looks {
     const others = this.#ports.length - 1;
     if (others === 0 || !this.#mayBringJob(session)) return false;
     const number = ++this.#lastNumber;
-    this.#waiting.set(number, { session, left: others });
+    this.#waiting.set(number, { session, remaining: others });
     session.look = number;
     for (const [acceptor, port] of this.#ports.entries())
       if (acceptor !== session.acceptor) port.beginSignal(ResponseKind.Look, 0, 0, 0, number);
@@ -44,7 +44,7 @@ export class Looks {
   looked(number: number): ShardSession | undefined {
     const waiting = this.#waiting.get(number);
     assert(waiting !== undefined, "acceptors look when they were asked to");
-    if (--waiting.left > 0) return undefined;
+    if (--waiting.remaining > 0) return undefined;
     this.#waiting.delete(number);
     const { session } = waiting;
     if (session.ended || session.look !== number) return undefined;

@@ -199,9 +199,9 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   // --- requests ---------------------------------------------------------------------------------------------------
 
-  #session(acceptor: number, slot: number): ShardSession {
-    const index = slot * this.#acceptors + acceptor;
-    return (this.#sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, slot));
+  #session(acceptor: number, connectionSlot: number): ShardSession {
+    const index = connectionSlot * this.#acceptors + acceptor;
+    return (this.#sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, connectionSlot));
   }
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
@@ -338,7 +338,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.moves.join(session, giveBack);
       return;
     }
-    const index = session.slot * this.#acceptors + session.acceptor;
+    const index = session.connectionSlot * this.#acceptors + session.acceptor;
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.#sessions[index] = undefined;
     this.replies.signal(session, ResponseKind.Closed);
@@ -393,12 +393,12 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   claim(client: Session): boolean {
     const session = this.#sessionOf(client);
-    return this.#claims[session.acceptor]!.claim(session.slot, session.waitNumber);
+    return this.#claims[session.acceptor]!.claim(session.connectionSlot, session.waitNumber);
   }
 
   stillWaiting(client: Session): boolean {
     const session = this.#sessionOf(client);
-    return this.#claims[session.acceptor]!.isOpen(session.slot, session.waitNumber);
+    return this.#claims[session.acceptor]!.isOpen(session.connectionSlot, session.waitNumber);
   }
 
   nextTubeSequence(): number {

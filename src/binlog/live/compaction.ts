@@ -2,7 +2,7 @@
 
 import { Memory } from "../../base/memory.ts";
 import { applyUpdate, PIECE_HEADER_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
-import type { JobIndex } from "../books/job-index.ts";
+import type { RecordIndex } from "../books/record-index.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "../format/segment-format.ts";
 import type { SegmentReader } from "./segment-reader.ts";
@@ -13,7 +13,7 @@ const CHUNK_BYTES = 2 * MAX_FRAMED_BYTES;
 
 export interface CompactionHost {
   readonly table: SegmentTable;
-  readonly index: JobIndex;
+  readonly index: RecordIndex;
   readonly reader: SegmentReader;
   /** Bytes at which a segment is left. */
   readonly softLimitBytes: number;
@@ -39,12 +39,12 @@ export class Compaction {
   get wanted(): boolean {
     const { table, softLimitBytes } = this.#host;
     const oldest = table.oldest;
-    if (oldest === undefined || !oldest.left) return false;
+    if (oldest === undefined || !oldest.sealed) return false;
     if (oldest.liveBytes === 0) return true;
     if (!this.#host.hasRoomFor(oldest.liveBytes)) return false;
-    if (table.leftBytes > TOLERATED * table.liveBytes) return true;
+    if (table.sealedBytes > TOLERATED * table.liveBytes) return true;
     // A restart leaves a short segment behind: a thousand restarts should not leave a thousand files.
-    if (table.leftCount > 8 + (2 * table.leftBytes) / softLimitBytes) return true;
+    if (table.sealedCount > 8 + (2 * table.sealedBytes) / softLimitBytes) return true;
     // On a full disk all that is dead counts, as long as there is more of it than the rounding.
     return this.#host.full && this.deadBytes > softLimitBytes / 8;
   }
@@ -52,8 +52,8 @@ export class Compaction {
   /** What a rewrite of everything would give back. */
   get deadBytes(): number {
     const { table } = this.#host;
-    let usedBytes = table.leftBytes;
-    for (const segment of table.all.slice(table.leftCount)) usedBytes += segment.usedBytes - HEADER_BYTES;
+    let usedBytes = table.sealedBytes;
+    for (const segment of table.all.slice(table.sealedCount)) usedBytes += segment.usedBytes - HEADER_BYTES;
     return usedBytes - table.liveBytes;
   }
 

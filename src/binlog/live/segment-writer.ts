@@ -165,7 +165,7 @@ export class SegmentWriter {
       this.#disk.write(handle, first, 0, first.length, 0);
       this.#disk.sync(handle);
       this.#disk.syncFolder();
-      const segment = { number, salt, createdAtMs, liveBytes: 0, left: false, handle };
+      const segment = { number, salt, createdAtMs, liveBytes: 0, sealed: false, handle };
       this.#next = { ...segment, fileBytes: first.length, usedBytes: HEADER_BYTES };
       this.#table.add(this.#next);
     } catch (error) {
@@ -177,13 +177,13 @@ export class SegmentWriter {
 
   /** Leaves the current segment, which must be written and synced, for the next one. */
   leave(): void {
-    const left = this.current;
+    const sealed = this.current;
     if (this.#next === undefined) throw new Error("no next segment");
-    this.#disk.truncate(left.handle!, left.usedBytes);
-    this.#disk.close(left.handle!);
-    left.handle = undefined;
-    left.fileBytes = left.usedBytes;
-    this.#table.setLeft(left);
+    this.#disk.truncate(sealed.handle!, sealed.usedBytes);
+    this.#disk.close(sealed.handle!);
+    sealed.handle = undefined;
+    sealed.fileBytes = sealed.usedBytes;
+    this.#table.seal(sealed);
     this.#current = this.#next;
     this.#next = undefined;
   }

@@ -4,8 +4,8 @@
 import { pack } from "msgpackr";
 import { Memory } from "../../base/memory.ts";
 import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
-import type { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
+import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -39,7 +39,7 @@ const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
 
 /** A record that has been taken from its shard and has no place in the log yet. */
-interface HeldRecord {
+interface PendingRecord {
   shard: number;
   n: number;
   bytes: Uint8Array;
@@ -88,7 +88,7 @@ export class Storage implements CompactionHost {
   readonly #options: StorageOptions;
   readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
   readonly table: SegmentTable;
-  readonly index: JobIndex;
+  readonly index: RecordIndex;
   readonly reader: SegmentReader;
   readonly timings = new StorageTimings();
   /** The newest record number of each shard that was appended, that is written, and that is durable. */
@@ -117,7 +117,7 @@ export class Storage implements CompactionHost {
   /** Nothing can be written until there is room: see `waiting`. */
   #waiting = false;
   #resumeAtMs = 0;
-  #held: HeldRecord | undefined;
+  #pending: PendingRecord | undefined;
   /** The current segment has its END, so nothing may follow; it could not be left yet. */
   #ending = false;
   #failure: BinlogError | undefined;
@@ -208,7 +208,7 @@ export class Storage implements CompactionHost {
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
-        this.#held = { shard, n, bytes: bytes.slice(start, start + length) };
+        this.#pending = { shard, n, bytes: bytes.slice(start, start + length) };
         this.#wait(error);
       }
     }
@@ -247,11 +247,11 @@ export class Storage implements CompactionHost {
     this.#compactAtMs = this.#openAtMs = 0;
     this.#write();
     if (this.#ending) this.#leave();
-    const held = this.#held;
-    if (held !== undefined) {
-      this.#take(held.bytes, 0, held.bytes.length);
-      this.#appended[held.shard] = held.n;
-      this.#held = undefined;
+    const pending = this.#pending;
+    if (pending !== undefined) {
+      this.#take(pending.bytes, 0, pending.bytes.length);
+      this.#appended[pending.shard] = pending.n;
+      this.#pending = undefined;
     }
     // It has waited for longer than it may be without a sync.
     if (!this.#policy.never) this.#syncAll(this.#nowMs, false);
@@ -341,7 +341,7 @@ export class Storage implements CompactionHost {
   #reserveBytes(): number {
     let mostBytes = this.#writer.softLimitBytes / 8;
     for (const segment of this.table.all)
-      if (segment.left) mostBytes = Math.max(mostBytes, segment.liveBytes);
+      if (segment.sealed) mostBytes = Math.max(mostBytes, segment.liveBytes);
     return mostBytes + this.#marginBytes();
   }
 
@@ -352,7 +352,7 @@ export class Storage implements CompactionHost {
     if (this.#compaction.deadBytes < writer.softLimitBytes / 16) return false;
     if (this.#dropping === 0 && !this.hasRoomFor(table.oldest?.liveBytes ?? 0)) return false;
     this.#write();
-    if (table.leftCount === 0) {
+    if (table.sealedCount === 0) {
       if (!writer.nextFits(framedBytes)) return false;
       this.#leave();
     }

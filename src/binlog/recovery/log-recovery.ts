@@ -2,8 +2,8 @@
 
 import { Memory } from "../../base/memory.ts";
 import { RecordKind, UPDATE_BYTES } from "../../message/record.ts";
-import { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
+import { RecordIndex } from "../books/record-index.ts";
 import { type Segment, SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
 import {
@@ -21,7 +21,7 @@ import type { SegmentScan } from "./segment-scan.ts";
 /** The books of all that the scans hold. `unfinished`: puts whose body never became whole. */
 export interface LogBooks {
   table: SegmentTable;
-  index: JobIndex;
+  index: RecordIndex;
   unfinished: number;
 }
 
@@ -34,7 +34,7 @@ function segmentOf(scan: SegmentScan): Segment {
     fileBytes: scan.fileBytes,
     usedBytes: scan.at,
     liveBytes: 0,
-    left: false,
+    sealed: false,
     handle: undefined,
   };
 }
@@ -42,7 +42,7 @@ function segmentOf(scan: SegmentScan): Segment {
 /** Goes through all records in the order of the log. */
 export function bookRecords(verdict: LogVerdict): LogBooks {
   const table = new SegmentTable();
-  const index = new JobIndex(table);
+  const index = new RecordIndex(table);
   for (const scan of verdict.kept) {
     // Only a salvage gets here with a gap; the table needs every number.
     for (let n = (table.all.at(-1)?.number ?? scan.number - 1) + 1; n < scan.number; n++) {
@@ -52,7 +52,7 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
         liveBytes: 0,
         salt: 0,
         createdAtMs: 0,
-        left: true,
+        sealed: true,
         handle: undefined,
       };
       table.add({ number: n, ...gap });
@@ -67,7 +67,7 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
   return { table, index, unfinished: unfinished.length };
 }
 
-function bookSegment(index: JobIndex, scan: SegmentScan): void {
+function bookSegment(index: RecordIndex, scan: SegmentScan): void {
   const { count, kinds, ids, offsets, framedBytes, extras } = scan.columns;
   for (let i = 0; i < count; i++)
     index.book(kinds[i]!, ids[i]!, scan.number, offsets[i]!, framedBytes[i]!, extras[i]!);
@@ -93,7 +93,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
       trimEnded(disk, scan, scan === verdict.kept.at(-1));
     }
     segment.fileBytes = segment.usedBytes;
-    books.table.setLeft(segment);
+    books.table.seal(segment);
   }
   const empty = verdict.empty.slice(0, 2).map((scan) => {
     const segment = segmentOf(scan);

@@ -20,7 +20,7 @@ export interface LogVerdict {
   stale: number[];
   /** Numbers of segments whose making was not finished, or whose unused space is damaged. */
   discard: number[];
-  /** The last segment with records if it was not left: it has to be ended at its `at`. */
+  /** The last segment with records if it was not sealed: it has to be ended at its `at`. */
   tail: SegmentScan | undefined;
   /** Bytes that the tail loses. */
   cutBytes: number;
@@ -98,8 +98,8 @@ class SegmentJudge {
   #synced = 0;
   /** The sequence that has to follow; 0: any. */
   #expected: number;
-  /** The segment before was left, so records may follow. */
-  #left = true;
+  /** The segment before was sealed, so records may follow. */
+  #sealed = true;
   /** It said that the next one was there. */
   #promised = true;
   /** A segment before never came to use. */
@@ -125,13 +125,13 @@ class SegmentJudge {
       } else if (!headerIsWhole(scan)) {
         this.#addDamage(scan, 0, scan.reason || "its header belongs to another segment");
         if (scan.beyond > 0) this.#verdict.kept.push(scan);
-        this.#left = this.#promised = false;
+        this.#sealed = this.#promised = false;
       } else if (!holds && scan.end === "zeros") {
         this.#verdict.empty.push(scan);
-        this.#left = this.#promised = false;
+        this.#sealed = this.#promised = false;
       } else {
         this.#expected = this.#judgeRecords(scan, i < lastWithRecords);
-        this.#left = scan.end === "left";
+        this.#sealed = scan.end === "sealed";
         this.#promised = scan.promisesNext;
       }
     }
@@ -146,8 +146,8 @@ class SegmentJudge {
    */
   #neverUsed(scan: SegmentScan, holds: boolean, last: boolean): boolean {
     if (holds) return false;
-    if (headerIsWhole(scan)) return this.#unused || (!this.#left && scan.end !== "zeros");
-    return !this.#left || (last && (!this.#promised || scan.number === 1));
+    if (headerIsWhole(scan)) return this.#unused || (!this.#sealed && scan.end !== "zeros");
+    return !this.#sealed || (last && (!this.#promised || scan.number === 1));
   }
 
   /** Judges a segment that should hold records, with others that do `behind` it or not; returns the sequence that has to follow. */
@@ -160,7 +160,7 @@ class SegmentJudge {
       const reason = `it begins with record ${scan.firstSequence} instead of ${expected}`;
       this.#addDamage(scan, HEADER_BYTES, reason);
     }
-    if (scan.end === "left") return whole + 1;
+    if (scan.end === "sealed") return whole + 1;
     const next = whole > 0 ? whole + 1 : Math.max(1, expected);
     if (scan.end === "bad" && whole === 0) judgeClaim(scan, next);
     if (scan.end === "short") this.#addDamage(scan, scan.at, scan.reason);

@@ -10,7 +10,7 @@ import {
   RecordKind,
   tubeBytesOf,
 } from "../../message/record.ts";
-import type { JobIndex } from "../books/job-index.ts";
+import type { RecordIndex } from "../books/record-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "../format/segment-format.ts";
 import { wholeJobBytes } from "../live/whole-job.ts";
@@ -32,7 +32,7 @@ export type ShardOf = (bytes: Uint8Array, start: number, length: number) => numb
 export interface RecoveredSource {
   disk: Disk;
   scans: readonly SegmentScan[];
-  index: JobIndex;
+  index: RecordIndex;
 }
 
 /** The batches one by one, a segment each; a big job is a batch of its own. */
@@ -56,7 +56,7 @@ export function* recoveredJobs(
 }
 
 /** Rows of the segment's records that are the full record of a live job. */
-function liveRows(index: JobIndex, scan: SegmentScan): Uint32Array {
+function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
   const { count, kinds, ids, offsets } = scan.columns;
   const rows = new Uint32Array(count);
   let found = 0;
@@ -69,7 +69,7 @@ function liveRows(index: JobIndex, scan: SegmentScan): Uint32Array {
 
 /** Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `view`: the segment. */
 function applyUpdates(
-  index: JobIndex,
+  index: RecordIndex,
   { columns }: SegmentScan,
   rows: Uint32Array,
   view: DataView,

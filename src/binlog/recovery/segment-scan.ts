@@ -21,10 +21,10 @@ import { ColumnWriter, type RecordColumns } from "./record-columns.ts";
 
 /**
  * How the records end.
- * `left`: with END. `zeros`: with the zeros written ahead. `short`: the file is shorter than it was.
+ * `sealed`: with END. `zeros`: with the zeros written ahead. `short`: the file is shorter than it was.
  * `bad`: with bytes that are no record, at `at`.
  */
-export type SegmentEnd = "left" | "zeros" | "short" | "bad";
+export type SegmentEnd = "sealed" | "zeros" | "short" | "bad";
 
 export interface SegmentScan {
   number: number;
@@ -39,7 +39,7 @@ export interface SegmentScan {
   /** The highest sequence of any whole record, those behind damage included. */
   highestSequence: number;
   end: SegmentEnd;
-  /** Left, and the next segment was there already. */
+  /** Sealed, and the next segment was there already. */
   promisesNext: boolean;
   /** Where the whole records end. */
   at: number;
@@ -208,9 +208,9 @@ class SegmentScanner {
     scan.oldest = Math.max(scan.oldest, view.getUint32(record + 4, true));
     scan.maxId = Math.max(scan.maxId, view.getFloat64(record + 8, true));
     if (kind === OwnKind.end) {
-      scan.end = "left";
+      scan.end = "sealed";
       scan.promisesNext = bytes[record + 1] === 1;
-      scan.reason = "left";
+      scan.reason = "sealed";
     }
   }
 

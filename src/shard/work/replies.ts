@@ -115,7 +115,7 @@ export class Replies {
   /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
-    port.beginSignal(kind, this.#holds(session), session.slot, 8, value, pri);
+    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, pri);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
@@ -147,7 +147,7 @@ export class Replies {
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
     const port = this.#ports[session.acceptor]!;
     session.sent(length);
-    port.beginReply(flags | this.#holds(session), session.slot, length, recordNumber % 2 ** 32);
+    port.beginReply(flags | this.#holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
     return port;
   }
 
@@ -224,13 +224,13 @@ export class Replies {
     while (done < pieceBytes) {
       const position = reply.sentBytes + done;
       const at = port.at + done;
-      const left = pieceBytes - done;
+      const remaining = pieceBytes - done;
       if (position < headBytes) {
-        const part = Math.min(left, headBytes - position);
+        const part = Math.min(remaining, headBytes - position);
         copyBytes(port.target, at, reply.head, position, part);
         done += part;
       } else if (position < headBytes + reply.bodyBytes) {
-        const part = Math.min(left, headBytes + reply.bodyBytes - position);
+        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
         if (reply.body !== EMPTY_BODY)
           this.#engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
         done += part;

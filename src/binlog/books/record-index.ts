@@ -44,7 +44,7 @@ export interface BigJob {
   pieces: Map<number, PieceLocation>;
 }
 
-export class JobIndex {
+export class RecordIndex {
   readonly #segments: SegmentTable;
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
@@ -192,15 +192,6 @@ export class JobIndex {
 
   updateOffsetOf(id: number): number {
     return this.#page(id)?.words[rowOf(id) + UPDATE_OFFSET] ?? 0;
-  }
-
-  /** Calls back with each live id, in no order. */
-  forEachId(visit: (id: number) => void): void {
-    for (const page of this.#pages.values()) {
-      for (let slot = 0; slot < PAGE_JOBS; slot++) {
-        if (page.words[slot * JOB_WORDS + FULL_SEGMENT] !== 0) visit(page.number * PAGE_JOBS + slot);
-      }
-    }
   }
 
   /** Ids of jobs whose body never became whole: puts that were not finished, so never acknowledged. */
