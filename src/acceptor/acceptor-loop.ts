@@ -55,7 +55,8 @@ export class AcceptorLoop {
     return this.#asleep;
   }
 
-  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
+  // Most of the complexity is points. A part in a function of its own would be a generator made at each turn.
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: that would cost 50 to 100 ns, and garbage
   *#run(): Points {
     const { core, doorbell, shards, counters, patience, surroundings } = this.#options;
     const ring = (shard: number): void => counters.rang(shards[shard]!.ring());

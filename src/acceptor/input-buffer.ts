@@ -1,4 +1,5 @@
-// Bytes of one connection that could not be used yet: a part of a line or body, or commands that have to wait.
+// Bytes of one connection that could not be used yet: a part of a line or body, or commands that have to
+// wait.
 
 import { buffers } from "./buffer-pool.ts";
 

@@ -23,7 +23,10 @@ const Expect = {
 } as const;
 type Expect = (typeof Expect)[keyof typeof Expect];
 
-/** Who executes what was read. Bytes are valid during the call; false means that it has to wait, and is told again. */
+/**
+ * Who executes what was read. Bytes are valid during the call; false means that it has to wait, and is told
+ * again.
+ */
 export interface LineHandler {
   /** Whether the next line may be looked at. */
   readonly mayTakeLine: boolean;

@@ -1,5 +1,5 @@
-// A list of names as a reply: written piece by piece as its client reads, so that a long one takes no memory and no time
-// that others would miss.
+// A list of names as a reply: written piece by piece as its client reads, so that a long one takes no memory
+// and no time that others would miss.
 
 import { CR, HYPHEN, LF, SPACE } from "../base/ascii.ts";
 import { asciiBytes, copyBytes } from "../base/bytes.ts";

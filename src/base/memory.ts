@@ -10,7 +10,7 @@ export class Memory {
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
-  /** So many bytes of zero. */
+  /** A zeroed block of this size. */
   static ofSize(bytes: number): Memory {
     return new Memory(new Uint8Array(bytes));
   }

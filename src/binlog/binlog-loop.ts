@@ -1,4 +1,5 @@
-// The loop of the log: takes what the shards append, writes and syncs it, and tells how far it is. Its thread sleeps in between.
+// The loop of the log: takes what the shards append, writes and syncs it, and tells how far it is. Its thread
+// sleeps in between.
 
 import { Point, type Points, type Surroundings } from "../loop/point.ts";
 import type { Role } from "../loop/role.ts";
@@ -47,7 +48,10 @@ export class BinlogLoop implements Role {
   /** It publishes nothing that could find no room. */
   wantRoom(): void {}
 
-  /** No reply may leave from here on: connections that are still there are about to be cut. Returns why the log failed, if it did. */
+  /**
+   * No reply may leave from here on: connections that are still there are about to be cut. Returns why the
+   * log failed, if it did.
+   */
   close(): BinlogError | undefined {
     const { storage, control, surroundings } = this.#options;
     control.set(ControlWord.BinlogEnded);
@@ -55,7 +59,8 @@ export class BinlogLoop implements Role {
     return storage.failure;
   }
 
-  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
+  // Most of the complexity is points. A part in a function of its own would be a generator made at each turn.
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: that would cost 50 to 100 ns, and garbage
   *#run(): Points {
     const { core, storage, shards, acceptors, counters, surroundings } = this.#options;
     const onWriterWaits = (shard: number): void => counters.rang(shards[shard]!.ring());
@@ -75,7 +80,8 @@ export class BinlogLoop implements Role {
         for (const acceptor of acceptors) counters.rang(acceptor.ring());
       }
       if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
+      // Room and compaction are for the next start; what the rings still hold finds room without them, or
+      // makes it.
       const more = !stopping && storage.work(surroundings.nowMs());
       if (storage.failure !== undefined) break;
       if (surroundings.isHeldUp()) yield Point.HeldUp;
@@ -85,7 +91,8 @@ export class BinlogLoop implements Role {
         for (const acceptor of acceptors) counters.rang(acceptor.ring());
       }
       if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
+      // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more
+      // before it does.
       if (core.publishState(storage)) {
         if (surroundings.isHeldUp()) yield Point.HeldUp;
         for (const shard of shards) counters.rang(shard.ring());

@@ -27,7 +27,8 @@ export class BlockingLoop {
     this.points = this.#run();
   }
 
-  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
+  // Most of the complexity is points. A part in a function of its own would be a generator made at each turn.
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: that would cost 50 to 100 ns, and garbage
   *#run(): Points {
     const { role, doorbell, counters, spin, surroundings } = this.#options;
     for (;;) {

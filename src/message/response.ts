@@ -38,13 +38,16 @@ export const ResponseFlag = {
   Holds: 2,
   /** The reply gives the connection a job by reserve-job: it counts as a worker. */
   Worker: 4,
-  /** The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or synced. */
+  /**
+   * The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or
+   * synced.
+   */
   Durable: 8,
 } as const;
 
 export const RESPONSE_HEADER_BYTES = 32;
 
-/** What stands before a payload. Mutable: whoever writes many uses one again. */
+/** What stands before a payload. Mutable, so that one serves for all responses of a writer. */
 export interface ResponseHeader {
   kind: number;
   flags: number;

@@ -34,8 +34,8 @@ export class CommandParser {
   }
 
   /**
-   * Parses `bytes[start, end)`, a line without its CR LF and without NUL bytes. The tube of the request is a part of
-   * `bytes`. Its op is that of the word, also where the arguments are wrong.
+   * Parses `bytes[start, end)`, a line without its CR LF and without NUL bytes. The tube of the request is a
+   * part of `bytes`. Its op is that of the word, also where the arguments are wrong.
    */
   parse(bytes: Uint8Array, start: number, end: number): Syntax {
     const words = this.#words[bytes[start]!];
@@ -108,7 +108,8 @@ export class CommandParser {
     return well;
   }
 
-  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text (protocol/README.md 3.1).
+  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text
+  // (protocol/README.md 3.1).
   #put(bytes: Uint8Array, end: number): Syntax {
     const request = this.request;
     const number = this.#number;
@@ -121,7 +122,8 @@ export class CommandParser {
     return number.at === end ? Syntax.Ok : Syntax.BadFormatCounted;
   }
 
-  // The one command that tolerates blanks around its tube's name, and whose name is judged after it is counted.
+  // The one command that tolerates blanks around its tube's name, and whose name is judged after it is
+  // counted.
   #tubeDelay(bytes: Uint8Array, at: number, end: number): Syntax {
     let start = at;
     while (start < end && bytes[start] === SPACE) start++;

@@ -7,7 +7,10 @@ const U64_MAX_DIGITS = "18446744073709551615";
 
 const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= ZERO && byte <= NINE;
 
-/** Whether the digits in `bytes[start, end)`, the first of which is not 0, are a number that 64 bits can't hold. */
+/**
+ * Whether the digits in `bytes[start, end)`, the first of which is not 0, are a number that 64 bits can't
+ * hold.
+ */
 function exceedsU64(bytes: Uint8Array, start: number, end: number): boolean {
   const digits = U64_MAX_DIGITS.length;
   if (end - start !== digits) return end - start > digits;
@@ -51,7 +54,10 @@ export class NumberReader {
     return this.#readMagnitude(bytes, end);
   }
 
-  /** The argument of reserve-with-timeout in seconds; -1 means forever and gives `Infinity`. Later text is ignored. */
+  /**
+   * The argument of reserve-with-timeout in seconds; -1 means forever and gives `Infinity`. Later text is
+   * ignored.
+   */
   readTimeout(bytes: Uint8Array, end: number): boolean {
     let at = this.at;
     while (at < end && bytes[at] === SPACE) at++;
@@ -68,8 +74,9 @@ export class NumberReader {
   }
 
   /**
-   * The argument of kick: any blanks, an optional sign, digits; later text is ignored. What C's 64 bits can't hold
-   * is malformed; what 32 bits can't hold, and any negative number, means all (protocol/README.md 14 row 3).
+   * The argument of kick: any blanks, an optional sign, digits; later text is ignored. What C's 64 bits can't
+   * hold is malformed; what 32 bits can't hold, and any negative number, means all (protocol/README.md 14 row
+   * 3).
    */
   readKickBound(bytes: Uint8Array, end: number): boolean {
     let at = this.at;

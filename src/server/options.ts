@@ -48,7 +48,7 @@ export const ACCEPTORS_MAX = 16;
 const BINLOG_BYTES_DEFAULT = 10485760;
 const FSYNC_MS_DEFAULT = 50;
 
-/** An acceptor costs most of a core at full load, a shard a fifth of one: so many of each for `cores`. */
+/** How many of each suit `cores`: at full load an acceptor takes most of a core, a shard a fifth of one. */
 export function defaultThreads(cores: number): { acceptors: number; shards: number } {
   const shards = Math.max(1, Math.min(SHARDS_MAX, Math.floor(cores / 4)));
   return { shards, acceptors: Math.max(1, Math.min(ACCEPTORS_MAX, cores - shards - (cores > 3 ? 1 : 0))) };
@@ -57,7 +57,10 @@ export function defaultThreads(cores: number): { acceptors: number; shards: numb
 /** The first Linux on which io_uring is tried unasked: the one that it was tested on. */
 const IO_URING_SINCE = [6, 18] as const;
 
-/** io_uring where it is permitted and the kernel, of this release ("6.18.44"), is no older than those that it was tested on. */
+/**
+ * io_uring where it is permitted and the kernel, of this release ("6.18.44"), is no older than those that it
+ * was tested on.
+ */
 export function defaultTransport(kernelRelease: string): TransportKind | "auto" {
   const [major = 0, minor = 0] = kernelRelease.split(".").map(Number.parseFloat);
   const [sinceMajor, sinceMinor] = IO_URING_SINCE;
@@ -143,7 +146,9 @@ function describe(options: Options, program: string): Command {
   return command;
 }
 
-/** Adds an option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones. */
+/**
+ * Adds an option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones.
+ */
 type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
 
 function addOptionsOfBeanstalkd(add: AddOption, options: Options): void {

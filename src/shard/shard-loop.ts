@@ -1,4 +1,5 @@
-// The loop of a shard: one turn after the other, each with its publications. Its thread sleeps between two of them (loop/).
+// The loop of a shard: one turn after the other, each with its publications. Its thread sleeps between two of
+// them (loop/).
 
 import { Point, type Points, type Surroundings } from "../loop/point.ts";
 import type { Role } from "../loop/role.ts";
@@ -44,7 +45,8 @@ export class ShardLoop implements Role {
     this.#options.core.wantRoom();
   }
 
-  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a part of its own would be a generator made at each turn, 50 to 100 ns and garbage; most of the score is points.
+  // Most of the complexity is points. A part in a function of its own would be a generator made at each turn.
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: that would cost 50 to 100 ns, and garbage
   *#run(): Points {
     const { core, records, control, acceptors, binlog, counters, surroundings } = this.#options;
     for (;;) {
@@ -55,7 +57,8 @@ export class ShardLoop implements Role {
       this.taken = core.step(this.begunAtMs);
       counters.end(this.taken);
       if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish.
+      // Replies before the records that they wait for, so that the binlog may ring for both: see
+      // ReplyPort.publish.
       const shownRecord = records?.shownNumber ?? 0;
       for (let acceptor = 0; acceptor < acceptors.length; acceptor++) {
         const waits = core.requests[acceptor]!.release();

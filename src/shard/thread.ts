@@ -1,4 +1,5 @@
-// The worker thread around one shard: loads what the log knows of it, then runs its loop and sleeps where that does.
+// The worker thread around one shard: loads what the log knows of it, then runs its loop and sleeps where
+// that does.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
@@ -112,7 +113,8 @@ class ShardThread {
       this.#records!.attach(this.#core.engine, restore.burySequence);
       recovery.postMessage("loaded");
       recovery.close();
-      // The port closes after this turn of the event loop; from then on the thread has no event loop any more.
+      // The port closes after this turn of the event loop; from then on the thread has no event loop any
+      // more.
       setImmediate(() => this.#run());
     });
   }

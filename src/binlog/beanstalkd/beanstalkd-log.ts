@@ -183,7 +183,10 @@ class LogReader {
     return false;
   }
 
-  /** Stops at a record that is not right for this `reason`; one that nothing follows, up to `next`, was not finished. */
+  /**
+   * Stops at a record that is not right for this `reason`; one that nothing follows, up to `next`, was not
+   * finished.
+   */
   #stopUnlessLast(content: FileContent, at: number, next: number, reason: string): number {
     return this.#stop(content, at, content.end <= next ? "" : reason);
   }
@@ -194,8 +197,8 @@ class LogReader {
       this.damage(file, at, reason);
       return -1;
     }
-    // Every write of beanstalkd goes to the end of what is there: a record that nothing follows is one that it
-    // could not finish. There are no checksums, so whatever looks like a record behind it means damage.
+    // Every write of beanstalkd goes to the end of what is there: a record that nothing follows is one that
+    // it could not finish. There are no checksums, so whatever looks like a record behind it means damage.
     const follows = findRecord(bytes, view, version, at + 1, end);
     if (follows < 0) this.#torn(file, at, end - at);
     else this.damage(file, at, `a record that is not whole, but others follow at ${follows}`);

@@ -1,8 +1,8 @@
 // Takes over a directory that beanstalkd left: its jobs into our log, then its files into a sub-folder.
 //
-// Two notes in our log make this safe to interrupt anywhere: "begin" before the first job, "end" after the last, both
-// durable before beanstalkd's files are touched. "begin" without "end": our log is thrown away and made again.
-// "end" for the very files that are still there: only the moving is left to do.
+// Two notes in our log make this safe to interrupt anywhere: "begin" before the first job, "end" after the
+// last, both durable before beanstalkd's files are touched. "begin" without "end": our log is thrown away and
+// made again. "end" for the very files that are still there: only the moving is left to do.
 
 import { crc32 } from "node:zlib";
 import { unpack } from "msgpackr";

@@ -18,8 +18,8 @@ export interface LogState {
 }
 
 /**
- * A log without records, whose first segment has the number `first`. Where it is to follow another log, `oldest` is that
- * one's oldest segment: all of it counts until a DROP in the new one is durable.
+ * A log without records, whose first segment has the number `first`. Where it is to follow another log,
+ * `oldest` is that one's oldest segment: all of it counts until a DROP in the new one is durable.
  */
 export function emptyLog(first = 1, lastSequence = 0, maxId = 0, oldest = first): LogState {
   const table = new SegmentTable();

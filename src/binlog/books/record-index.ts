@@ -1,10 +1,14 @@
-// Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object a job.
+// Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object
+// per job.
 
 import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
 import { FRAME_BYTES } from "../format/segment-format.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
-/** So few that a single job that stays among many that went costs little: 1.3 KB, where pages of 1024 took 20. */
+/**
+ * Few, so that a single job that stays among many deleted ones costs little: 1.3 KB, where pages of 1024 took
+ * 20.
+ */
 const PAGE_JOBS = 64;
 /** Words of a job in its page: */
 const FULL_SEGMENT = 0; // the segment of the full record; 0: no such job
@@ -65,7 +69,10 @@ export class RecordIndex {
     return page;
   }
 
-  /** A page is dropped once it is empty and not the last in use: a queue that empties with each job makes no page for each. */
+  /**
+   * A page is dropped once it is empty and not the last in use: a queue that empties with each job makes no
+   * page for each.
+   */
   #turnTo(page: Page): void {
     const last = this.#lastPage;
     if (last !== undefined && last.live === 0) this.#pages.delete(last.number);
@@ -82,8 +89,8 @@ export class RecordIndex {
   }
 
   /**
-   * Books a record of a job: in a log in use when it is written, at a start when it is read, so that both have the same books.
-   * `extra` is its recordExtra.
+   * Books a record of a job: in a log in use when it is written, at a start when it is read, so that both
+   * have the same books. `extra` is its recordExtra.
    */
   book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
     switch (kind) {

@@ -7,7 +7,7 @@ import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "../format/segment-format.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** Left segments may take this much more than what is live before compaction starts. The promise is 2. */
+/** Sealed segments may take this much more than what is live before compaction starts. The promise is 2. */
 const TOLERATED = 1.5;
 const CHUNK_BYTES = 2 * MAX_FRAMED_BYTES;
 
@@ -58,8 +58,8 @@ export class Compaction {
   }
 
   /**
-   * Goes through so many bytes of the oldest segment, at least one record, and stops early once `late` says so.
-   * Returns true when all that is live in it has been appended: it may be dropped once that is durable.
+   * Goes through so many bytes of the oldest segment, at least one record, and stops early once `late` says
+   * so. Returns true when all that is live in it has been appended: it may be dropped once that is durable.
    */
   step(budgetBytes: number, late: () => boolean): boolean {
     const oldest = this.#host.table.oldest!;

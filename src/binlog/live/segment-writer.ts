@@ -1,11 +1,12 @@
-// Where records go: the current segment and the next one, zero-filled ahead so that a sync never waits for metadata.
+// Where records go: the current segment and the next one, zero-filled ahead so that a sync never waits for
+// metadata.
 //
-//        left segments         current                        next
+//       sealed segments        current                        next
 //   [####][######][###]   [H|######|<- room ->|000]    [H|<- room ->| not yet filled
 //
-// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves along as
-// records are written. It is made in whole extents: each costs a sync of its own, which a batch of records waits behind.
-// A full disk shows when room is made, never when a record is written.
+// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves
+// along as records are written. It is made in whole extents: each costs a sync of its own, which a batch of
+// records waits behind. A full disk shows when room is made, never when a record is written.
 
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "../disk/binlog-error.ts";
@@ -33,7 +34,10 @@ export class SegmentWriter {
   readonly #randomSalt: () => number;
   readonly #first: number;
   readonly segmentBytes: number;
-  /** Segments are left at three quarters, so that the room of one holds what has to be copied out of any other. */
+  /**
+   * Segments are left at three quarters, so that the room of one holds what has to be copied out of any
+   * other.
+   */
   readonly softLimitBytes: number;
   readonly #wantedRoomBytes: number;
   readonly #zeros: Uint8Array;
@@ -147,7 +151,8 @@ export class SegmentWriter {
     try {
       this.#disk.sync(segment.handle!);
     } catch (error) {
-      // The current segment has records in it: the pages that could not be written are gone, and a later sync would not tell.
+      // The current segment has records in it: the pages that could not be written are gone, and a later sync
+      // would not tell.
       throw segment === this.#current && isShortage(error) ? this.ioError("sync", error) : error;
     }
   }
@@ -206,7 +211,7 @@ export class SegmentWriter {
     );
   }
 
-  /** What a record meets that finds no room: an error of the system, which passes. */
+  /** The error of a record that finds no room: one of the system, and temporary. */
   noRoom(): Error {
     const code = this.shortage || "ENOSPC";
     return Object.assign(new Error(`${code}: no room for a record`), { code });

@@ -1,5 +1,6 @@
-// The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven step by
-// step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in ../README.md.
+// The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven
+// step by step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in
+// ../README.md.
 
 import { pack } from "msgpackr";
 import { Memory } from "../../base/memory.ts";
@@ -30,11 +31,13 @@ import { type SyncEvery, SyncPolicy } from "./sync-policy.ts";
 const BATCH_BYTES = 1024 * 1024;
 const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;
-/** A slice ends soon after so long, so that no reply waits noticeably for it. */
+/** A slice ends soon after this long, so that no reply waits noticeably for it. */
 const SLICE_MS = 5;
-/** Compaction goes through so many bytes for each byte that is appended: faster than the log can grow. */
+/** Compaction goes through this many bytes for each byte that is appended: faster than the log can grow. */
 const PACE = 4;
-/** Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more. */
+/**
+ * Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more.
+ */
 const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
 
@@ -166,9 +169,10 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Something could not be written for want of room, be it that a file system wants new blocks for what is written over.
-   * Nothing was lost: it is kept and tried again each second. Until then nothing may be appended, so at most one record is
-   * held besides the batch; shards wait with theirs, and replies with those.
+   * Something could not be written for want of room; some file systems want new blocks even for what is
+   * written over. Nothing was lost: it is kept and tried again each second. Until then nothing may be
+   * appended, so at most one record is kept besides the batch; shards wait with theirs, and replies with
+   * those.
    */
   get waiting(): boolean {
     return this.#waiting;
@@ -198,7 +202,9 @@ export class Storage implements CompactionHost {
     return this.index.fullSegmentOf(id);
   }
 
-  /** Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush. */
+  /**
+   * Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush.
+   */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     if (this.#waiting) throw new Error("the log waits for room");
@@ -214,7 +220,10 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /** Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. A full disk ends that. */
+  /**
+   * Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. A full disk
+   * ends that.
+   */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     try {
@@ -231,7 +240,9 @@ export class Storage implements CompactionHost {
     this.#workBytes += PACE * length;
   }
 
-  /** Something found no room: all that was appended is kept, and nothing more is taken until it is written. */
+  /**
+   * Something found no room: all that was appended is kept, and nothing more is taken until it is written.
+   */
   #wait(error: unknown): void {
     const code = systemCode(error);
     this.#resumeAtMs = this.#nowMs + RETRY_ROOM_MS;
@@ -323,8 +334,9 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * No new room can be had. What is needed to empty the oldest segment is kept for just that: before a record would
-   * take of it, the log is compacted here and now. The shards wait meanwhile; better than having no way out.
+   * There is no new room. What is needed to empty the oldest segment is kept for just that: before a record
+   * would take of it, the log is compacted here and now. The shards wait meanwhile; better than having no way
+   * out.
    */
   #squeeze(framedBytes: number): void {
     let rounds = 2 * this.table.all.length;
@@ -345,7 +357,10 @@ export class Storage implements CompactionHost {
     return mostBytes + this.#marginBytes();
   }
 
-  /** Copies what is live in the oldest segment, and appends its DROP; false if that gains nothing, or cannot be done now. */
+  /**
+   * Copies what is live in the oldest segment, and appends its DROP; false if that gains nothing, or cannot
+   * be done now.
+   */
   #emptyOldest(framedBytes: number): boolean {
     const { table } = this;
     const writer = this.#writer;
@@ -386,8 +401,8 @@ export class Storage implements CompactionHost {
   }
 
   #fill(): "enough" | "more" | "full" {
-    // The header of a new segment is durable at once. The segment that is being dropped counts until its DROP is, too, and
-    // with it the copies before it.
+    // The header of a new segment is durable at once. The segment that is being dropped counts until its DROP
+    // is, too, and with it the copies before it.
     const oldest = this.#dropping === 0 ? this.#oldest : this.#dropping;
     return this.#writer.fill(this.#options.wallMs(), this.index.maxId, oldest);
   }
@@ -400,7 +415,8 @@ export class Storage implements CompactionHost {
     this.#sync();
     this.#writer.leave();
     this.#ending = false;
-    // Before the first record goes into a segment, the next one is there: a file that is gone is noticed then.
+    // Before the first record goes into a segment, the next one is there: a file that is gone is noticed
+    // then.
     this.#fill();
   }
 
@@ -432,7 +448,8 @@ export class Storage implements CompactionHost {
       this.#writer.current.usedBytes - usedBytes,
     );
     this.#batch.clear();
-    // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier one.
+    // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier
+    // one.
     this.#written.set(this.#appended);
     this.#writtenBytes += usedBytes;
     this.timings.recordWrite(usedBytes, records);
@@ -445,7 +462,8 @@ export class Storage implements CompactionHost {
     try {
       this.#disk.sync(this.#writer.handle);
     } catch (error) {
-      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync does.
+      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync
+      // does.
       throw isShortage(error) ? this.#writer.ioError("sync", error) : error;
     }
     const endedMs = this.#options.clockMs();
@@ -502,8 +520,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * One slice of background work: room ahead, compaction. Call it after each flush, and again at once while it
-   * returns true and nothing else is to do. A slice takes a few milliseconds at most.
+   * One slice of background work: room ahead, compaction. Call it after each flush, and again at once while
+   * it returns true and nothing else is to do. A slice takes a few milliseconds at most.
    */
   work(nowMs: number): boolean {
     if (this.#failure !== undefined || this.#closed || this.#waiting) return false;
@@ -547,8 +565,9 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * One step of making room, or as many as what was appended since the last slice has used up: room that falls behind
-   * under load would have to be made up for in the middle of an append, and a full disk would show too late.
+   * One step of making room, or as many as what was appended since the last slice has used up: room that
+   * falls behind under load would have to be made up for in the middle of an append, and a full disk would
+   * show too late.
    */
   #keepRoom(): "enough" | "more" | "full" {
     const { extentBytes } = this.#writer;
@@ -578,7 +597,8 @@ export class Storage implements CompactionHost {
   #dropOldest(): void {
     const { number } = this.table.oldest!;
     this.reader.forget(number);
-    // A quota may refuse even this: the segment is booked out when it is gone, so that each step is tried again.
+    // A quota may refuse even this: the segment is booked out when it is gone, so that each step is tried
+    // again.
     if (!this.#unlinked) this.#disk.unlink(segmentName(number));
     this.#unlinked = true;
     this.#disk.syncFolder();
@@ -589,8 +609,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Says in the log that all segments below this one no longer count, and makes that durable. For a rewrite of
-   * the whole log into new segments; the caller removes the old ones.
+   * Says in the log that all segments below this one no longer count, and makes that durable. For a rewrite
+   * of the whole log into new segments; the caller removes the old ones.
    */
   dropBelow(segment: number, nowMs: number): void {
     if (this.#failure !== undefined) return;
@@ -681,8 +701,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled ahead;
-   * a server that starts again soon is better off with it.
+   * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled
+   * ahead; a server that starts again soon is better off with it.
    */
   close(nowMs: number, trim = false): void {
     if (this.#closed) return;

@@ -74,15 +74,16 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
 }
 
 /**
- * Ends the tail where its whole records end, gives back what was zero-filled behind it, and removes what does not
- * count. Each step may be interrupted: the next start does the same again.
+ * Ends the tail where its whole records end, gives back what was zero-filled behind it, and removes what does
+ * not count. Each step may be interrupted: the next start does the same again.
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
   for (const number of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));
-  // Also what a process made that was killed before it could make the name durable: the log relies on it from here on.
+  // Also what a process made that was killed before it could make the name durable: the log relies on it from
+  // here on.
   disk.syncFolder();
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) {
@@ -108,7 +109,10 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   return { table, index, lastSequence, oldest, first: Math.max(1, oldest), empty };
 }
 
-/** Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its sync. */
+/**
+ * Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its
+ * sync.
+ */
 function trimEnded(disk: Disk, scan: SegmentScan, isLast: boolean): void {
   if (!isLast && scan.fileBytes <= scan.at) return;
   const handle = disk.open(segmentName(scan.number), "write");

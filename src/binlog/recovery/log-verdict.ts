@@ -1,5 +1,5 @@
-// Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something damaged?
-// The argument for every rule is in ../README.md ("Torn tail or damage?"). Nothing is changed here.
+// Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something
+// damaged? The argument for every rule is in ../README.md ("Torn tail or damage?"). Nothing is changed here.
 
 import { BinlogError } from "../disk/binlog-error.ts";
 import { HEADER_BYTES, segmentName } from "../format/segment-format.ts";
@@ -84,7 +84,7 @@ function addMissing(verdict: LogVerdict, number: number, path: string): void {
   verdict.problems.push({ segment: number, offset: 0, error });
 }
 
-/** Records in a segment, be it only behind damage. */
+/** Whether there are records in a segment, even if only behind damage. */
 function hasRecords(scan: SegmentScan): boolean {
   return scan.lastSequence > 0 || scan.beyond > 0;
 }
@@ -141,8 +141,8 @@ class SegmentJudge {
   }
 
   /**
-   * Its making was not finished (a first segment is not written to before there is a second), or it never came to use: what
-   * is in it does not matter. `holds`: it has records, or a later one.
+   * Its making was not finished (a first segment is not written to before there is a second), or it never
+   * came to use: what is in it does not matter. `holds`: it has records, or a later one.
    */
   #neverUsed(scan: SegmentScan, holds: boolean, last: boolean): boolean {
     if (holds) return false;
@@ -150,7 +150,10 @@ class SegmentJudge {
     return !this.#sealed || (last && (!this.#promised || scan.number === 1));
   }
 
-  /** Judges a segment that should hold records, with others that do `behind` it or not; returns the sequence that has to follow. */
+  /**
+   * Judges a segment that should hold records, with others that do `behind` it or not; returns the sequence
+   * that has to follow.
+   */
   #judgeRecords(scan: SegmentScan, behind: boolean): number {
     const verdict = this.#verdict;
     const expected = this.#expected;

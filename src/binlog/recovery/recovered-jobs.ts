@@ -1,4 +1,5 @@
-// Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs begin.
+// Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs
+// begin.
 
 import { Memory } from "../../base/memory.ts";
 import {
@@ -18,9 +19,10 @@ import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
 /**
- * Jobs in their final state. `bytes` is shared memory (a SharedArrayBuffer), the same for all shards; `jobs[s]` are the
- * offsets of PUT records in it that belong to shard s: read them with message/record.ts, copy the bodies out, let go.
- * Every body is whole, also one that came in pieces. Jobs come in no order: buried ones are ordered by burySequence.
+ * Jobs in their final state. `bytes` is shared memory (a SharedArrayBuffer), the same for all shards;
+ * `jobs[s]` are the offsets of PUT records in it that belong to shard s: read them with message/record.ts,
+ * copy the bodies out, let go. Every body is whole, also one that came in pieces. Jobs come in no order:
+ * buried ones are ordered by burySequence.
  */
 export interface RecoveredBatch {
   bytes: Uint8Array<SharedArrayBuffer>;
@@ -67,7 +69,10 @@ function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
   return rows.subarray(0, found);
 }
 
-/** Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `view`: the segment. */
+/**
+ * Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `view`: the
+ * segment.
+ */
 function applyUpdates(
   index: RecordIndex,
   { columns }: SegmentScan,

@@ -1,4 +1,5 @@
-// Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files aside.
+// Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files
+// aside.
 
 import { Memory } from "../../base/memory.ts";
 import { emptyLog } from "../books/log-state.ts";
@@ -15,8 +16,8 @@ import { segmentNumbers } from "./scan-log.ts";
 const SET_ASIDE = "set-aside";
 
 /**
- * Writes the live jobs of a log into new segments behind all others, makes them durable, and says in the log that the
- * old segments no longer count; removing those is left to the caller. Returns the number of jobs.
+ * Writes the live jobs of a log into new segments behind all others, makes them durable, and says in the log
+ * that the old segments no longer count; removing those is left to the caller. Returns the number of jobs.
  */
 export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): number {
   const { disk } = options;

@@ -1,4 +1,5 @@
-// Reads one segment's bytes from front to back: which records it holds, where it stops being whole, and what that says.
+// Reads one segment's bytes from front to back: which records it holds, where it stops being whole, and what
+// that says.
 
 import { Memory } from "../../base/memory.ts";
 import { MAX_RECORD_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
@@ -117,9 +118,9 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
 }
 
 /**
- * A record at a bad end that is in its place but reaches beyond the end of the file: zeros were written ahead of
- * every record, so the file has been longer. The first record of a segment can only be judged by who knows the
- * segment before it; so this is called again there.
+ * A record at a bad end that is in its place but reaches beyond the end of the file: zeros were written ahead
+ * of every record, so the file has been longer. The first record of a segment can only be judged by a caller
+ * that knows the segment before it; so this is called again there.
  */
 export function judgeClaim(scan: SegmentScan, expectedSequence: number): void {
   const inPlace = scan.claimedSequence === expectedSequence && scan.claimedRecordBytes <= MAX_RECORD_BYTES;

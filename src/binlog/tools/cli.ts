@@ -15,16 +15,18 @@ import {
   verify,
 } from "./tools.ts";
 
-/** Exit codes: 1 the log is damaged; 2 the tool cannot do it; 10 the directory cannot be used or is in use. */
+/**
+ * Exit codes: 1 the log is damaged; 2 the tool cannot do it; 10 the directory cannot be used or is in use.
+ */
 function exitCodeOf(error: BinlogError): number {
   if (error.code === "BINLOG_DIR" || error.code === "BINLOG_LOCKED") return 10;
   return error.code === "BINLOG_INPUT" ? 2 : 1;
 }
 
-/** As a shell says of a program that wrote into a pipe whose reader had gone. */
+/** What a shell says of a program that wrote into a pipe whose reader had gone. */
 const READER_GONE = 141;
 
-/** Whoever reads has seen enough (`| head`), or what is printed finds no room: no reason for a stack trace. */
+/** The reader has seen enough (`| head`), or the output finds no room: no reason for a stack trace. */
 function endWithOutput(error: Error): void {
   if (systemCode(error) === "EPIPE") process.exit(READER_GONE);
   process.stderr.write(`Cannot print: ${reasonOf(error)}\n`);

@@ -1,4 +1,5 @@
-// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in ../README.md.
+// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in
+// ../README.md.
 
 import { crc32 } from "node:zlib";
 import { Memory } from "../../base/memory.ts";
@@ -15,7 +16,7 @@ import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
 
 const DUMP_VERSION = 1;
-/** So many bytes of a body a line. */
+/** Bytes of a body in one line. */
 const LINE_BODY_BYTES = 3 * 1024 * 1024;
 const STATES = Object.entries(RecordState) as [string, RecordState][];
 

@@ -11,7 +11,10 @@ export class KickMany implements LongMove {
   readonly #engine: Engine;
   readonly #replies: Replies;
   readonly #session: ShardSession;
-  /** Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it stands in line. */
+  /**
+   * Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it
+   * stands in line.
+   */
   #buried: boolean | undefined;
   #remaining: number;
   #kicked = 0;

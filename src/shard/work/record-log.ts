@@ -32,7 +32,10 @@ export interface RecordLogOptions {
   isFull: () => boolean;
   /** Whether the log can't write for want of room. */
   isWaiting: () => boolean;
-  /** Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be set. */
+  /**
+   * Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be
+   * set.
+   */
   wallOffsetMs: () => number;
   /** Called while the ring is full; returns when the binlog may have made room. */
   waitForRoom: (records: RecordLog) => void;
@@ -75,7 +78,10 @@ export class RecordLog implements RecordSink {
     return this.#attached;
   }
 
-  /** Whether a record of any size finds room now; none does while the log can write nothing, or more would be acknowledged. */
+  /**
+   * Whether a record of any size finds room now; none does while the log can write nothing, or more would be
+   * acknowledged.
+   */
   get hasRoom(): boolean {
     return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
   }

@@ -29,7 +29,10 @@ export interface RecordNumbers {
 }
 
 export class Replies {
-  /** The last record before the present command: what comes after it has to be in the log before the reply leaves. */
+  /**
+   * The last record before the present command: what comes after it has to be in the log before the reply
+   * leaves.
+   */
   recordsBefore = 0;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
@@ -82,7 +85,10 @@ export class Replies {
     else this.job(session, ReplyWord.found, slot, 0);
   }
 
-  /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should pin. */
+  /**
+   * `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should
+   * pin.
+   */
   job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
     const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -151,7 +157,7 @@ export class Replies {
     return port;
   }
 
-  // --- replies longer than a message ------------------------------------------------------------------------------
+  // --- replies longer than a message ----------------------------------------------------------------------
 
   #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");
@@ -182,7 +188,10 @@ export class Replies {
     }
   }
 
-  /** Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until none is. */
+  /**
+   * Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until
+   * none is.
+   */
   pumpLong(): ShardSession | undefined {
     for (let i = 0; i < this.#long.length; i++) {
       const reply = this.#long[i]!;
@@ -205,7 +214,9 @@ export class Replies {
     session.longReply = undefined;
   }
 
-  /** Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else. */
+  /**
+   * Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else.
+   */
   hasRoomForPiece(session: ShardSession): boolean {
     const ring = this.#ports[session.acceptor]!.ring;
     return ring.used <= ring.messageBytesMax && !this.#ports[session.acceptor]!.blocked;

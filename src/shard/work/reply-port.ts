@@ -1,7 +1,8 @@
 // The way from a shard to one acceptor: a ring, and behind it what found no room.
 //
-// Replies to commands always find room, because the shard takes no command before it has looked; only what comes
-// unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting connection.
+// Replies to commands always find room, because the shard takes no command before it has looked; only what
+// comes unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting
+// connection.
 
 import {
   RESPONSE_HEADER_BYTES,
@@ -20,7 +21,10 @@ interface Overflowed {
 
 export class ReplyPort {
   readonly ring: RingWriter;
-  /** Where the payload of the message that was begun last goes: the ring's bytes, or those of a message that has to wait. */
+  /**
+   * Where the payload of the message that was begun last goes: the ring's bytes, or those of a message that
+   * has to wait.
+   */
   target: Uint8Array;
   /** Offset of that payload in `target`. */
   at = 0;
@@ -50,7 +54,10 @@ export class ReplyPort {
     return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax);
   }
 
-  /** Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say Durable. */
+  /**
+   * Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say
+   * Durable.
+   */
   beginReply(flags: number, slot: number, payloadBytes: number, recordNumber: number): void {
     if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
     else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
@@ -112,10 +119,11 @@ export class ReplyPort {
   }
 
   /**
-   * Makes what was written visible. Returns whether the acceptor must be rung for it: not if every reply waits for a record
-   * that the binlog has not been shown yet, since the binlog rings all acceptors when it has written what it is shown next.
-   * So replies are published before their records: the other way round the binlog could be done in between, and its ring
-   * would find nothing. `shownRecord` is the number of the last record published.
+   * Makes what was written visible. Returns whether the acceptor must be rung for it: not if every reply
+   * waits for a record that the binlog has not been shown yet, since the binlog rings all acceptors when it
+   * has written what it is shown next. So replies are published before their records: the other way round the
+   * binlog could be done in between, and its ring would find nothing. `shownRecord` is the number of the last
+   * record published.
    */
   publish(shownRecord: number): boolean {
     if (!this.ring.publish()) return false;

@@ -1,5 +1,5 @@
-// Lists of this shard's tubes on their way to acceptors: one message of each in a turn, for as long as it takes, so that
-// hundreds of thousands of tubes keep nobody waiting.
+// Lists of this shard's tubes on their way to acceptors: one message of each in a turn, for as long as it
+// takes, so that hundreds of thousands of tubes keep nobody waiting.
 //
 // A tube that is there all the time is listed once. One that goes or comes meanwhile may be listed or not.
 
@@ -21,7 +21,9 @@ interface TubeList {
   readonly tubes: Iterator<Tube>;
   /** The tube that is listed next. */
   next: Tube | undefined;
-  /** Tubes still to be listed: as many as there were at the beginning, so that new ones can't keep it going. */
+  /**
+   * Tubes still to be listed: as many as there were at the beginning, so that new ones can't keep it going.
+   */
   remaining: number;
 }
 
