@@ -22,11 +22,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "shard/work": ["message", "engine", "ring", "protocol", "base"],
   "shard/commands": ["shard/work", "message", "engine", "protocol", "base"],
   shard: ["shard/commands", "shard/work", "loop", "message", "engine", "ring", "protocol", "base"],
-  "binlog/format": ["message"],
+  "binlog/format": ["message", "base"],
   "binlog/disk": ["binlog/format"],
   "binlog/books": ["binlog/disk", "binlog/format", "message"],
   "binlog/live": ["binlog/books", "binlog/disk", "binlog/format", "message", "base"],
-  "binlog/recovery": ["binlog/live", "binlog/books", "binlog/disk", "binlog/format", "message"],
+  "binlog/recovery": ["binlog/live", "binlog/books", "binlog/disk", "binlog/format", "message", "base"],
   "binlog/beanstalkd": [
     "binlog/recovery",
     "binlog/live",
@@ -34,6 +34,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog/disk",
     "binlog/format",
     "message",
+    "base",
   ],
   "binlog/tools": [
     "binlog/beanstalkd",
@@ -43,6 +44,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog/disk",
     "binlog/format",
     "message",
+    "base",
   ],
   binlog: [
     "binlog/beanstalkd",
