@@ -8,13 +8,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import { IdleSpin } from "../loop/waiting-policy.ts";
-import {
-  acceptorThread,
-  binlogThread,
-  ControlWord,
-  shardThread,
-  type Topology,
-} from "../message/topology.ts";
+import { acceptorThread, binlogThread, ControlWord, shardBell, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -145,7 +139,7 @@ class BinlogThread {
       core,
       storage,
       control: this.#control,
-      shards: bells(topology.shards, shardThread),
+      shards: bells(topology.shards, (shard) => shardBell(topology, shard)),
       acceptors: bells(topology.acceptors, (acceptor) => acceptorThread(topology, acceptor)),
       counters,
       surroundings: REAL_THREAD,
@@ -154,7 +148,7 @@ class BinlogThread {
     const spin = new IdleSpin(0, monotonicMs);
     const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
     for (;;) {
-      const point = loop.points.next().value;
+      const point = loop.next();
       if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
       else if (point === Point.Ended) return role.close();
     }

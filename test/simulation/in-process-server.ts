@@ -26,6 +26,9 @@ import {
   Counter,
   countersOf,
   createTopology,
+  type Placement,
+  residentsOf,
+  shardBell,
   shardThread,
   type Topology,
   type TopologyOptions,
@@ -38,7 +41,7 @@ import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
-import { waitForRecordRoom } from "../../src/shard/record-room.ts";
+import { type RecordRoomOptions, waitForRecordRoom } from "../../src/shard/record-room.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 import { ShardLoop } from "../../src/shard/shard-loop.ts";
@@ -63,6 +66,8 @@ export interface InProcessOptions {
   lateRings?: number;
   /** Whether doorbells are rung for nothing now and then. */
   strayRings?: boolean;
+  /** Whether shards live in the threads of acceptors; apart if it is left out. */
+  placement?: Placement;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
   ownSockets?: boolean;
   compat?: "default" | "1.12" | "1.13";
@@ -144,6 +149,8 @@ export class InProcessServer {
   readonly #words: Int32Array;
   readonly #bells: LateBells;
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
+  /** Of each acceptor. */
+  readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
   readonly #firstJobId: number;
   readonly #slowLog: number;
@@ -159,7 +166,8 @@ export class InProcessServer {
     this.tickMs = options.tickMs ?? 0;
     this.nowMs = options.startsAtMs ?? 1_000_000;
     this.log = options.log;
-    this.topology = topologyFor({ shards, acceptors, jobBytesMax, ringBytes }, this.log);
+    const { placement = "apart" } = options;
+    this.topology = topologyFor({ shards, acceptors, placement, jobBytesMax, ringBytes }, this.log);
     this.#slowLog = options.slowLog ?? 0;
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
@@ -199,7 +207,9 @@ export class InProcessServer {
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
-      ...this.shards.map((core, shard) => this.#shardThread(core, shard)),
+      ...[...this.shards.keys()]
+        .filter((shard) => topology.hostOf[shard]! < 0)
+        .map((shard) => this.#shardThread(shard)),
       ...this.acceptors.map((core, acceptor) => this.#acceptorThread(core, acceptor)),
       { name: "late rings", steps: this.#ringLate(), ready: () => this.#bells.hasLate },
     ];
@@ -217,25 +227,25 @@ export class InProcessServer {
   #createRecords(log: InProcessLog): RecordLog[] {
     const control = new ControlWords(this.topology.control);
     const counters = countersOf(this.topology, binlogThread(this.topology));
-    return Array.from(
-      { length: this.topology.shards },
-      (_, shard) =>
-        new RecordLog({
-          binlog: this.topology.binlog!,
-          shard,
-          isFull: () => control.isSet(ControlWord.BinlogFull),
-          isWaiting: () => control.isSet(ControlWord.BinlogWaits),
-          wallOffsetMs: () => log.wallOffsetMs,
-          waitForRoom: (records) => {
-            const thread = shardThread(shard);
-            const doorbell = this.createOwner(this.#words, thread);
-            const binlog = this.createBell(thread, binlogThread(this.topology));
-            const sleep = (): void => this.#sleepForRoom(doorbell, thread);
-            waitForRecordRoom(records, { doorbell, binlog, sleep });
-          },
-          currentFile: () => counters[Counter.BinlogCurrent]!,
-        }),
-    );
+    return Array.from({ length: this.topology.shards }, (_, shard) => {
+      const room = this.#recordRoom(shard);
+      return new RecordLog({
+        binlog: this.topology.binlog!,
+        shard,
+        isFull: () => control.isSet(ControlWord.BinlogFull),
+        isWaiting: () => control.isSet(ControlWord.BinlogWaits),
+        wallOffsetMs: () => log.wallOffsetMs,
+        waitForRoom: (records) => waitForRecordRoom(records, room),
+        currentFile: () => counters[Counter.BinlogCurrent]!,
+      });
+    });
+  }
+
+  #recordRoom(shard: number): RecordRoomOptions {
+    const thread = shardBell(this.topology, shard);
+    const doorbell = this.createOwner(this.#words, thread);
+    const binlog = this.createBell(thread, binlogThread(this.topology));
+    return { doorbell, binlog, sleep: () => this.#sleepForRoom(doorbell, thread) };
   }
 
   /** Only the log's thread runs while a shard sleeps in the middle of a command: its engine is in the middle of a call. */
@@ -366,21 +376,31 @@ export class InProcessServer {
   /** The thread has announced its sleep, and looked once more. */
   protected fallAsleep(_owner: DoorbellOwner): void {}
 
-  #shardThread(core: ShardCore, shard: number): Thread {
+  #shardRole(shard: number, counters: TurnCounters): ShardLoop {
     const { topology } = this;
-    const thread = shardThread(shard);
-    const doorbell = this.createOwner(this.#words, thread);
-    const counters = new TurnCounters(core.counters, core.requests);
-    const surroundings = this.#surroundings;
-    const role = new ShardLoop({
-      core,
+    const thread = shardBell(topology, shard);
+    return new ShardLoop({
+      core: this.shards[shard]!,
       records: this.records[shard],
       control: new ControlWords(topology.control),
       acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
       binlog: this.createBell(thread, binlogThread(topology)),
       counters,
-      surroundings,
+      surroundings: this.#surroundings,
     });
+  }
+
+  #shardCounters(shard: number): TurnCounters {
+    const core = this.shards[shard]!;
+    return new TurnCounters(core.counters, core.requests);
+  }
+
+  #shardThread(shard: number): Thread {
+    const thread = shardThread(shard);
+    const doorbell = this.createOwner(this.#words, thread);
+    const counters = this.#shardCounters(shard);
+    const surroundings = this.#surroundings;
+    const role = this.#shardRole(shard, counters);
     const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
     const steps = this.#blockingSteps(loop, doorbell, thread, () => {});
     return { name: `shard ${shard}`, steps, ready: undefined };
@@ -396,7 +416,7 @@ export class InProcessServer {
       core,
       storage,
       control: new ControlWords(topology.control),
-      shards: this.#createBells(thread, topology.shards, shardThread),
+      shards: this.#createBells(thread, topology.shards, (shard) => shardBell(topology, shard)),
       acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
       counters,
       surroundings,
@@ -412,10 +432,10 @@ export class InProcessServer {
     return new DrawnSpin(this.#random, this.#patience);
   }
 
-  /** What src/shard/thread.ts and src/binlog/thread.ts answer to the points of their loop. */
+  /** What src/shard/shard-thread.ts and src/binlog/thread.ts answer to the points of their loop. */
   *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
     for (;;) {
-      const point = loop.points.next().value;
+      const point = loop.next();
       if (point === Point.Asleep) {
         this.fallAsleep(owner);
         yield () => this.#isRung(thread) || this.nowMs >= loop.wakeAtMs;
@@ -434,16 +454,19 @@ export class InProcessServer {
     const loop = new AcceptorLoop({
       core,
       doorbell,
-      shards: this.#createBells(thread, topology.shards, shardThread),
+      shards: this.#createBells(thread, topology.shards, (shard) => shardBell(topology, shard)),
       counters: new TurnCounters(core.counters, core.responses),
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
+    this.loops.push(loop);
+    for (const shard of residentsOf(topology, acceptor))
+      loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
     const steps = this.#acceptorSteps(acceptor, loop, doorbell);
     return { name: `acceptor ${acceptor}`, steps, ready: undefined };
   }
 
-  /** What src/acceptor/thread.ts answers to the points of its loop, with an event loop of its own. */
+  /** What src/acceptor/acceptor-thread.ts answers to the points of its loop, with an event loop of its own. */
   *#acceptorSteps(acceptor: number, loop: AcceptorLoop, owner: DoorbellOwner): ThreadSteps {
     const thread = acceptorThread(this.topology, acceptor);
     let scheduled = true;
@@ -451,7 +474,7 @@ export class InProcessServer {
       loop.wake();
       scheduled = true;
     };
-    const isRung = (): boolean => loop.asleep && this.#isRung(thread);
+    const isRung = (): boolean => loop.asleep && (this.#isRung(thread) || this.nowMs >= loop.wakeAtMs);
     if (this.#ownSockets) loop.sockets = { turn: () => this.#moveBytes(acceptor, wake, true) };
     for (;;) {
       yield () => scheduled || this.#hasSocketEvent(acceptor) || isRung();
@@ -461,8 +484,8 @@ export class InProcessServer {
       else if (!scheduled) this.#moveBytes(acceptor, wake, false);
       if (!scheduled) continue;
       scheduled = false;
-      let point = loop.points.next().value;
-      for (; point === Point.HeldUp; point = loop.points.next().value) yield undefined;
+      let point = loop.next();
+      for (; point === Point.HeldUp; point = loop.next()) yield undefined;
       if (point === Point.Turned) scheduled = true;
       else this.fallAsleep(owner);
     }
