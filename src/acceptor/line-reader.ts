@@ -1,8 +1,11 @@
 // Cuts one connection's bytes into lines and bodies. What can't be used yet stays here, in the input buffer.
 
-import { CR, LF } from "../base/ascii.ts";
+import * as ascii from "../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../protocol/limits.ts";
 import { InputBuffer } from "./input-buffer.ts";
+
+// As constants of this file: an import is loaded anew at each use.
+const { CR, LF } = ascii;
 
 /** Lines that a connection may have executed before the others have their turn. */
 const TURN_LINES = 256;
