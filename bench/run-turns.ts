@@ -29,14 +29,9 @@ export async function runTurns(benchCase: BenchCase, plan: TurnPlan): Promise<Ca
     for (const [index, contender] of plan.contenders.entries()) {
       plan.progress.begin(`${benchCase.title}: ${contender.name}`);
       if (!skipped.has(contender)) {
-        try {
-          measured[index]!.push(await oneTurn(benchCase, contender, plan));
-        } catch (error) {
-          // The other cases still tell something; the exit status says that this one failed.
-          const isRefusal = error instanceof ServerRefused;
-          if (!isRefusal) process.exitCode = 1;
-          skipped.set(contender, isRefusal ? error.message : `failed: ${messageOf(error)}`);
-        }
+        const result = await tryTurn(benchCase, contender, plan);
+        if (typeof result === "string") skipped.set(contender, result);
+        else measured[index]!.push(result);
       }
       plan.progress.done();
     }
@@ -45,6 +40,21 @@ export async function runTurns(benchCase: BenchCase, plan: TurnPlan): Promise<Ca
     serverOutcome(contender, measured[i]!, skipped.get(contender)),
   );
   return { benchCase, servers };
+}
+
+/** What a turn measured, or why there is nothing: the other cases still tell something. */
+async function tryTurn(
+  benchCase: BenchCase,
+  contender: Contender,
+  plan: TurnPlan,
+): Promise<Measurement | string> {
+  try {
+    return await oneTurn(benchCase, contender, plan);
+  } catch (error) {
+    if (error instanceof ServerRefused) return error.message;
+    process.exitCode = 1;
+    return `failed: ${messageOf(error)}`;
+  }
 }
 
 async function oneTurn(benchCase: BenchCase, contender: Contender, plan: TurnPlan): Promise<Measurement> {

@@ -67,20 +67,26 @@ function check(page: Page, path: string, text: string, found: Found): void {
   const at = (index: number): string => `${path}:${text.slice(0, index).split("\n").length}`;
   for (const pattern of path === PAGE ? [CITATION, OWN_CITATION] : [CITATION]) {
     for (const { index, 1: sections, 2: rows } of text.matchAll(pattern)) {
-      const cited = sections!.split(/, | and /);
       found.citations++;
-      for (const section of cited)
-        if (!page.sections.has(section)) found.wrong.push(`${at(index)}: there is no section ${section}`);
-      if (rows !== undefined && cited.at(-1) !== ROWS_SECTION)
-        found.wrong.push(`${at(index)}: section ${cited.at(-1)} has no rows`);
-      for (const row of rows?.split(/, | and /) ?? [])
-        if (!page.rows.has(row)) found.wrong.push(`${at(index)}: there is no row ${row}`);
+      for (const what of missing(page, sections!, rows)) found.wrong.push(`${at(index)}: ${what}`);
     }
   }
   for (const { index, 1: anchor } of text.matchAll(LINK))
     if (!page.anchors.has(anchor!)) found.wrong.push(`${at(index)}: there is no heading #${anchor}`);
   for (const { index } of text.matchAll(FOREIGN))
     found.wrong.push(`${at(index)}: protocol.md is not here; cite protocol/README.md`);
+}
+
+/** What a citation names that the page has not. */
+function missing(page: Page, sections: string, rows: string | undefined): string[] {
+  const cited = sections.split(/, | and /);
+  const wrong = cited
+    .filter((section) => !page.sections.has(section))
+    .map((it) => `there is no section ${it}`);
+  if (rows !== undefined && cited.at(-1) !== ROWS_SECTION) wrong.push(`section ${cited.at(-1)} has no rows`);
+  for (const row of rows?.split(/, | and /) ?? [])
+    if (!page.rows.has(row)) wrong.push(`there is no row ${row}`);
+  return wrong;
 }
 
 const page = readPage(readFileSync(join(ROOT, PAGE), "utf8"));

@@ -151,6 +151,13 @@ async function waitingOn(client: WireClient, tube: string): Promise<number> {
   return Number(/^current-waiting: (\d+)$/m.exec(text)?.[1]);
 }
 
+/** Some wait in many tubes, on one shard or on several, and in the order of the same line. */
+async function wait(waiter: WireClient, number: number): Promise<void> {
+  const others = number % 3 === 0 ? 12 : number % 3;
+  for (let other = 0; other < others; other++) await waiter.ask(`watch other${other}`);
+  waiter.send("reserve\r\n");
+}
+
 describe("the longest waiter is served first", { timeout: 60_000, concurrency: TOPOLOGIES.length }, () => {
   for (const topology of TOPOLOGIES) {
     it(topologyName(topology), async (t) => {
@@ -159,10 +166,7 @@ describe("the longest waiter is served first", { timeout: 60_000, concurrency: T
         const waiters: WireClient[] = [];
         for (let number = 1; number <= WAITERS; number++) {
           const waiter = await clientOf(server, "line");
-          // Some wait in many tubes, on one shard or on several, and in the order of the same line.
-          const others = number % 3 === 0 ? 12 : number % 3;
-          for (let other = 0; other < others; other++) await waiter.ask(`watch other${other}`);
-          waiter.send("reserve\r\n");
+          await wait(waiter, number);
           while ((await waitingOn(producer, "line")) < number) await sleep(1);
           waiters.push(waiter);
         }

@@ -22,11 +22,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "shard/work": ["message", "engine", "ring", "protocol", "base"],
   "shard/commands": ["shard/work", "message", "engine", "protocol", "base"],
   shard: ["shard/commands", "shard/work", "loop", "message", "engine", "ring", "protocol", "base"],
-  "binlog/format": ["message"],
+  "binlog/format": ["message", "base"],
   "binlog/disk": ["binlog/format"],
   "binlog/books": ["binlog/disk", "binlog/format", "message"],
   "binlog/live": ["binlog/books", "binlog/disk", "binlog/format", "message", "base"],
-  "binlog/recovery": ["binlog/live", "binlog/books", "binlog/disk", "binlog/format", "message"],
+  "binlog/recovery": ["binlog/live", "binlog/books", "binlog/disk", "binlog/format", "message", "base"],
   "binlog/beanstalkd": [
     "binlog/recovery",
     "binlog/live",
@@ -34,6 +34,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog/disk",
     "binlog/format",
     "message",
+    "base",
   ],
   "binlog/tools": [
     "binlog/beanstalkd",
@@ -43,6 +44,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog/disk",
     "binlog/format",
     "message",
+    "base",
   ],
   binlog: [
     "binlog/beanstalkd",
@@ -137,6 +139,18 @@ const withoutComment = (line: string): string =>
 /** The room of a file, or what is above src. */
 const roomOf = (path: string): string => (path.startsWith("..") ? ".." : dirname(path));
 
+/** What is wrong with an import of a file. */
+function wrongImport(path: string, room: string, target: string): string | undefined {
+  if (!target.startsWith("."))
+    return PURE_ROOMS.includes(room)
+      ? `${room}/ imports nothing from outside, but here ${target}`
+      : undefined;
+  const other = roomOf(normalize(join(dirname(path), target)));
+  if (other === "..") return `imports ${target} from outside of src`;
+  const may = other === room || (MAY_IMPORT[room] ?? []).includes(other);
+  return may ? undefined : `${room}/ may not import ${other}/`;
+}
+
 /** What is wrong with a file, each with file and line. */
 function violations({ path, text }: Source): string[] {
   const found: string[] = [];
@@ -145,14 +159,8 @@ function violations({ path, text }: Source): string[] {
     const line = withoutComment(whole);
     const say = (what: string): void => void found.push(`src/${path}:${index + 1}: ${what}`);
     for (const [, target] of line.matchAll(IMPORT)) {
-      if (!target!.startsWith(".")) {
-        if (PURE_ROOMS.includes(room)) say(`${room}/ imports nothing from outside, but here ${target}`);
-        continue;
-      }
-      const other = roomOf(normalize(join(dirname(path), target!)));
-      if (other === "..") say(`imports ${target} from outside of src`);
-      else if (other !== room && !(MAY_IMPORT[room] ?? []).includes(other))
-        say(`${room}/ may not import ${other}/`);
+      const wrong = wrongImport(path, room, target!);
+      if (wrong !== undefined) say(wrong);
     }
     if (PURE_ROOMS.includes(room) && IMPURE.test(line))
       say(`${room}/ reads no clock, draws no random number and does no I/O`);

@@ -83,20 +83,20 @@ function isScenario(name: string): name is ScenarioName {
 /** Every combination of the parameters given. */
 function product(scenario: ScenarioName, o: BenchOptions, timing: Timing): BenchCase[] {
   const base = { ...WORKLOAD_DEFAULTS, ...timing, scenario };
-  const cases: BenchCase[] = [];
-  for (const connections of o.connections ?? [base.connections]) {
-    for (const pipeline of o.pipeline ?? [base.pipeline]) {
-      for (const bodyBytes of o.body ?? [base.bodyBytes]) {
-        for (const tubes of o.tubes ?? [scenario === "tubes" ? 1500 : base.tubes]) {
-          for (const rate of o.rate ?? [0]) {
-            const watchers = o.watchers ?? base.watchers;
-            cases.push(loadCase({ ...base, connections, pipeline, bodyBytes, tubes, rate, watchers }));
-          }
-        }
-      }
-    }
-  }
-  return cases;
+  const watchers = o.watchers ?? base.watchers;
+  const tubes = o.tubes ?? [scenario === "tubes" ? 1500 : base.tubes];
+  let workloads = [{ ...base, watchers }];
+  workloads = each(workloads, "connections", o.connections ?? [base.connections]);
+  workloads = each(workloads, "pipeline", o.pipeline ?? [base.pipeline]);
+  workloads = each(workloads, "bodyBytes", o.body ?? [base.bodyBytes]);
+  workloads = each(workloads, "tubes", tubes);
+  workloads = each(workloads, "rate", o.rate ?? [0]);
+  return workloads.map((workload) => loadCase(workload));
+}
+
+/** Each of these with each of the values. */
+function each<T, K extends keyof T>(all: readonly T[], key: K, values: readonly T[K][]): T[] {
+  return all.flatMap((one) => values.map((value) => ({ ...one, [key]: value })));
 }
 
 function distinct(cases: BenchCase[]): BenchCase[] {

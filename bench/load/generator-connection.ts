@@ -1,7 +1,7 @@
 // One client connection of a generating worker: sends the steps of its program and checks the replies.
 import net from "node:net";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
-import type { GeneratorRun } from "./generator-run.ts";
+import type { GeneratorRun, RunConnection } from "./generator-run.ts";
 import type { Address, MetricName } from "./load-source.ts";
 import type { Action, Program } from "./programs.ts";
 import { bodyTemplate, PutTemplate, readStamp, STAMP_BYTES } from "./put-template.ts";
@@ -47,7 +47,7 @@ const METRICS: Record<Exclude<Expected["action"], "use">, MetricName> = {
 /** All connections of a worker read into the same memory: what is left after a callback is carried in their own. */
 const readMemory = Buffer.allocUnsafeSlow(65536);
 
-export class GeneratorConnection {
+export class GeneratorConnection implements RunConnection {
   readonly index: number;
   readonly isConsumer: boolean;
   /** Number among the producers. */
@@ -174,6 +174,18 @@ export class GeneratorConnection {
     if (isContinuous && (this.#sawTimedOut || this.#run.isOver(nowMs))) this.#isClosing = true;
     this.#expected.length = 0;
     this.#expectedHead = 0;
+    const { text, parts } = this.#stepBytes(nowMs);
+    if (this.#expected.length === 0) {
+      this.#finish();
+      return;
+    }
+    this.#state = "busy";
+    if (text !== "") this.#socket!.write(text, "latin1");
+    else this.#socket!.write(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+  }
+
+  /** The commands of the present step: as text, or those with bodies as bytes. */
+  #stepBytes(nowMs: number): { text: string; parts: Buffer[] } {
     let text = "";
     const parts: Buffer[] = [];
     for (const action of this.#program.steps[this.#step]!) {
@@ -182,13 +194,7 @@ export class GeneratorConnection {
       if (typeof bytes === "string") text += bytes;
       else parts.push(bytes);
     }
-    if (this.#expected.length === 0) {
-      this.#finish();
-      return;
-    }
-    this.#state = "busy";
-    if (text !== "") this.#socket!.write(text, "latin1");
-    else this.#socket!.write(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+    return { text, parts };
   }
 
   /** The bytes of a whole batch of one action; notes the replies they will have. */

@@ -4,7 +4,6 @@
 // the latency counts from the time the clock said, however late the command left.
 
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
-import type { GeneratorConnection } from "./generator-connection.ts";
 import { Latency } from "./latency.ts";
 import type { MetricName } from "./load-source.ts";
 import type { Scenario } from "./programs.ts";
@@ -15,6 +14,18 @@ import type { Workload } from "./workload.ts";
 const PATIENCE_MS = 10_000; // for the last replies
 const QUIET_MS = 100; // consumers are left alone once nothing has come for this long
 const TICK_MS = 5;
+
+/** A connection, as the run drives it. */
+export interface RunConnection {
+  readonly isConsumer: boolean;
+  /** Number among the producers. */
+  readonly driver: number;
+  startConsuming(nowMs: number): void;
+  /** One more operation has fallen due. */
+  operationDue(nowMs: number): void;
+  startOperation(nowMs: number): void;
+  finishIfIdle(): void;
+}
 
 export class GeneratorRun {
   readonly workload: Workload;
@@ -31,9 +42,9 @@ export class GeneratorRun {
   #deadlineMs = 0;
   #commands = 0;
   #lastReplyMs = 0;
-  #drivers: GeneratorConnection[] = [];
+  #drivers: RunConnection[] = [];
   #driversLeft = 0;
-  #waiting: GeneratorConnection[] = [];
+  #waiting: RunConnection[] = [];
   #nextRound = 0;
   #nextDriver = 0;
   #fail: (error: Error) => void = () => {};
@@ -90,7 +101,7 @@ export class GeneratorRun {
   }
 
   /** Whether a producer has to wait because consumers fell behind; it is started again later. */
-  mustWait(connection: GeneratorConnection): boolean {
+  mustWait(connection: RunConnection): boolean {
     if (this.#backlogLimit === 0 || this.control.get("backlog") <= this.#backlogLimit) return false;
     this.#waiting.push(connection);
     return true;
@@ -106,7 +117,7 @@ export class GeneratorRun {
     this.#fail(error);
   }
 
-  async play(connections: GeneratorConnection[]): Promise<WorkerOutcome> {
+  async play(connections: RunConnection[]): Promise<WorkerOutcome> {
     const { warmupSeconds, seconds } = this.workload;
     this.#measureFromMs = this.startMs + warmupSeconds * 1000;
     this.#deadlineMs = this.#measureFromMs + seconds * 1000;
@@ -125,7 +136,7 @@ export class GeneratorRun {
     };
   }
 
-  #untilDone(connections: GeneratorConnection[]): Promise<void> {
+  #untilDone(connections: RunConnection[]): Promise<void> {
     return new Promise((resolve, reject) => {
       let isEnded = false;
       const end = (error?: Error) => {
@@ -137,8 +148,7 @@ export class GeneratorRun {
       this.#fail = end;
       const ticker = setInterval(() => {
         const nowMs = monotonicMs();
-        this.#wakeProducers(nowMs);
-        if (this.isOver(nowMs)) for (const driver of this.#drivers) driver.finishIfIdle();
+        this.#tick(nowMs);
         if (this.#isDone(nowMs, end)) end();
       }, TICK_MS);
       const pace = () => {
@@ -155,13 +165,23 @@ export class GeneratorRun {
           setImmediate(begin);
           return;
         }
-        this.lastActivityMs = nowMs;
-        for (const connection of connections) if (connection.isConsumer) connection.startConsuming(nowMs);
+        this.#startAll(connections, nowMs);
         if (this.gapMs > 0) pace();
-        else for (const driver of this.#drivers) driver.startOperation(nowMs);
       };
       setTimeout(begin, Math.max(0, this.startMs - monotonicMs()));
     });
+  }
+
+  #tick(nowMs: number): void {
+    this.#wakeProducers(nowMs);
+    if (this.isOver(nowMs)) for (const driver of this.#drivers) driver.finishIfIdle();
+  }
+
+  /** Consumers, and producers that wait for no clock. */
+  #startAll(connections: readonly RunConnection[], nowMs: number): void {
+    this.lastActivityMs = nowMs;
+    for (const connection of connections) if (connection.isConsumer) connection.startConsuming(nowMs);
+    if (this.gapMs === 0) for (const driver of this.#drivers) driver.startOperation(nowMs);
   }
 
   /** Hands out the operations that have fallen due; returns how long until the next. */

@@ -1,4 +1,6 @@
 // Reads one reply out of received bytes, without allocating: the result stands in a view that is used again.
+import { CR, LF, SPACE } from "../../src/base/ascii.ts";
+
 export type ReplyKind =
   | "USING"
   | "INSERTED"
@@ -19,9 +21,6 @@ export interface ReplyView {
   bodyBytes: number;
 }
 
-const CR = 13;
-const LF = 10;
-const SPACE = 32;
 const LINE_LIMIT = 512;
 
 const WORDS = new Map<number, { kind: ReplyKind; bytes: Buffer; hasNumber: boolean }>();
@@ -55,20 +54,20 @@ export function readReply(bytes: Buffer, from: number, to: number, view: ReplyVi
 
   const word = WORDS.get(bytes[from]!);
   if (!word || !begins(bytes, from, lf, word.bytes)) return lf + 1;
-  if (!word.hasNumber) {
-    view.kind = word.kind;
-    return lf + 1;
-  }
-  const afterNumber = readNumber(bytes, from + word.bytes.length, view);
-  if (word.kind !== "RESERVED") {
-    if (afterNumber === lf - 1) view.kind = word.kind;
-    return lf + 1;
-  }
-  if (bytes[afterNumber] !== SPACE) return lf + 1;
+  if (word.kind === "RESERVED") return readReserved(bytes, from + word.bytes.length, to, view);
+  if (!word.hasNumber || readNumber(bytes, from + word.bytes.length, view) === lf - 1) view.kind = word.kind;
+  return lf + 1;
+}
+
+/** The same for a reply with a body, whose id begins at `from`; the view knows where its line ends. */
+function readReserved(bytes: Buffer, from: number, to: number, view: ReplyView): number {
+  const cr = view.lineEnd;
+  const afterId = readNumber(bytes, from, view);
+  if (bytes[afterId] !== SPACE) return cr + 2;
   const id = view.number;
-  if (readNumber(bytes, afterNumber + 1, view) !== lf - 1) return lf + 1;
+  if (readNumber(bytes, afterId + 1, view) !== cr) return cr + 2;
   view.bodyBytes = view.number;
-  view.bodyStart = lf + 1;
+  view.bodyStart = cr + 2;
   view.number = id;
   const end = view.bodyStart + view.bodyBytes + 2;
   if (end > to) return -1;

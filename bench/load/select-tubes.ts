@@ -1,5 +1,6 @@
 // The conversation before a run: a connection uses and watches its tubes.
-import type { GeneratorRun } from "./generator-run.ts";
+import type { Scenario } from "./programs.ts";
+import type { Workload } from "./workload.ts";
 
 const CHUNK = 200; // commands sent at once; few enough for any socket buffer
 
@@ -9,7 +10,13 @@ export interface TubeSelection {
   receive(text: string): void;
 }
 
-export function selectTubes(run: GeneratorRun, index: number, isConsumer: boolean): TubeSelection {
+/** What tubes are chosen for. */
+export interface Selecting {
+  readonly scenario: Scenario;
+  readonly workload: Workload;
+}
+
+export function selectTubes(run: Selecting, index: number, isConsumer: boolean): TubeSelection {
   const commands = commandsFor(run, index, isConsumer);
   let sent = 0;
   let answered = 0;
@@ -49,8 +56,7 @@ export function selectTubes(run: GeneratorRun, index: number, isConsumer: boolea
   };
 }
 
-function commandsFor(run: GeneratorRun, index: number, isConsumer: boolean): string[] {
-  const { scenario, workload } = run;
+function commandsFor({ scenario, workload }: Selecting, index: number, isConsumer: boolean): string[] {
   if (scenario.layout === "all") {
     if (!isConsumer) return [];
     const watches = Array.from({ length: workload.tubes }, (_, tube) => `watch bench-${tube}\r\n`);

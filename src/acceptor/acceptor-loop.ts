@@ -94,6 +94,7 @@ export class AcceptorLoop {
   }
 
   /** Goes on to the next point. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
     const { core, doorbell, counters, patience, surroundings } = this.#options;
     for (;;) {

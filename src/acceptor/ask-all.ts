@@ -1,4 +1,5 @@
-// A command by id, put to all shards because nobody here knows where the job lives: at most one of them has it.
+// A command by id, put to all shards because nobody here knows where the job lives: at most one of them has
+// it.
 
 import { ResponseKind } from "../message/response.ts";
 import { Reply } from "../protocol/reply.ts";

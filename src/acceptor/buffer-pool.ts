@@ -1,4 +1,5 @@
-// Buffers that come and go with every batch, kept by size, so that a large body costs no allocation and no clearing.
+// Buffers that come and go with every batch, kept by size, so that a large body costs no allocation and no
+// clearing.
 
 const SMALLEST_BITS = 12;
 const LARGEST_BITS = 18;

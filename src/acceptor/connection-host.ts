@@ -43,7 +43,9 @@ export interface ConnectionHost extends LogProgress {
 
   /** The message of this acceptor, begun anew: to be sent before the next one is asked for. */
   message(op: number): Request;
-  /** Writes a message if there is room and nothing posted has to go first; if not, its connection has to wait. */
+  /**
+   * Writes a message if there is room and nothing posted has to go first; if not, its connection has to wait.
+   */
   write(shard: number, message: Request): boolean;
   /** Writes a message now or, when the ring is full, before anything else later. */
   post(shard: number, message: Request): void;
@@ -58,6 +60,8 @@ export interface ConnectionHost extends LogProgress {
   takeJobId(shard: number): number;
   /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
   shardOfJob(id: number): number;
-  /** The connection takes no more commands: every shard that knows it gives back what it holds and forgets it. */
+  /**
+   * The connection takes no more commands: every shard that knows it gives back what it holds and forgets it.
+   */
   close(connection: Closing): void;
 }

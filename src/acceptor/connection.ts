@@ -288,27 +288,33 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   }
 
   #reserve(request: Request): boolean {
-    const { op } = request;
-    const timeoutMs = op === Op.Reserve ? Number.POSITIVE_INFINITY : request.timeoutMs;
+    if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
     const shard = this.#watched.onlyShard;
-    if (this.#watched.shardCount === 1 && this.#holding.within(shard)) {
-      request.op = Op.Reserve;
-      request.counted = op;
-      request.timeoutMs = timeoutMs;
-      if (this.#halfClosed) request.flags = RequestFlag.NoWait;
-      if (!this.#send(shard, request)) return false;
-      this.#lane.reservesUnderWay++;
-    } else {
-      if (!this.#idle) return false;
-      this.#host.count(op);
-      const shards: number[] = [];
-      for (let each = 0; each < this.#host.shards; each++) {
-        if (this.#watched.watches(each) || this.#holding.has(each)) shards.push(each);
-      }
-      this.#conversation = new SharedReserve(this, shards, this.#halfClosed ? 0 : timeoutMs);
-      this.#host.expected.expect(this);
+    const alone = this.#watched.shardCount === 1 && this.#holding.within(shard);
+    const taken = alone ? this.#reserveAlone(shard, request) : this.#reserveShared(request);
+    if (taken) this.#becomeWorker();
+    return taken;
+  }
+
+  /** All that it watches and holds is on one shard. */
+  #reserveAlone(shard: number, request: Request): boolean {
+    request.counted = request.op;
+    request.op = Op.Reserve;
+    if (this.#halfClosed) request.flags = RequestFlag.NoWait;
+    if (!this.#send(shard, request)) return false;
+    this.#lane.reservesUnderWay++;
+    return true;
+  }
+
+  #reserveShared({ op, timeoutMs }: Request): boolean {
+    if (!this.#idle) return false;
+    this.#host.count(op);
+    const shards: number[] = [];
+    for (let shard = 0; shard < this.#host.shards; shard++) {
+      if (this.#watched.watches(shard) || this.#holding.has(shard)) shards.push(shard);
     }
-    this.#becomeWorker();
+    this.#conversation = new SharedReserve(this, shards, this.#halfClosed ? 0 : timeoutMs);
+    this.#host.expected.expect(this);
     return true;
   }
 

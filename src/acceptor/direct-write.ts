@@ -1,9 +1,10 @@
 // Writes to a socket's handle without the stream machinery of node:net in between, where Node lets us.
 //
-// `socket.write` costs a request object, a callback and a next-tick for every reply, about a tenth of an acceptor's
-// time, although nearly every write is done when the call returns. The handle's own method tells so at once. Node keeps
-// it internal, so its absence or a change of its shape turns this off, and replies go through `socket.write`. So does
-// RUNNERBEAN_STREAM_WRITES=1 in the environment, for the tests of that way and for finding out whether a fault lies here.
+// `socket.write` costs a request object, a callback and a next-tick for every reply, about a tenth of an
+// acceptor's time, although nearly every write is done when the call returns. The handle's own method tells
+// so at once. Node keeps it internal, so its absence or a change of its shape turns this off, and replies go
+// through `socket.write`. So does RUNNERBEAN_STREAM_WRITES=1 in the environment, for the tests of that way
+// and for finding out whether a fault lies here.
 
 /** What node:net calls on a socket's handle. */
 interface WritableHandle {
@@ -44,7 +45,9 @@ let request: WriteRequest | undefined;
 export const WriteResult = { Done: 0, Pending: 1, Failed: 2, Unavailable: 3 } as const;
 export type WriteResult = (typeof WriteResult)[keyof typeof WriteResult];
 
-/** Writes `buffer`. After Pending the bytes belong to the kernel until `onComplete` is called with a status. */
+/**
+ * Writes `buffer`. After Pending the bytes belong to the kernel until `onComplete` is called with a status.
+ */
 export function directWrite(
   handle: unknown,
   buffer: Uint8Array,

@@ -1,7 +1,8 @@
-// Who expects an answer any moment: as long as somebody does, the acceptor's thread looks at its rings instead of sleeping.
+// Who expects an answer any moment: as long as somebody does, the acceptor's thread looks at its rings
+// instead of sleeping.
 //
-// That is a connection with a command under way that was sent since the thread last gave up polling. The others wait for
-// a job, and their answer rings the doorbell.
+// That is a connection with a command under way that was sent since the thread last gave up polling. The
+// others wait for a job, and their answer rings the doorbell.
 
 export interface Expectant {
   /** The epoch of polling in which an answer was last expected, or -1. */

@@ -1,7 +1,8 @@
-// What the output of one connection waits for: places in it behind which nothing may leave before a record is in the log.
+// What the output of one connection waits for: places in it behind which nothing may leave before a record is
+// in the log.
 //
-// Most connections hold one or two replies at a time, so the places stand in one small array of numbers, and a reply
-// costs no object. A place asks for everything before it too, because replies leave in order.
+// Most connections hold one or two replies at a time, so the places stand in one small array of numbers, and
+// a reply costs no object. A place asks for everything before it too, because replies leave in order.
 
 import { assert } from "../base/assert.ts";
 
@@ -32,8 +33,9 @@ export class Holds {
   /**
    * From `position` of the output on nothing may leave before record `number` of the shard is in the log.
    *
-   * A place of the same shard behind the first one asks for this record from now on: the records of a turn are written
-   * together, so its reply loses nothing. The first place never changes, or a pipeline could hold it up for ever.
+   * A place of the same shard behind the first one asks for this record from now on: the records of a turn
+   * are written together, so its reply loses nothing. The first place never changes, or a pipeline could hold
+   * it up for ever.
    */
   add(position: number, shard: number, number: number): void {
     const places = this.#places;

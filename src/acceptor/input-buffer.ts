@@ -1,4 +1,5 @@
-// Bytes of one connection that could not be used yet: a part of a line or body, or commands that have to wait.
+// Bytes of one connection that could not be used yet: a part of a line or body, or commands that have to
+// wait.
 
 import { buffers } from "./buffer-pool.ts";
 
@@ -9,6 +10,8 @@ export class InputBuffer {
   #buffer: Uint8Array = NOTHING;
   start = 0;
   end = 0;
+  /** Bytes that will have to be here together, so that a body's buffer grows once. */
+  #expected = 0;
 
   get bytes(): Uint8Array {
     return this.#buffer;
@@ -17,9 +20,6 @@ export class InputBuffer {
   get length(): number {
     return this.end - this.start;
   }
-
-  /** Bytes that will have to be here together, so that a body's buffer grows once. */
-  #expected = 0;
 
   /** The next bytes are used only when `bytes` of them have come. */
   expect(bytes: number): void {

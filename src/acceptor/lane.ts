@@ -7,8 +7,9 @@ const WINDOW_COMMANDS = 256;
 /** The same with a reserve among them, which may wait for any time. */
 const WINDOW_COMMANDS_RESERVING = 128;
 /**
- * The bodies of puts under way: one is sent with n commands before it only if n times its size is no more than this.
- * So all of them together are a few times as much, without a sum that replies would have to be subtracted from.
+ * The bodies of puts under way: one is sent with n commands before it only if n times its size is no more
+ * than this. So all of them together are a few times as much, without a sum that replies would have to be
+ * subtracted from.
  */
 const PUT_BYTES_MAX = 128 * 1024;
 

@@ -1,10 +1,11 @@
 // Cuts one connection's bytes into lines and bodies. What can't be used yet stays here, in the input buffer.
 
+import * as ascii from "../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../protocol/limits.ts";
 import { InputBuffer } from "./input-buffer.ts";
 
-const CR = 0x0d;
-const LF = 0x0a;
+// As constants of this file: an import is loaded anew at each use.
+const { CR, LF } = ascii;
 
 /** Lines that a connection may have executed before the others have their turn. */
 const TURN_LINES = 256;
@@ -25,7 +26,10 @@ const Expect = {
 } as const;
 type Expect = (typeof Expect)[keyof typeof Expect];
 
-/** Who executes what was read. Bytes are valid during the call; false means that it has to wait, and is told again. */
+/**
+ * Who executes what was read. Bytes are valid during the call; false means that it has to wait, and is told
+ * again.
+ */
 export interface LineHandler {
   /** Whether the next line may be looked at. */
   readonly mayTakeLine: boolean;
@@ -119,22 +123,33 @@ export class LineReader {
     let position = at;
     let lines = 0;
     while (position < end) {
-      let next: number;
-      if (this.#expect === Expect.Line) {
-        if (lines++ === TURN_LINES) {
-          this.#handler.onTurnOver();
-          break;
-        }
-        next = this.#line(bytes, position, end);
-      } else if (this.#expect === Expect.WholeBody) next = this.#wholeBody(bytes, position, end);
-      else if (this.#expect === Expect.PiecedBody) next = this.#piecedBody(bytes, position, end);
-      else if (this.#expect === Expect.DroppedBody) next = this.#droppedBody(position, end);
-      else if (this.#expect === Expect.OverlongLine) next = this.#overlongLine(bytes, position, end);
-      else return end;
+      if (this.#expect === Expect.Line && lines++ === TURN_LINES) {
+        this.#handler.onTurnOver();
+        break;
+      }
+      const next = this.#consumeOne(bytes, position, end);
       if (next === position) break;
       position = next;
     }
     return position;
+  }
+
+  /** One line or body, or what has come of it; returns the position behind it, `at` if it has to wait. */
+  #consumeOne(bytes: Uint8Array, at: number, end: number): number {
+    switch (this.#expect) {
+      case Expect.Line:
+        return this.#line(bytes, at, end);
+      case Expect.WholeBody:
+        return this.#wholeBody(bytes, at, end);
+      case Expect.PiecedBody:
+        return this.#piecedBody(bytes, at, end);
+      case Expect.DroppedBody:
+        return this.#droppedBody(at, end);
+      case Expect.OverlongLine:
+        return this.#overlongLine(bytes, at, end);
+      case Expect.Stopped:
+        return end;
+    }
   }
 
   // put 2/10

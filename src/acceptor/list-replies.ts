@@ -24,7 +24,10 @@ export class ListReplies {
     return this.#line.length > 0;
   }
 
-  /** Writes some pieces. A reply whose client has to read first leaves the line; its connection brings it back. */
+  /**
+   * Writes some pieces. A reply whose client has to read first leaves the line; its connection brings it
+   * back.
+   */
   turn(): void {
     if (this.#line.length === 0) return;
     let left = TURN_PIECES;

@@ -1,6 +1,7 @@
-// A list of names as a reply: written piece by piece as its client reads, so that a long one takes no memory and no time
-// that others would miss.
+// A list of names as a reply: written piece by piece as its client reads, so that a long one takes no memory
+// and no time that others would miss.
 
+import { CR, HYPHEN, LF, SPACE } from "../base/ascii.ts";
 import { asciiBytes, copyBytes } from "../base/bytes.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 import type { Names } from "./names.ts";
@@ -8,10 +9,6 @@ import type { Names } from "./names.ts";
 const BEGINNING = asciiBytes("---\n");
 /** What a name takes besides itself: `- ` before it and LF behind it. */
 const ENTRY_BYTES = 3;
-const DASH = 0x2d;
-const SPACE = 0x20;
-const LF = 0x0a;
-const CR = 0x0d;
 
 /** Where the pieces of this thread are put together. */
 const piece = new Uint8Array(32 * 1024);
@@ -51,7 +48,7 @@ export class ListReply {
       this.#hasName && end + ENTRY_BYTES + names.length + 2 <= piece.length;
       this.#hasName = names.next()
     ) {
-      piece[end] = DASH;
+      piece[end] = HYPHEN;
       piece[end + 1] = SPACE;
       copyBytes(piece, end + 2, names.bytes, names.at, names.length);
       end += ENTRY_BYTES + names.length;

@@ -1,4 +1,5 @@
-// `list-tubes-watched`, sent as its client reads: nothing else of the connection is executed meanwhile, so the list stays.
+// `list-tubes-watched`, sent as its client reads: nothing else of the connection is executed meanwhile, so
+// the list stays.
 
 import type { Conversation } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";

@@ -1,5 +1,5 @@
-// `use` of a tube on another shard: taken there first, given up on the old shard then, answered last, so that the
-// reply is sent when both have happened, and the connection uses some tube at any time.
+// `use` of a tube on another shard: taken there first, given up on the old shard then, answered last, so that
+// the reply is sent when both have happened, and the connection uses some tube at any time.
 
 import { RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";

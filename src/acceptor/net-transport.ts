@@ -1,7 +1,8 @@
 // Sockets through node:net, with as little as possible between the kernel and the connection.
 //
-// Every socket reads into one buffer shared by all connections of the thread (the connection uses the bytes during the
-// call), and one write sends all replies of a turn. Node's own way, a new Buffer for every read, costs a tenth more.
+// Every socket reads into one buffer shared by all connections of the thread (the connection uses the bytes
+// during the call), and one write sends all replies of a turn. Node's own way, a new Buffer for every read,
+// costs a tenth more.
 
 import { type OnReadOpts, Socket } from "node:net";
 import type { AcceptorCore } from "./acceptor-core.ts";
@@ -22,7 +23,9 @@ export class NetTransport implements Transport {
   #directBytes = 0;
   #onDrain: () => void = () => {};
 
-  /** Takes over an accepted handle and serves it. `onActivity` is called whenever bytes or an end have come. */
+  /**
+   * Takes over an accepted handle and serves it. `onActivity` is called whenever bytes or an end have come.
+   */
   static serve(
     handle: unknown,
     core: AcceptorCore,
@@ -65,8 +68,8 @@ export class NetTransport implements Transport {
       core.disconnect(opened);
       onActivity();
     };
-    // A reset or broken pipe is the client's business; what matters is that its end is taken before what others send
-    // after it. "close" comes some turns later.
+    // A reset or broken pipe is the client's business; what matters is that its end is taken before what
+    // others send after it. "close" comes some turns later.
     socket.on("error", () => transport.#onGone());
     socket.on("close", () => {
       core.disconnect(opened);

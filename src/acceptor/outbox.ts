@@ -34,7 +34,10 @@ export class Outbox {
     return this.#output.length;
   }
 
-  /** Nothing from here on leaves before record `number` of the shard is in the log. Returns whether that is a wait. */
+  /**
+   * Nothing from here on leaves before record `number` of the shard is in the log. Returns whether that is a
+   * wait.
+   */
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isDurable(shard, number)) return false;
     this.#holds.add(this.#output.length, shard, number);
@@ -56,7 +59,9 @@ export class Outbox {
     return holds.empty || this.#log.isDurable(holds.shard, holds.number);
   }
 
-  /** Hands over what may leave: with replies whose records are in the log those between them that need none. */
+  /**
+   * Hands over what may leave: with replies whose records are in the log those between them that need none.
+   */
   flush(): void {
     const holds = this.#holds;
     if (holds.empty) {

@@ -20,8 +20,8 @@ export class Output {
   }
 
   /**
-   * Hands the first `limit` bytes of what is gathered to the transport, which says whether the buffer may be used again.
-   * The rest stays.
+   * Hands the first `limit` bytes of what is gathered to the transport, which says whether the buffer may be
+   * used again. The rest stays.
    */
   flush(transport: Transport, limit: number = this.#length): void {
     const buffer = this.#buffer;

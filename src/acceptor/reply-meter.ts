@@ -1,4 +1,5 @@
-// Counts the bytes of replies that a connection got for the commands under way, and what its shard knows to be read.
+// Counts the bytes of replies that a connection got for the commands under way, and what its shard knows to
+// be read.
 //
 // All counts wrap at 2^32; only differences matter. See message/reply-credit.ts.
 

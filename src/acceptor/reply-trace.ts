@@ -1,8 +1,7 @@
 // What -VV says of replies, in beanstalkd's words.
 
+import { CR } from "../base/ascii.ts";
 import { latin1 } from "../base/bytes.ts";
-
-const CR = 0x0d;
 
 /** A line for a reply that begins at `bytes[at]`, and one more if it gives the client a body. */
 export function traceReply(

@@ -61,8 +61,9 @@ export class ShardLinks {
   }
 
   /**
-   * Whether a ring that something waits for has room for any message. If not, there are messages in it that its shard has
-   * still to release, and it rings then if it was asked to: an empty ring has room for any message.
+   * Whether a ring that something waits for has room for any message. If not, there are messages in it that
+   * its shard has still to release, and it rings then if it was asked to: an empty ring has room for any
+   * message.
    */
   get hasRoomAgain(): boolean {
     for (let shard = 0; shard < this.requests.length; shard++) {

@@ -1,24 +1,27 @@
-// A reserve over several shards, as a state machine at the acceptor. No job is ever held back for it: a job is ready or
-// reserved, nothing in between, so nobody else is told a lie about a job that is merely being negotiated.
+// A reserve over several shards, as a state machine at the acceptor. No job is ever held back for it: a job
+// is ready or reserved, nothing in between, so nobody else is told a lie about a job that is merely being
+// negotiated.
 //
-//   Collecting  Every shard concerned runs what is due there and names its best job (a candidate), without taking it,
-//               and the soonest deadline among the jobs that the connection holds there.
-//   Taking      The shard of the best candidate takes its best job, provided that it is still at least as good as the
-//               second best candidate; the reply then comes from that shard. Otherwise it names its new best, and the
-//               choice is made anew. Someone else got a job each time this fails, so somebody always gets on.
-//   Waiting     No shard had a job. If a reservation is in its margin the answer is DEADLINE_SOON, if the client does
-//               not want to wait it is TIMED_OUT. Else the wait gets a number in the connection's claim word, and every
-//               shard is told to wait. The shard that gets a job and turns the word to 0 gives it to the connection;
-//               all others find the word changed and pass their job on to the next in line.
-//   Looking     The client does not want to wait: before it is told so, other acceptors look whether the holder of a job has
-//               just gone (shard/looks.ts). Then all is collected once more.
-//   Rechecking  A shard says that the wait is due (its margin began, or, on the lead shard, the timeout came). All shards
-//               run what is due by now, because a job that is ready in the same moment wins; if nobody claimed the
-//               wait after that, the acceptor claims it and answers.
+//   Collecting  Every shard concerned runs what is due there and names its best job (a candidate), without
+//               taking it, and the soonest deadline among the jobs that the connection holds there.
+//   Taking      The shard of the best candidate takes its best job, provided that it is still at least as
+//               good as the second best candidate; the reply then comes from that shard. Otherwise it names
+//               its new best, and the choice is made anew. Someone else got a job each time this fails, so
+//               somebody always gets on.
+//   Waiting     No shard had a job. If a reservation is in its margin the answer is DEADLINE_SOON, if the
+//               client does not want to wait it is TIMED_OUT. Else the wait gets a number in the connection's
+//               claim word, and every shard is told to wait. The shard that gets a job and turns the word to
+//               0 gives it to the connection; all others find the word changed and pass their job on to the
+//               next in line.
+//   Looking     The client does not want to wait: before it is told so, other acceptors look whether the
+//               holder of a job has just gone (shard/looks.ts). Then all is collected once more.
+//   Rechecking  A shard says that the wait is due (its margin began, or, on the lead shard, the timeout
+//               came). All shards run what is due by now, because a job that is ready in the same moment
+//               wins; if nobody claimed the wait after that, the acceptor claims it and answers.
 //
-// The promise: no job that was ready when the reserve arrived, and stayed so, is passed over for a worse one. A job
-// that was ready is a candidate of its shard or worse than one, and the job taken is better than all candidates.
-// What a shard gets after it was asked came later than the reserve, and may be passed over.
+// The promise: no job that was ready when the reserve arrived, and stayed so, is passed over for a worse one.
+// A job that was ready is a candidate of its shard or worse than one, and the job taken is better than all
+// candidates. What a shard gets after it was asked came later than the reserve, and may be passed over.
 
 import { assert } from "../base/assert.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";

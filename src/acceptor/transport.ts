@@ -1,9 +1,11 @@
-// What a connection needs of a socket: bytes in, bytes out, pause, resume, close. Anything that moves bytes can stand in.
+// What a connection needs of a socket: bytes in, bytes out, pause, resume, close. Anything that moves bytes
+// can stand in.
 
 /** The socket's side, called by the connection. */
 export interface Transport {
   /**
-   * Sends `buffer[0, length)`. Returns true if the buffer may be used again at once, false if the transport keeps it.
+   * Sends `buffer[0, length)`. Returns true if the buffer may be used again at once, false if the transport
+   * keeps it.
    */
   send(buffer: Uint8Array, length: number): boolean;
   /** Bytes handed over and not yet taken by the kernel. */
@@ -13,8 +15,9 @@ export interface Transport {
   /** Closes once everything sent has left, and then tells the core by `disconnect`. */
   end(): void;
   /**
-   * Closes now. Called once every shard has forgotten the connection, also when the transport has closed already. A
-   * transport that fails must not let the client see it before that: it calls `disconnect` and waits for this.
+   * Closes now. Called once every shard has forgotten the connection, also when the transport has closed
+   * already. A transport that fails must not let the client see it before that: it calls `disconnect` and
+   * waits for this.
    */
   destroy(): void;
   /** For the verbose log: the descriptor, or -1. */

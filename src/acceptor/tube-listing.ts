@@ -1,4 +1,5 @@
-// The tubes of all shards at one time, as they came from the shards, shared by all who asked for them at that time.
+// The tubes of all shards at one time, as they came from the shards, shared by all who asked for them at that
+// time.
 
 import type { Span } from "../protocol/request.ts";
 import type { Names } from "./names.ts";

@@ -1,8 +1,8 @@
 // Who asks for the list of tubes, and when the shards are asked for it.
 //
-// One list is gathered at a time. Who asks meanwhile waits for the next one, because a tube of his may have been made
-// behind the back of this one; all who wait share it. Lists that are still being read are kept; with too many bytes of
-// them nobody gets another: OUT_OF_MEMORY, since who does not read may do so for ever.
+// One list is gathered at a time. Who asks meanwhile waits for the next one, because a tube of his may have
+// been made behind the back of this one; all who wait share it. Lists that are still being read are kept;
+// with too many bytes of them nobody gets another: OUT_OF_MEMORY, since who does not read may do so for ever.
 
 import { assert } from "../base/assert.ts";
 import { Op } from "../protocol/commands.ts";

@@ -1,8 +1,9 @@
-// Sockets through io_uring: all that the connections of a turn send and receive goes to the kernel in one call.
+// Sockets through io_uring: all that the connections of a turn send and receive goes to the kernel in one
+// call.
 //
-// node:net accepts the connections and sets their options; their bytes go past it. What the thread's event loop has to do
-// besides (new connections, orders of the main thread, the doorbell) shows in its own descriptor, which the ring watches
-// while the thread sleeps.
+// node:net accepts the connections and sets their options; their bytes go past it. What the thread's event
+// loop has to do besides (new connections, orders of the main thread, the doorbell) shows in its own
+// descriptor, which the ring watches while the thread sleeps.
 
 import { copyBytes } from "../base/bytes.ts";
 import { eventLoopDescriptor, map, peek, pointerTo, shutdown } from "../uring/kernel.ts";
@@ -16,7 +17,9 @@ import type { Transport } from "./transport.ts";
 /** What a completion is of: the second word that comes with it. */
 const Kind = { Receive: 0, Send: 1, EventLoop: 2 } as const;
 
-/** Replies up to this size are copied to a place of their own, so that their buffer can be used again at once. */
+/**
+ * Replies up to this size are copied to a place of their own, so that their buffer can be used again at once.
+ */
 const STAGE_BYTES = 4096;
 const STAGES = 512;
 
@@ -47,7 +50,10 @@ export class UringSockets {
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
-  /** Throws KernelError where io_uring can't be had. `onActivity` is called whenever bytes or an end have come. */
+  /**
+   * Throws KernelError where io_uring can't be had. `onActivity` is called whenever bytes or an end have
+   * come.
+   */
   constructor(core: AcceptorCore, onActivity: () => void, log: ConnectionLog) {
     this.core = core;
     this.#onActivity = onActivity;
@@ -89,7 +95,9 @@ export class UringSockets {
     return this.#received - before;
   }
 
-  /** The same, sleeping until there is something for the sockets or for the event loop, at most `timeoutMs`. */
+  /**
+   * The same, sleeping until there is something for the sockets or for the event loop, at most `timeoutMs`.
+   */
   wait(timeoutMs: number): number {
     if (!this.#watchesEventLoop) {
       this.#watchesEventLoop = true;
@@ -221,7 +229,7 @@ class UringSocket implements Transport {
     this.#receive(false);
   }
 
-  // --- bytes out --------------------------------------------------------------------------------------------------
+  // --- bytes out ------------------------------------------------------------------------------------------
 
   send(buffer: Uint8Array, length: number): boolean {
     if (this.#gone) return true;
@@ -260,7 +268,7 @@ class UringSocket implements Transport {
     else this.#connection!.onDrain();
   }
 
-  // --- bytes in ---------------------------------------------------------------------------------------------------
+  // --- bytes in -------------------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
     if (this.#receiving || this.#paused || this.#ended || this.#gone) return;
@@ -271,23 +279,28 @@ class UringSocket implements Transport {
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean): void {
     this.#receiving = false;
     if (this.#gone) this.#finishIfIdle();
-    else if (result > 0 && bytes !== undefined) {
-      if (this.#paused) this.#stashed = bytes.slice(0, result);
-      else {
-        this.#connection!.onBytes(bytes, result);
-        if (hasMore && result < BUFFER_BYTES) this.#lookForEnd();
-        this.#receive(hasMore || result === BUFFER_BYTES);
-      }
-    } else if (result === 0) {
+    else if (result > 0 && bytes !== undefined) this.#onBytes(result, bytes, hasMore);
+    else if (result === 0) {
       this.#stashedEnd = this.#paused;
       if (!this.#paused) this.#end();
     } else if (result === -ENOBUFS || result === -EAGAIN || result === -EINTR) this.#receive(true);
     else this.#disconnect();
   }
 
+  #onBytes(length: number, bytes: Uint8Array, hasMore: boolean): void {
+    if (this.#paused) {
+      this.#stashed = bytes.slice(0, length);
+      return;
+    }
+    this.#connection!.onBytes(bytes, length);
+    if (hasMore && length < BUFFER_BYTES) this.#lookForEnd();
+    this.#receive(hasMore || length === BUFFER_BYTES);
+  }
+
   /**
-   * What is behind a buffer that is not full is an end most of the time. It is taken before the bytes of others, which are
-   * behind it in the completions that are being handled: a receive would tell of it only in the next turn.
+   * What is behind a buffer that is not full is an end most of the time. It is taken before the bytes of
+   * others, which are behind it in the completions that are being handled: a receive would tell of it only in
+   * the next turn.
    */
   #lookForEnd(): void {
     if (this.#paused || this.#gone) return;
@@ -320,7 +333,7 @@ class UringSocket implements Transport {
     this.#receive(true);
   }
 
-  // --- the end ----------------------------------------------------------------------------------------------------
+  // --- the end --------------------------------------------------------------------------------------------
 
   end(): void {
     this.#ending = true;
@@ -339,7 +352,8 @@ class UringSocket implements Transport {
   destroy(): void {
     if (this.#destroyed) return;
     this.#destroyed = true;
-    // The client sees the end now. What the kernel still waits for is completed, and then the socket is closed.
+    // The client sees the end now. What the kernel still waits for is completed, and then the socket is
+    // closed.
     shutdown(this.descriptor);
     this.#finishIfIdle();
   }

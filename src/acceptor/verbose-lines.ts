@@ -1,5 +1,6 @@
-// Lines of -V and -VV on their way to the main thread: one batch at a time, the next when that has been taken. So what a
-// main thread that is slower than the clients has not yet taken is bounded; lines beyond are dropped and counted.
+// Lines of -V and -VV on their way to the main thread: one batch at a time, the next when that has been
+// taken. So what a main thread that is slower than the clients has not yet taken is bounded; lines beyond are
+// dropped and counted.
 
 const LINES_MAX = 1000;
 

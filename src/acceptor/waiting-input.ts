@@ -1,5 +1,6 @@
-// What clients send behind their waits. A client that waits for a job is read on, because only reading notices its end;
-// that must not be a way to fill the memory, so all of them together may send so much and no more.
+// What clients send behind their waits. A client that waits for a job is read on, because only reading
+// notices its end; that must not be a way to fill the memory, so all of them together may send so much and no
+// more.
 
 import type { Agenda, AgendaEntry } from "./agenda.ts";
 

@@ -1,4 +1,5 @@
-// The tubes that a connection watches, in beanstalkd's order: appended, and the last one moved into the gap on ignore.
+// The tubes that a connection watches, in beanstalkd's order: appended, and the last one moved into the gap
+// on ignore.
 
 import { latin1 } from "../base/bytes.ts";
 import type { TubeRef } from "./tube-ref.ts";

@@ -3,10 +3,16 @@
 /** Below this many bytes a plain loop beats the native copy, whose call costs about 50 ns. */
 const LOOP_COPY_BYTES_MAX = 32;
 
-/** A plain memmove; `TypedArray.set` copies shared memory word by word, at half the speed, and needs a view besides. */
+/**
+ * A plain memmove; `TypedArray.set` copies shared memory word by word, at half the speed, and needs a view
+ * besides.
+ */
 const nativeCopy = Buffer.prototype.copy;
 
-/** Copies `length` bytes of `source` at `sourceStart` into `target` at `targetStart`. The ranges must not overlap. */
+/**
+ * Copies `length` bytes of `source` at `sourceStart` into `target` at `targetStart`. The ranges must not
+ * overlap.
+ */
 export function copyBytes(
   target: Uint8Array,
   targetStart: number,
@@ -27,8 +33,8 @@ const nativeLatin1 = (
 ).latin1Slice;
 
 /**
- * The Latin-1 string of a byte range; tube names and protocol text are ASCII. Put together character by character it would
- * be a rope, which takes 30 bytes for each of them as long as nobody reads it.
+ * The Latin-1 string of a byte range; tube names and protocol text are ASCII. Put together character by
+ * character it would be a rope, which takes 30 bytes for each of them as long as nobody reads it.
  */
 export function latin1(source: Uint8Array, start: number, end: number): string {
   return nativeLatin1.call(source, start, end);

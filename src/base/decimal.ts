@@ -1,6 +1,9 @@
 // Writes numbers as decimal digits into byte arrays.
 
-const ZERO = 0x30;
+import * as ascii from "./ascii.ts";
+
+// As a constant of this file: an import is loaded anew at each use.
+const { ZERO } = ascii;
 
 /** Writes the non-negative safe integer `value` at `at`; returns the position after its last digit. */
 export function writeDecimal(target: Uint8Array, at: number, value: number): number {

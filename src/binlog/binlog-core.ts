@@ -1,7 +1,9 @@
-// The binlog between rings and storage as plain code: takes records, tells how far they are written and durable. No thread, no clock.
+// The binlog between rings and storage as plain code: takes records, tells how far they are written and
+// durable. No thread, no clock.
 //
-// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`. The loop around it
-// (binlog-loop.ts) publishes, rings and says when to sleep; a simulation runs the same loop on a disk and a time of its own.
+// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`. The loop
+// around it (binlog-loop.ts) publishes, rings and says when to sleep; a simulation runs the same loop on a
+// disk and a time of its own.
 
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
@@ -73,7 +75,10 @@ export class BinlogCore {
     return this.rings.some((ring) => ring.hasMessage);
   }
 
-  /** Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns how many. */
+  /**
+   * Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns
+   * how many.
+   */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;
     for (let shard = 0; shard < this.rings.length; shard++) {
@@ -111,7 +116,10 @@ export class BinlogCore {
     return this.#topology.binlog!.repliesWaitFor === LogWord.Synced ? synced : written;
   }
 
-  /** Tells everybody whether there is room, and what `stats` says of the log. True if shards sleep that may go on. */
+  /**
+   * Tells everybody whether there is room, and what `stats` says of the log. True if shards sleep that may go
+   * on.
+   */
   publishState(storage: Storage): boolean {
     const hadWaited = this.#control.isSet(ControlWord.BinlogWaits);
     if (storage.waiting) this.#control.set(ControlWord.BinlogWaits);

@@ -71,55 +71,60 @@ export class BinlogLoop implements Role {
     return storage.failure;
   }
 
-  /** At `Point.Ended` the log is to stop and all is taken, or it has failed: `close` follows. */
+  /** Goes on to the next point. At `Point.Ended` the log is to stop and all is taken, or it has failed: `close` follows. */
   next(): Point {
-    const { core, storage, surroundings } = this.#options;
+    const { storage, surroundings } = this.#options;
     for (;;) {
-      switch (this.#action) {
-        case Action.Take:
-          this.#take();
-          this.#action = Action.Flush;
-          break;
-        case Action.Flush:
-          storage.flush(surroundings.nowMs());
-          this.#action = Action.Tell;
-          break;
-        case Action.Tell:
-          this.#action = core.publishProgress(storage) ? Action.RingAcceptors : Action.Work;
-          break;
-        case Action.RingAcceptors:
-          this.#ringAcceptors();
-          this.#action = Action.Work;
-          break;
-        case Action.Work:
-          // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
-          this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
-          this.#action = Action.TellAgain;
-          break;
-        case Action.TellAgain:
-          this.#action = core.publishProgress(storage) ? Action.RingAcceptorsAgain : Action.TellState;
-          break;
-        case Action.RingAcceptorsAgain:
-          this.#ringAcceptors();
-          this.#action = Action.TellState;
-          break;
-        case Action.TellState:
-          // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
-          if (!core.publishState(storage)) return this.#turned();
-          this.#action = Action.RingShards;
-          break;
-        case Action.RingShards:
-          this.#ringShards();
-          return this.#turned();
-        case Action.End:
-          return Point.Ended;
-      }
-      if (storage.failure !== undefined) {
-        this.#action = Action.End;
-        continue;
-      }
-      if (surroundings.isHeldUp()) return Point.HeldUp;
+      const point = this.#act();
+      if (point !== undefined) return point;
+      if (storage.failure !== undefined) this.#action = Action.End;
+      else if (surroundings.isHeldUp()) return Point.HeldUp;
     }
+  }
+
+  /** Does one action. Returns the point that it ends at; undefined between two actions of a turn. */
+  #act(): Point | undefined {
+    const { core, storage, surroundings } = this.#options;
+    switch (this.#action) {
+      case Action.Take:
+        this.#take();
+        this.#action = Action.Flush;
+        break;
+      case Action.Flush:
+        storage.flush(surroundings.nowMs());
+        this.#action = Action.Tell;
+        break;
+      case Action.Tell:
+        this.#action = core.publishProgress(storage) ? Action.RingAcceptors : Action.Work;
+        break;
+      case Action.RingAcceptors:
+        this.#ringAcceptors();
+        this.#action = Action.Work;
+        break;
+      case Action.Work:
+        // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
+        this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
+        this.#action = Action.TellAgain;
+        break;
+      case Action.TellAgain:
+        this.#action = core.publishProgress(storage) ? Action.RingAcceptorsAgain : Action.TellState;
+        break;
+      case Action.RingAcceptorsAgain:
+        this.#ringAcceptors();
+        this.#action = Action.TellState;
+        break;
+      case Action.TellState:
+        // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
+        if (!core.publishState(storage)) return this.#turned();
+        this.#action = Action.RingShards;
+        break;
+      case Action.RingShards:
+        this.#ringShards();
+        return this.#turned();
+      case Action.End:
+        return Point.Ended;
+    }
+    return undefined;
   }
 
   #take(): void {

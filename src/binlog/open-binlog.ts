@@ -1,4 +1,5 @@
-// From a directory to a log in use: lock, take over what beanstalkd left, scan, judge, repair or salvage, begin.
+// From a directory to a log in use: lock, take over what beanstalkd left, scan, judge, repair or salvage,
+// begin.
 
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";

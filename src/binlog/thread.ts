@@ -1,4 +1,5 @@
-// The worker thread around the log: recovers it, feeds the shards what it knew, then writes and syncs what they append.
+// The worker thread around the log: recovers it, feeds the shards what it knew, then writes and syncs what
+// they append.
 
 import { randomInt } from "node:crypto";
 import { accessSync, constants } from "node:fs";
@@ -51,7 +52,10 @@ export type BinlogNews =
   /** Everything is durable and closed; `timings` tells how the disk behaved. */
   | { news: "closed"; timings: string };
 
-/** Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others may snatch. */
+/**
+ * Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others
+ * may snatch.
+ */
 const SPARE_DESCRIPTORS = 8;
 /** Batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
@@ -79,7 +83,8 @@ class BinlogThread {
       segmentBytes,
       syncEvery,
       salvage,
-      // Other threads would have to read their code, which the user that the process has become may not be allowed to.
+      // Other threads would have to read their code, which the user that the process has become may not be
+      // allowed to.
       parallel: isReadable(fileURLToPath(import.meta.url)),
       randomSalt: () => randomInt(2 ** 32 - 1),
       wallMs: Date.now,
@@ -219,7 +224,8 @@ try {
     tell({ news: "closed", timings: error.message });
   } else if (error instanceof BinlogError) tellFailure("refused", error);
   else {
-    // The main thread hears of it only after this one has been taken down; nothing may be acknowledged meanwhile.
+    // The main thread hears of it only after this one has been taken down; nothing may be acknowledged
+    // meanwhile.
     new ControlWords((workerData as BinlogThreadData).topology.control).set(ControlWord.BinlogEnded);
     throw error;
   }

@@ -1,16 +1,18 @@
-// Job bodies, outside the JavaScript heap: slabs of equal cells by size class for small ones, blocks for big ones.
+// Job bodies, outside the JavaScript heap: slabs of equal cells by size class for small ones, blocks for big
+// ones.
 //
-// A body is named by a 32-bit handle. Small: `slab number * 65536 + cell`. Big (over CELL_BYTES_MAX): an entry of
-// the big table, whose blocks are filled as the bytes arrive, so that a declared size costs nothing by itself.
-// A slab or block is one ArrayBuffer; when it empties it is detached, which returns its memory at once.
+// A body is named by a 32-bit handle. Small: `slab number * 65536 + cell`. Big (over CELL_BYTES_MAX): an
+// entry of the big table, whose blocks are filled as the bytes arrive, so that a declared size costs nothing
+// by itself. A slab or block is one ArrayBuffer; when it empties it is detached, which returns its memory at
+// once.
 
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 
 const SLAB_BYTES = 1 << 20;
 /**
- * Slabs with this few cells empty with every ebb of a queue, and fresh pages cost more than the bodies. So much memory of
- * such empty slabs is kept beside the last slab of each class.
+ * Slabs with this few cells empty with every ebb of a queue, and fresh pages cost more than the bodies. At
+ * most this much memory of such empty slabs is kept beside the last slab of each class.
  */
 const SPARE_CELLS_MAX = 64;
 const SPARE_BYTES_MAX = 8 << 20;

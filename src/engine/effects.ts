@@ -1,5 +1,5 @@
-// What an engine does to the world, as calls without answers (but for `claim`): the shard turns them into messages and
-// log records, a simulation into a list.
+// What an engine does to the world, as calls without answers (but for `claim`): the shard turns them into
+// messages and log records, a simulation into a list.
 
 import type { Session } from "./session.ts";
 
@@ -12,7 +12,9 @@ export interface ClientEffects {
   deadlineSoon(session: Session): void;
   /** A wait over several shards may have to end: its acceptor must find out. */
   waitDue(session: Session): void;
-  /** Takes the waiting session for this shard; false if its wait is already over. Only for `Waiting.Shared`. */
+  /**
+   * Takes the waiting session for this shard; false if its wait is already over. Only for `Waiting.Shared`.
+   */
   claim(session: Session): boolean;
   /** Whether the wait of a `Waiting.Shared` session still lasts. */
   stillWaiting(session: Session): boolean;
@@ -21,13 +23,17 @@ export interface ClientEffects {
 }
 
 /**
- * Takes the records that make a change durable, called after the change is made in memory and before its reply is.
- * Only a put may be refused for want of room: the log keeps a reserve for what changes or deletes a job that it has.
+ * Takes the records that make a change durable, called after the change is made in memory and before its
+ * reply is. Only a put may be refused for want of room: the log keeps a reserve for what changes or deletes a
+ * job that it has.
  */
 export interface RecordSink {
   /** Asked before a put; false if the disk is full, and the put must be refused. */
   roomForPut(): boolean;
-  /** False if the disk became full in the middle of a long record: it is taken back, and the put must be refused. */
+  /**
+   * False if the disk became full in the middle of a long record: it is taken back, and the put must be
+   * refused.
+   */
   put(slot: number): boolean;
   updated(slot: number): void;
   deleted(id: number): void;

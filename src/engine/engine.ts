@@ -1,9 +1,11 @@
-// The state machine of one shard: its tubes, jobs and sessions, and every change that a command or a timer makes.
+// The state machine of one shard: its tubes, jobs and sessions, and every change that a command or a timer
+// makes.
 //
-// It is pure: time comes in as a number (monotonic ms, never going back), effects go out through two interfaces, and
-// it never reads a clock, a random number, a file or a socket. Each public method first runs what is due, so a command
-// that arrives at the very moment of a deadline sees the world after it. README.md tells a job's life and the
-// invariants; `checkInvariants` tests them. What queue a job is in is kept by `JobQueues`, who waits by `Waiters`.
+// It is pure: time comes in as a number (monotonic ms, never going back), effects go out through two
+// interfaces, and it never reads a clock, a random number, a file or a socket. Each public method first runs
+// what is due, so a command that arrives at the very moment of a deadline sees the world after it. README.md
+// tells a job's life and the invariants; `checkInvariants` tests them. What queue a job is in is kept by
+// `JobQueues`, who waits by `Waiters`.
 
 import { assert } from "../base/assert.ts";
 import { BodyArena } from "./body-arena.ts";
@@ -33,7 +35,10 @@ export interface EngineOptions {
   arena?: BodyArena;
   /** Whether `default`, which never goes, lives on this shard. */
   ownsDefaultTube: boolean;
-  /** How many of the things that are due may happen between two calls of `beginTurn`; no limit if it is left out. */
+  /**
+   * How many of the things that are due may happen between two calls of `beginTurn`; no limit if it is left
+   * out.
+   */
   turnDueMax?: number;
 }
 
@@ -42,7 +47,10 @@ export class Engine {
   readonly bodies: BodyArena;
   totalJobs = 0;
   jobTimeouts = 0;
-  /** Tubes that reserves have looked at for their best jobs in this turn: what a turn with few messages may still cost. */
+  /**
+   * Tubes that reserves have looked at for their best jobs in this turn: what a turn with few messages may
+   * still cost.
+   */
   tubesLookedAt = 0;
 
   readonly #effects: ClientEffects;
@@ -72,7 +80,7 @@ export class Engine {
     if (options.ownsDefaultTube) this.#defaultTube = this.#tubes.open("default");
   }
 
-  // --- counts -----------------------------------------------------------------------------------------------------
+  // --- counts ---------------------------------------------------------------------------------------------
 
   /** Tubes by name, in the order in which they were made. */
   get tubes(): ReadonlyMap<string, Tube> {
@@ -108,14 +116,14 @@ export class Engine {
     return this.waiters.count(tube);
   }
 
-  // --- time -------------------------------------------------------------------------------------------------------
+  // --- time -----------------------------------------------------------------------------------------------
 
   /** When `runDue` has something to do next, or Infinity. */
   get nextDueAtMs(): number {
     return Math.min(this.#queues.nextDelayedAtMs, this.#pauseTimers.nextAtMs, this.#sessionTimers.nextAtMs);
   }
 
-  /** Allows as many things that are due as a turn may take. */
+  /** Begins a turn: as many things that are due may happen in it as the options say. */
   beginTurn(): void {
     this.#dueLeft = this.#turnDueMax;
     this.tubesLookedAt = 0;
@@ -124,9 +132,9 @@ export class Engine {
   /**
    * Runs all that is due, in the C server's order: delayed jobs, then pauses that end, then sessions.
    *
-   * Where more is due than one turn may take, the rest follows in the next turns, and nothing later happens before it:
-   * what clients see meanwhile is the world of a moment ago, as if the clock were a little slow. `nextDueAtMs` stays in
-   * the past until then, so that the shard does not sleep.
+   * Where more is due than one turn may take, the rest follows in the next turns, and nothing later happens
+   * before it: what clients see meanwhile is the world of a moment ago, as if the clock were a little slow.
+   * `nextDueAtMs` stays in the past until then, so that the shard does not sleep.
    */
   runDue(nowMs: number): void {
     if (this.nextDueAtMs > nowMs) return;
@@ -153,7 +161,10 @@ export class Engine {
     return true;
   }
 
-  /** Jobs of the tubes that are resumed now are handed out best first: who watches two of them gets the better one. */
+  /**
+   * Jobs of the tubes that are resumed now are handed out best first: a client that watches two of them gets
+   * the better one.
+   */
   #endPauses(nowMs: number): void {
     const resumed = new ResumedTubes(this.jobs);
     while (this.#pauseTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
@@ -200,7 +211,7 @@ export class Engine {
     this.#sessionTimers.set(session);
   }
 
-  // --- sessions and tubes -----------------------------------------------------------------------------------------
+  // --- sessions and tubes ---------------------------------------------------------------------------------
 
   /** The session with this index, made at its first use. */
   session(index: number): Session {
@@ -217,8 +228,9 @@ export class Engine {
   }
 
   /**
-   * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to waiting clients before
-   * the next; then takes it from the tubes that it watches. Up to `stepsMax` of both; returns whether none is left.
+   * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to waiting
+   * clients before the next; then takes it from the tubes that it watches. Up to `stepsMax` of both; returns
+   * whether none is left.
    */
   giveBack(session: Session, stepsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
@@ -235,7 +247,9 @@ export class Engine {
     return heldInOrder.first === NO_SLOT;
   }
 
-  /** A reservation ends without a word of its holder: the job is ready, and not offered yet. Returns its tube. */
+  /**
+   * A reservation ends without its holder: the job becomes ready, but is not offered yet. Returns its tube.
+   */
   #takeBack(slot: number, session: Session): Tube {
     const tube = this.tubeOf(slot);
     this.#queues.leaveHolder(slot, session);
@@ -243,7 +257,9 @@ export class Engine {
     return tube;
   }
 
-  /** Ends the wait of a session whose connection is gone without a word: no job is given to it from now on. */
+  /**
+   * Ends the wait of a session whose connection is gone, without an effect: it is given no job from now on.
+   */
   abandonWait(session: Session): void {
     if (session.waiting !== Waiting.No) this.waiters.end(session);
     this.#sessionTimers.set(session);
@@ -314,11 +330,12 @@ export class Engine {
     return this.#queues.tubeOf(slot);
   }
 
-  // --- put --------------------------------------------------------------------------------------------------------
+  // --- put ------------------------------------------------------------------------------------------------
 
   /**
-   * Stores a job whose body is in the arena, in the tube that the session uses, and serves a client that waits for it. Throws
-   * RangeError when memory is exhausted, before anything has changed; then, and with NoRoom, the body is still the caller's.
+   * Stores a job whose body is in the arena, in the tube that the session uses, and serves a client that
+   * waits for it. Throws RangeError when memory is exhausted, before anything has changed; then, and with
+   * NoRoom, the body is still the caller's.
    */
   // put 6/10
   put(session: Session, job: NewJob, body: number, nowMs: number): Outcome {
@@ -369,7 +386,9 @@ export class Engine {
     return slot;
   }
 
-  /** Brings back a job from the log, without serving anyone; buried jobs come in the order of their burial. */
+  /**
+   * Brings back a job from the log, without serving anyone; buried jobs come in the order of their burial.
+   */
   restore(job: RestoredJob, body: number): void {
     const tube = this.#tubes.open(job.tube);
     const slot = this.#insert(tube, job, body);
@@ -386,11 +405,11 @@ export class Engine {
     else this.#queues.becomeReady(slot, tube);
   }
 
-  // --- reserve ----------------------------------------------------------------------------------------------------
+  // --- reserve --------------------------------------------------------------------------------------------
 
   /**
-   * Gives the session the best ready job of its watched tubes, which all live here, as do all jobs that it holds.
-   * Returns the job's slot, or a ReserveOutcome; after `Waits` the answer comes as an effect.
+   * Gives the session the best ready job of its watched tubes, which all live here, as do all jobs that it
+   * holds. Returns the job's slot, or a ReserveOutcome; after `Waits` the answer comes as an effect.
    */
   reserve(session: Session, timeoutMs: number, nowMs: number): number {
     this.runDue(nowMs);
@@ -438,8 +457,8 @@ export class Engine {
   }
 
   /**
-   * Lets the session wait here for a share of its watched tubes. A job that is ready by now is given to it as an
-   * effect, if nobody claimed it first. `timeoutAtMs` is Infinity on all shards but one.
+   * Lets the session wait here for a share of its watched tubes. A job that is ready by now is given to it as
+   * an effect, if nobody claimed it first. `timeoutAtMs` is Infinity on all shards but one.
    */
   waitShared(session: Session, timeoutAtMs: number, nowMs: number): void {
     this.runDue(nowMs);
@@ -506,7 +525,7 @@ export class Engine {
     this.#sessionTimers.set(session);
   }
 
-  // --- commands on a job ------------------------------------------------------------------------------------------
+  // --- commands on a job ----------------------------------------------------------------------------------
 
   /** The slot of a job, or NO_SLOT. */
   find(id: number): number {
@@ -597,14 +616,17 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /** Whether a kick in the tube that the session uses takes buried jobs; delayed ones it takes only if none is buried. */
+  /**
+   * Whether a kick in the tube that the session uses takes buried jobs; delayed ones it takes only if none is
+   * buried.
+   */
   kicksBuried(session: Session): boolean {
     return session.tubeInUse.buriedJobs > 0;
   }
 
   /**
-   * Kicks up to `bound` jobs of the tube in use, buried ones (oldest burial first) or delayed ones (soonest first).
-   * Returns how many.
+   * Kicks up to `bound` jobs of the tube in use, buried ones (oldest burial first) or delayed ones (soonest
+   * first). Returns how many.
    */
   kick(session: Session, bound: number, nowMs: number, buried: boolean = this.kicksBuried(session)): number {
     this.runDue(nowMs);

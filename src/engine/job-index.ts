@@ -7,7 +7,10 @@ const ENTRIES_BITS = 12;
 const ENTRIES = 1 << ENTRIES_BITS;
 /** A page with more jobs is dense. */
 const SPARSE_MAX = 128;
-/** A dense page with fewer jobs becomes sparse: less than SPARSE_MAX, so that a page does not go to and fro. */
+/**
+ * A dense page with fewer jobs becomes sparse: less than SPARSE_MAX, so that a page does not flip back and
+ * forth.
+ */
 const DENSE_MIN = 64;
 /** Pairs beyond twice the jobs that a sparse page may have: those of ended jobs go many at a time. */
 const ENDED_PAIRS = 8;
@@ -16,7 +19,10 @@ class IndexPage {
   readonly number: number;
   /** Slot by offset of the id in the page; undefined while the page is sparse. */
   dense: Int32Array | undefined;
-  /** While the page is sparse: offset, slot, offset, slot ... by offset; the slot of a job that has ended is NO_SLOT. */
+  /**
+   * While the page is sparse: offset, slot, offset, slot ... by offset; the slot of a job that has ended is
+   * NO_SLOT.
+   */
   pairs: number[] = [];
   /** Numbers in use in `pairs`. */
   used = 0;
@@ -100,9 +106,9 @@ class IndexPage {
 }
 
 /**
- * Pages of 4,096 ids. One with many jobs is an array of slots, one with few a list of them, so that the last job of a page
- * costs some 200 bytes and not 16 KiB: a long-lived server has old buried jobs in many pages. A page without a job is
- * dropped, but for the newest: a queue that comes and goes allocates nothing.
+ * Pages of 4,096 ids. One with many jobs is an array of slots, one with few a list of them, so that the last
+ * job of a page costs some 200 bytes and not 16 KiB: a long-lived server has old buried jobs in many pages. A
+ * page without a job is dropped, but for the newest: a queue that comes and goes allocates nothing.
  */
 export class JobIndex {
   readonly #pages = new Map<number, IndexPage>();

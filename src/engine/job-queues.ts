@@ -1,7 +1,8 @@
-// The queues that jobs are in, one for each state: moves from one to another, and how many jobs there are in each.
+// The queues that jobs are in, one for each state: moves from one to another, and how many jobs there are in
+// each.
 //
-// The engine decides when a job moves, and serves those who wait. A job that has left its queue keeps its state until it
-// enters the next one; in between nobody but the engine sees it.
+// The engine decides when a job moves, and serves those who wait. A job that has left its queue keeps its
+// state until it enters the next one; in between nobody but the engine sees it.
 
 import { assert } from "../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../protocol/limits.ts";
@@ -41,7 +42,7 @@ export class JobQueues {
     return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
   }
 
-  // --- into a queue -----------------------------------------------------------------------------------------------
+  // --- into a queue ---------------------------------------------------------------------------------------
 
   becomeReady(slot: number, tube: Tube): void {
     this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Ready);
@@ -92,7 +93,7 @@ export class JobQueues {
     this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Free);
   }
 
-  // --- out of a queue ---------------------------------------------------------------------------------------------
+  // --- out of a queue -------------------------------------------------------------------------------------
 
   /** Takes a ready, delayed or buried job out of its queue; the caller puts it into the next. */
   leave(slot: number): void {
@@ -112,7 +113,10 @@ export class JobQueues {
     }
   }
 
-  /** Takes a reserved job from its holder; the caller puts it into the next queue, and sets the session's timer. */
+  /**
+   * Takes a reserved job from its holder; the caller puts it into the next queue, and sets the session's
+   * timer.
+   */
   leaveHolder(slot: number, session: Session): void {
     session.held.remove(slot);
     session.heldInOrder.remove(slot);

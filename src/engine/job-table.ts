@@ -1,8 +1,9 @@
 // All jobs of one shard as columns of typed arrays, in pages that are given back when they empty.
 //
-// There is no JavaScript object per job: a million of them would make the garbage collector the p99.9. A job is a
-// slot, a small integer that names a page and a row in it (`pageOf`, `rowOf`). A page is one ArrayBuffer,
-// because detaching an ArrayBuffer gives its memory back at once, without waiting for a garbage collection.
+// There is no JavaScript object per job: a million of them would make the garbage collector the p99.9. A job
+// is a slot, a small integer that names a page and a row in it (`pageOf`, `rowOf`). A page is one
+// ArrayBuffer, because detaching an ArrayBuffer gives its memory back at once, without waiting for a garbage
+// collection.
 
 import { assert } from "../base/assert.ts";
 
@@ -110,7 +111,9 @@ export class JobPage {
   }
 }
 
-/** The pages. Rows are taken from the lowest page with room, so that high pages empty and can be given back. */
+/**
+ * The pages. Rows are taken from the lowest page with room, so that high pages empty and can be given back.
+ */
 export class JobTable {
   /** By number; undefined where a page was given back. */
   readonly pages: (JobPage | undefined)[] = [];
@@ -121,12 +124,17 @@ export class JobTable {
   /** Pages without a job; one is kept, so that a queue that comes and goes doesn't allocate. */
   #emptyPages = 0;
 
-  /** The page of a job's slot. (An assert here costs a put, reserve, delete a tenth; without a page its columns throw.) */
+  /**
+   * The page of a job's slot. (An assert here costs a put, reserve, delete a tenth; without a page its
+   * columns throw.)
+   */
   pageOf(slot: number): JobPage {
     return this.pages[slot >>> PAGE_BITS]!;
   }
 
-  /** A free slot, its columns undefined but for `state` = Free. Throws RangeError when memory is exhausted. */
+  /**
+   * A free slot, its columns undefined but for `state` = Free. Throws RangeError when memory is exhausted.
+   */
   allocate(): number {
     let number = this.#firstRoomy;
     let page = this.pages[number];
@@ -176,7 +184,10 @@ export class JobTable {
   }
 }
 
-/** Whether job `a` goes before job `b`: the smaller pri, then the smaller id; either may be NO_SLOT, which goes last. */
+/**
+ * Whether job `a` goes before job `b`: the smaller pri, then the smaller id; either may be NO_SLOT, which
+ * goes last.
+ */
 export function betterJob(jobs: JobTable, a: number, b: number): boolean {
   if (a === NO_SLOT) return false;
   if (b === NO_SLOT) return true;

@@ -1,4 +1,5 @@
-// What the engine is told of a job, besides its body. It keeps nothing of these objects, so their owners use them again.
+// What the engine is told of a job, besides its body. It keeps nothing of these objects, so their owners use
+// them again.
 
 import type { JobState } from "./job-table.ts";
 
@@ -9,7 +10,10 @@ export interface NewJob {
   readonly delaySeconds: number;
   readonly ttrSeconds: number;
   readonly bodyBytes: number;
-  /** When it was created, ms of the monotonic clock: its put was read then. Negative for a job older than the process. */
+  /**
+   * When it was created, ms of the monotonic clock: its put was read then. Negative for a job older than the
+   * process.
+   */
   readonly atMs: number;
 }
 

@@ -44,7 +44,7 @@ export class ResumedTubes {
     if (this.#tubes.length > 0) this.#siftDown(last);
   }
 
-  /** Finds the place of a tube from the top on. */
+  /** Sifts a tube down from the top. */
   #siftDown(tube: Tube): void {
     const tubes = this.#tubes;
     let position = 0;

@@ -1,4 +1,5 @@
-// What an engine remembers of one connection: the part of its tubes and reservations that lives on this shard.
+// What an engine remembers of one connection: the part of its tubes and reservations that lives on this
+// shard.
 
 import { assert } from "../base/assert.ts";
 import { JobList } from "./job-list.ts";
@@ -13,7 +14,10 @@ export class Watch {
   readonly tube: Tube;
   next: Watch | undefined;
   previous: Watch | undefined;
-  /** Position among the tube's wide waiters, or -1 - position among those of the session that are not linked there. */
+  /**
+   * Position among the tube's wide waiters, or -1 - position among those of the session that are not linked
+   * there.
+   */
   widePosition = -1;
   /** Order there: not later than that of the session's wait. */
   widePlace = 0;

@@ -1,6 +1,7 @@
 // A binary heap of job slots, whose positions live in the job table, so that any member can be removed.
 //
-// It finds pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push and a pop took a fifth more.
+// It finds pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push and a pop took
+// a fifth more.
 
 import { assert } from "../base/assert.ts";
 import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "./job-table.ts";
@@ -11,7 +12,7 @@ const NO_SLOTS = new Int32Array(0);
 /** Base of the two orders below. A slot is in at most one heap at a time. */
 abstract class SlotHeap {
   protected readonly jobs: JobTable;
-  /** The first slot in order. It stands here alone, so that a heap of one, as there are many, has no array. */
+  /** The first slot in order. It is kept apart, so that a heap of one, which is common, has no array. */
   #top: number = NO_SLOT;
   /** The slots by position; the first is not used. */
   #slots = NO_SLOTS;

@@ -1,5 +1,5 @@
-// A heap of timers, each with an owner: the engine keeps one for tubes with delayed jobs, one for paused tubes and one
-// for sessions with something to wait for.
+// A heap of timers, each with an owner: the engine keeps one for tubes with delayed jobs, one for paused
+// tubes and one for sessions with something to wait for.
 
 import { assert } from "../base/assert.ts";
 

@@ -1,5 +1,5 @@
-// The sessions that wait for jobs of one tube. `Waiters` keeps one for each tube that somebody has waited for, so that
-// a tube need not know of sessions, which know of tubes.
+// The sessions that wait for jobs of one tube. `Waiters` keeps one for each tube that somebody has waited
+// for, so that a tube need not know of sessions, which know of tubes.
 
 import type { Watch } from "./session.ts";
 import type { WideWaiters } from "./wide-waiters.ts";

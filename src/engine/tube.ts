@@ -40,7 +40,7 @@ export class Tube {
     this.#jobs = jobs;
   }
 
-  // A client may have any number of tubes, and most of them never have what follows: it is made at its first use.
+  // There may be any number of tubes, and most never need what follows: it is made at its first use.
 
   get ready(): ReadyHeap {
     return (this.#ready ??= new ReadyHeap(this.#jobs));

@@ -1,7 +1,7 @@
 // Who waits for the jobs of which tube, and who has waited longest.
 //
-// A session that watches few tubes is linked into the list of each (narrow); one that watches many stands in one list of
-// all such sessions (wide), and among the `WideWaiters` of each of its tubes.
+// A session that watches few tubes is linked into the list of each (narrow); one that watches many stands in
+// one list of all such sessions (wide), and among the `WideWaiters` of each of its tubes.
 
 import { assert } from "../base/assert.ts";
 import type { ClientEffects } from "./effects.ts";
@@ -12,7 +12,10 @@ import { WideWaiters } from "./wide-waiters.ts";
 
 /** A session that watches more tubes than this is not linked into the list of each of them when it waits. */
 const NARROW_WATCHES_MAX = 8;
-/** How many of the wide waiters are looked at in the order of their waits before the tube's own are put in order. */
+/**
+ * How many of the wide waiters are looked at in the order of their waits before the tube's own are put in
+ * order.
+ */
 const WIDE_GLANCES = 16;
 
 export class Waiters {
@@ -29,7 +32,7 @@ export class Waiters {
     this.#effects = effects;
   }
 
-  // --- watches ----------------------------------------------------------------------------------------------------
+  // --- watches --------------------------------------------------------------------------------------------
 
   watch(session: Session, tube: Tube): void {
     assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
@@ -58,11 +61,11 @@ export class Waiters {
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }
 
-  // --- waits ------------------------------------------------------------------------------------------------------
+  // --- waits ----------------------------------------------------------------------------------------------
 
   /** The session begins to wait, behind all others; the caller sets its timer. */
   begin(session: Session, waiting: Waiting, timeoutAtMs: number): void {
-    // Linked a second time it would close the lists of waiters to circles, and who walks them would never end.
+    // Linking it twice would turn the lists of waiters into circles, and a walk through them would never end.
     assert(session.waiting === Waiting.No, "a session waits once");
     session.waiting = waiting;
     if (waiting === Waiting.Alone) this.alone++;
@@ -109,7 +112,7 @@ export class Waiters {
     return count;
   }
 
-  /** Who waits for jobs of the tube, if anybody has. */
+  /** The waiters of the tube, if it has had any. */
   of(tube: Tube): TubeWaiters | undefined {
     return this.#ofTube[tube.index];
   }
@@ -125,7 +128,7 @@ export class Waiters {
     );
   }
 
-  // --- sessions with many tubes -----------------------------------------------------------------------------------
+  // --- sessions with many tubes ---------------------------------------------------------------------------
 
   #beginWide(session: Session): void {
     for (let watch = session.unlinked.pop(); watch !== undefined; watch = session.unlinked.pop())
@@ -156,8 +159,9 @@ export class Waiters {
   }
 
   /**
-   * Where all workers watch the same tubes, however many, the first of the waits is the right one, and finding it so costs
-   * less than to put the tube's own waiters in order, who have all waited anew since its last job.
+   * Where all workers watch the same tubes, however many, the first of the waits is the right one, and
+   * finding it so costs less than to put the tube's own waiters in order, who have all waited anew since its
+   * last job.
    */
   #longestWide(tube: Tube, waiters: WideWaiters): Session | undefined {
     if (waiters.size === 0) return undefined;

@@ -1,11 +1,12 @@
-// Who waits for the jobs of one tube among the sessions with many watched tubes, so that a put need not look at sessions
-// that wait for others, nor a reserve touch every tube that its session watches.
+// Who waits for the jobs of one tube among the sessions with many watched tubes, so that a put need not look
+// at sessions that wait for others, nor a reserve touch every tube that its session watches.
 //
-// A wait that begins or ends changes nothing here. The members are a heap by `widePlace`: the order of their session's wait
-// when the heap last looked, which is never later than that of its wait now. So when the first member's place is still true,
-// its session has waited longest of all; when it is not, it gets its true place and the next is looked at. A session that
-// does not wait leaves the heap when it comes up, is remembered in the session's `unlinked`, and is back before its next
-// wait begins. All this costs at most one correction for each wait and tube, and only for tubes that get jobs.
+// A wait that begins or ends changes nothing here. The members are a heap by `widePlace`: the order of their
+// session's wait when the heap last looked, which is never later than that of its wait now. So when the first
+// member's place is still true, its session has waited longest of all; when it is not, it gets its true place
+// and the next is looked at. A session that does not wait leaves the heap when it comes up, is remembered in
+// the session's `unlinked`, and is back before its next wait begins. All this costs at most one correction
+// for each wait and tube, and only for tubes that get jobs.
 
 import { assert } from "../base/assert.ts";
 import { type Session, Waiting, type Watch } from "./session.ts";

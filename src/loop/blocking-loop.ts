@@ -31,6 +31,7 @@ export class BlockingLoop {
   }
 
   /** Goes on to the next point. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
     const { role, doorbell, counters, spin, surroundings } = this.#options;
     for (;;) {

@@ -1,4 +1,5 @@
-// The records that a shard hands to the binlog: what has to survive, as bytes, in a fixed little-endian layout.
+// The records that a shard hands to the binlog: what has to survive, as bytes, in a fixed little-endian
+// layout.
 //
 //   PUT and UPDATE                              DELETE                    PIECE (rest of a big body)
 //   0  u8   kind                                0  u8   kind              0  u8   kind
@@ -21,15 +22,18 @@
 //   72 tube name, then the body or its beginning (PUT only)
 //
 // All records of a kind agree on where the id is, so that the binlog can keep its books without decoding.
-// UPDATE carries every mutable field, so that only the latest one of a job matters. A job's latest state is the
-// one with the highest place in the log; a DELETE is final, because an id is never given twice.
+// UPDATE carries every mutable field, so that only the latest one of a job matters. A job's latest state is
+// the one with the highest place in the log; a DELETE is final, because an id is never given twice.
 
 import { copyBytes } from "../base/bytes.ts";
+import type { Memory } from "../base/memory.ts";
 
 export const RecordKind = { put: 1, update: 2, delete: 3, piece: 4 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
-/** What a restart can bring back. A reserved job is logged as ready: its reservation ends with the process. */
+/**
+ * What a restart can bring back. A reserved job is logged as ready: its reservation ends with the process.
+ */
 export const RecordState = { ready: 1, delayed: 2, buried: 3 } as const;
 export type RecordState = (typeof RecordState)[keyof typeof RecordState];
 
@@ -83,12 +87,7 @@ export function emptyRecordFields(): RecordFields {
   };
 }
 
-/** How much of a body goes into the PUT record itself; the rest follows in pieces. */
-export function inlineBodyBytes(tubeBytes: number, bodyBytes: number): number {
-  return Math.min(bodyBytes, MAX_RECORD_BYTES - RECORD_FIXED_BYTES - tubeBytes);
-}
-
-/** The size of a PUT record with so much of the body inside. */
+/** The size of a PUT record that holds `inlineBytes` of the body. */
 export function putRecordBytes(tubeBytes: number, inlineBytes: number): number {
   return RECORD_FIXED_BYTES + tubeBytes + inlineBytes;
 }
@@ -118,24 +117,19 @@ function writeFixed(
 }
 
 /**
- * Writes a PUT at `at` and returns its length. `view` and `bytes` cover the same memory. `inlineBytes` of the body
- * are copied from `body` at `bodyStart`; `bodyBytes` is the length of the whole body.
+ * Writes what a PUT at `at` has before its body, which is `bodyBytes` long as a whole. Returns where the
+ * body, or as much of it as goes into this record, is to be written.
  */
-export function encodePut(
-  view: DataView,
-  bytes: Uint8Array,
+export function encodePutHead(
+  memory: Memory,
   at: number,
   fields: RecordFields,
   tube: Uint8Array,
-  body: Uint8Array,
-  bodyStart: number,
-  inlineBytes: number,
   bodyBytes: number,
 ): number {
-  writeFixed(view, at, RecordKind.put, tube.length, bodyBytes, fields);
-  copyBytes(bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
-  copyBytes(bytes, at + RECORD_FIXED_BYTES + tube.length, body, bodyStart, inlineBytes);
-  return RECORD_FIXED_BYTES + tube.length + inlineBytes;
+  writeFixed(memory.view, at, RecordKind.put, tube.length, bodyBytes, fields);
+  copyBytes(memory.bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
+  return at + RECORD_FIXED_BYTES + tube.length;
 }
 
 /** Writes an UPDATE at `at` and returns its length. */
@@ -152,22 +146,15 @@ export function encodeDelete(view: DataView, at: number, id: number): number {
   return DELETE_BYTES;
 }
 
-/** Writes a PIECE at `at` (length `length` of the body from `bodyOffset` on) and returns its length. */
-export function encodePiece(
-  view: DataView,
-  bytes: Uint8Array,
-  at: number,
-  id: number,
-  bodyOffset: number,
-  body: Uint8Array,
-  start: number,
-  length: number,
-): number {
+/**
+ * Writes what a PIECE at `at` has before its part of the body, which begins at `bodyOffset` there. Returns
+ * where that part goes.
+ */
+export function encodePieceHead(view: DataView, at: number, id: number, bodyOffset: number): number {
   view.setUint32(at, RecordKind.piece, true);
   view.setUint32(at + 4, bodyOffset, true);
   view.setFloat64(at + 8, id, true);
-  copyBytes(bytes, at + PIECE_HEADER_BYTES, body, start, length);
-  return PIECE_HEADER_BYTES + length;
+  return at + PIECE_HEADER_BYTES;
 }
 
 /** Fills `fields` from a PUT or UPDATE at `at`. Where tube and body lie: see the next three functions. */
@@ -187,7 +174,7 @@ export function decodeFields(view: DataView, at: number, fields: RecordFields): 
   fields.burySequence = view.getFloat64(at + 64, true);
 }
 
-/** The tube name of a PUT lies at `at + RECORD_FIXED_BYTES` and has so many bytes; the body follows it. */
+/** The length of the tube name of a PUT, which lies at `at + RECORD_FIXED_BYTES`; the body follows it. */
 export function tubeBytesOf(view: DataView, at: number): number {
   return view.getUint8(at + 2);
 }
@@ -197,7 +184,10 @@ export function bodyBytesOf(view: DataView, at: number): number {
   return view.getUint32(at + RECORD_BODY_BYTES_AT, true);
 }
 
-/** Brings the PUT at `at` of `put` to the state that the UPDATE at `from` of `update` says; tube and body stay. */
+/**
+ * Brings the PUT at `at` of `put` to the state that the UPDATE at `from` of `update` says; tube and body
+ * stay.
+ */
 export function applyUpdate(put: DataView, at: number, update: DataView, from: number): void {
   put.setUint8(at + 1, update.getUint8(from + 1));
   put.setUint32(at + 4, update.getUint32(from + 4, true), true);

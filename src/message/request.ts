@@ -28,7 +28,10 @@ import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 export const RequestOp = {
   /** A connection opened: it uses and watches `default`, which lives here. */
   Attach: COMMAND_OPS + 0,
-  /** A connection ended; answered with Closed, once however often it is sent. With flag Orderly, after what is under way. */
+  /**
+   * A connection ended; answered with Closed, once however often it is sent. With flag Orderly, after what is
+   * under way.
+   */
   Close: COMMAND_OPS + 1,
   /** The client can't send any more: end its wait, never wait again. */
   HalfClose: COMMAND_OPS + 2,
@@ -53,7 +56,10 @@ export const RequestOp = {
   Recheck: COMMAND_OPS + 12,
   /** The tube in use moved to another shard. */
   Unuse: COMMAND_OPS + 13,
-  /** Before a reserve over several shards is refused: answer Ack when the other acceptors have looked, if that may help. */
+  /**
+   * Before a reserve over several shards is refused: answer Ack when the other acceptors have looked, if that
+   * may help.
+   */
   LookFirst: COMMAND_OPS + 14,
   /** The acceptor has read what its sockets had when it got the Look of number `id`. Of no connection. */
   Looked: COMMAND_OPS + 15,
@@ -72,7 +78,10 @@ export const RequestFlag = {
   Lead: 16,
   /** `readBytes` counts the bytes of replies that the client has read since the last First (it wraps). */
   Metered: 32,
-  /** Nothing was under way before this: the counts begin anew, and `readBytes` is what the client has not read so far. */
+  /**
+   * Nothing was under way before this: the counts begin anew, and `readBytes` is what the client has not read
+   * so far.
+   */
   First: 64,
   /** The client may still read: a Close waits its turn behind commands. */
   Orderly: 128,

@@ -38,13 +38,26 @@ export const ResponseFlag = {
   Holds: 2,
   /** The reply gives the connection a job by reserve-job: it counts as a worker. */
   Worker: 4,
-  /** The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or synced. */
+  /**
+   * The reply must not leave before the record with its number is as far in the log as `-f` asks: written, or
+   * synced.
+   */
   Durable: 8,
 } as const;
 
 export const RESPONSE_HEADER_BYTES = 32;
 
-/** Writes responses into one ring. Returns the payload's offset, or FULL. */
+/** What stands before a payload. Mutable, so that one serves for all responses of a writer. */
+export interface ResponseHeader {
+  kind: number;
+  flags: number;
+  slot: number;
+  value: number;
+  pri: number;
+  recordNumber: number;
+}
+
+/** Writes responses into one ring. */
 export class ResponseWriter {
   readonly ring: RingWriter;
 
@@ -52,26 +65,19 @@ export class ResponseWriter {
     this.ring = ring;
   }
 
+  /** Claims room for a response and writes its header. Returns where the payload goes, or FULL. */
   // put 8/10
-  write(
-    kind: number,
-    flags: number,
-    slot: number,
-    payloadBytes: number,
-    value: number,
-    pri: number,
-    recordNumber: number,
-  ): number {
+  write(header: ResponseHeader, payloadBytes: number): number {
     const ring = this.ring;
     const offset = ring.claim(RESPONSE_HEADER_BYTES + payloadBytes);
     if (offset === FULL) return FULL;
     const word = offset >> 2;
-    ring.int32[word + 1] = kind | (flags << 16);
-    ring.int32[word + 2] = slot;
+    ring.int32[word + 1] = header.kind | (header.flags << 16);
+    ring.int32[word + 2] = header.slot;
     ring.uint32[word + 3] = payloadBytes;
-    ring.float64[(offset >> 3) + 2] = value;
-    ring.uint32[word + 6] = pri;
-    ring.uint32[word + 7] = recordNumber;
+    ring.float64[(offset >> 3) + 2] = header.value;
+    ring.uint32[word + 6] = header.pri;
+    ring.uint32[word + 7] = header.recordNumber;
     return offset + RESPONSE_HEADER_BYTES;
   }
 }

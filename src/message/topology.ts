@@ -1,4 +1,5 @@
-// All shared memory of a server and who is who: made once by the main thread, handed to every thread at its start.
+// All shared memory of a server and who is who: made once by the main thread, handed to every thread at its
+// start.
 
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
@@ -10,7 +11,10 @@ import { createRing } from "../ring/ring-layout.ts";
 export const ControlWord = {
   /** 1 once SIGUSR1 has arrived: puts are refused. */
   Draining: 0,
-  /** Creation order of tubes, counted up as job ids are, in two words: two clients can make 2^31 tubes in a day. */
+  /**
+   * Creation order of tubes, counted up as job ids are, in two words: two clients can make 2^31 tubes in a
+   * day.
+   */
   TubeSequence: 16,
   /** The next job id, two words (see ring/job-ids.ts). */
   JobIds: 32,
@@ -20,7 +24,10 @@ export const ControlWord = {
   BinlogStop: 64,
   /** 1 while nothing can be written to the log for want of room: shards take no commands. */
   BinlogWaits: 80,
-  /** 1 once the log takes nothing more, failed or closed: nothing more is acknowledged or done, and the process ends. */
+  /**
+   * 1 once the log takes nothing more, failed or closed: nothing more is acknowledged or done, and the
+   * process ends.
+   */
   BinlogEnded: 96,
 } as const;
 const CONTROL_WORDS = 112;
@@ -115,14 +122,17 @@ export interface TopologyOptions {
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
 
-/** Smaller segments of the log would keep too little back for what the smallest rings of so many shards can hold. */
+/**
+ * Smaller segments of the log would keep too little back for what the smallest rings of so many shards can
+ * hold.
+ */
 export function segmentBytesMin(shards: number): number {
   return 4 * RECORD_RING_BYTES_MIN * shards;
 }
 
 /**
- * The rings of all shards together hold at most a quarter of a segment: what may come after the log said it is full. The log
- * makes its segments large enough for that (segmentBytesMin).
+ * The rings of all shards together hold at most a quarter of a segment: what may come after the log said it
+ * is full. The log makes its segments large enough for that (segmentBytesMin).
  */
 function recordRingBytes(shards: number, segmentBytes: number): number {
   let bytes = RECORD_RING_BYTES_MAX;

@@ -1,4 +1,5 @@
-// How a thread spends its turns, for whoever looks for the bottleneck: counted once a turn or sleep, never per command.
+// How a thread spends its turns, for whoever looks for the bottleneck: counted once a turn or sleep, never
+// per command.
 
 import type { RingReader } from "../ring/ring-reader.ts";
 import { acceptorThread, binlogThread, Counter, countersOf, shardThread, type Topology } from "./topology.ts";
@@ -23,7 +24,10 @@ export class TurnCounters {
     this.fill = fill;
   }
 
-  /** The turn took so many messages. In this order a reader in the middle of it sees a mean too low, never one above the most. */
+  /**
+   * The turn took so many messages. In this order a reader in the middle of it sees a mean too low, never one
+   * above the most.
+   */
   end(messages: number): void {
     this.#add(Counter.Turns, 1);
     if (messages === 0) return;
@@ -60,7 +64,10 @@ export interface TurnCounts {
   readonly sleeps: number;
   /** Other threads that it woke. */
   readonly wakes: number;
-  /** Share of its fullest ring that was waiting at the beginning of a busy turn, 0 to 1: on average, and at most. */
+  /**
+   * Share of its fullest ring that was waiting at the beginning of a busy turn, 0 to 1: on average, and at
+   * most.
+   */
   readonly ringFillMean: number;
   readonly ringFillMax: number;
 }

@@ -1,5 +1,6 @@
 // Parses one command line into a Request that is used again for the next: nothing is allocated.
 
+import { HYPHEN, SPACE } from "../base/ascii.ts";
 import { type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, Op } from "./commands.ts";
 import { NumberReader } from "./number-reader.ts";
@@ -21,9 +22,6 @@ export const Syntax = {
 } as const;
 export type Syntax = (typeof Syntax)[keyof typeof Syntax];
 
-const SPACE = 0x20;
-const HYPHEN = 0x2d;
-
 /** Parses lines one at a time; `request` holds what the last one said, and is overwritten by the next. */
 export class CommandParser {
   readonly request: Request = new Request();
@@ -36,8 +34,8 @@ export class CommandParser {
   }
 
   /**
-   * Parses `bytes[start, end)`, a line without its CR LF and without NUL bytes. The tube of the request is a part of
-   * `bytes`. Its op is that of the word, also where the arguments are wrong.
+   * Parses `bytes[start, end)`, a line without its CR LF and without NUL bytes. The tube of the request is a
+   * part of `bytes`. Its op is that of the word, also where the arguments are wrong.
    */
   parse(bytes: Uint8Array, start: number, end: number): Syntax {
     const words = this.#words[bytes[start]!];
@@ -61,15 +59,11 @@ export class CommandParser {
       case Args.None:
         return at === end ? Syntax.Ok : Syntax.BadFormat;
       case Args.Id:
-        if (!this.#id(bytes, end)) return Syntax.BadFormat;
-        break;
+        return this.#ends(this.#id(bytes, end), end);
       case Args.IdPri:
-        if (!this.#id(bytes, end) || !this.#pri(bytes, end)) return Syntax.BadFormat;
-        break;
+        return this.#ends(this.#id(bytes, end) && this.#pri(bytes, end), end);
       case Args.IdPriDelay:
-        if (!this.#id(bytes, end) || !this.#pri(bytes, end) || !this.#delay(bytes, end))
-          return Syntax.BadFormat;
-        break;
+        return this.#ends(this.#id(bytes, end) && this.#pri(bytes, end) && this.#delay(bytes, end), end);
       case Args.Put:
         return this.#put(bytes, end);
       case Args.Bound:
@@ -89,7 +83,11 @@ export class CommandParser {
       case Args.Ignored:
         return Syntax.Ok;
     }
-    return number.at === end ? Syntax.Ok : Syntax.BadFormat;
+  }
+
+  /** What a line is that should end behind its numbers, `well` if these are. */
+  #ends(well: boolean, end: number): Syntax {
+    return well && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
   }
 
   #id(bytes: Uint8Array, end: number): boolean {
@@ -110,7 +108,8 @@ export class CommandParser {
     return well;
   }
 
-  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text (protocol/README.md 3.1).
+  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text
+  // (protocol/README.md 3.1).
   #put(bytes: Uint8Array, end: number): Syntax {
     const request = this.request;
     const number = this.#number;
@@ -123,7 +122,8 @@ export class CommandParser {
     return number.at === end ? Syntax.Ok : Syntax.BadFormatCounted;
   }
 
-  // The one command that tolerates blanks around its tube's name, and whose name is judged after it is counted.
+  // The one command that tolerates blanks around its tube's name, and whose name is judged after it is
+  // counted.
   #tubeDelay(bytes: Uint8Array, at: number, end: number): Syntax {
     let start = at;
     while (start < end && bytes[start] === SPACE) start++;

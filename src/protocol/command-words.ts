@@ -12,7 +12,10 @@ export interface CommandWord {
 /** For each first byte the words that begin with it, in the order in which they are tried. */
 export type CommandWords = readonly (readonly CommandWord[] | undefined)[];
 
-/** The words of a table. They are tried in its order, but for one that begins another: that is tried behind it. */
+/**
+ * The words of a table. They are tried in its order, but for one that begins another: that is tried behind
+ * it.
+ */
 export function commandWords(commands: readonly Command[]): CommandWords {
   const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);
   for (const { word, op, args } of commands) {

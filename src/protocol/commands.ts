@@ -1,7 +1,10 @@
-// The table of commands: everything that is decided by which command it is and nothing else. Parser, acceptor, shard,
-// `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
+// The table of commands: everything that is decided by which command it is and nothing else. Parser,
+// acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
-/** What a message asks for: commands of the wire. Numbers below 128; they are used between threads only, in no order. */
+/**
+ * What a message asks for: commands of the wire. Numbers below 128; they are used between threads only, in no
+ * order.
+ */
 export const Op = {
   Unknown: 0,
   Put: 1,
@@ -92,7 +95,10 @@ export type Route = (typeof Route)[keyof typeof Route];
 
 export interface Command {
   readonly op: Op;
-  /** What a line begins with, with the blank where one is needed. Nothing else may follow unless `args` reads it. */
+  /**
+   * What a line begins with, with the blank where one is needed. Nothing else may follow unless `args` reads
+   * it.
+   */
   readonly word: string;
   readonly args: Args;
   readonly route: Route;

@@ -1,7 +1,8 @@
 // A command with its arguments, or another message to a shard: one struct that parser, ring and shard share.
 //
-// It is used again for each command, so that none is allocated; who fills it sets what the op needs, and who reads it
-// reads no more. `message/request.ts` has the ops that are no commands, the flags, and how it looks in a ring.
+// It is used again for each command, so that none is allocated; who fills it sets what the op needs, and who
+// reads it reads no more. `message/request.ts` has the ops that are no commands, the flags, and how it looks
+// in a ring.
 
 import { copyBytes, latin1 } from "../base/bytes.ts";
 

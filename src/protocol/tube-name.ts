@@ -1,9 +1,9 @@
 // Which bytes may stand in a tube name.
 
+import { HYPHEN } from "../base/ascii.ts";
 import { TUBE_NAME_BYTES_MAX } from "./limits.ts";
 
 const NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
-const HYPHEN = 0x2d;
 
 const isNameByte = new Uint8Array(256);
 for (const character of NAME_CHARACTERS) isNameByte[character.charCodeAt(0)] = 1;

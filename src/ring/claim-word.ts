@@ -1,7 +1,7 @@
 // Decides who ends a wait over several shards: exactly one of the shards with a job, or the acceptor.
 //
-// One int32 per connection slot: the number of its present wait (never 0), or 0. Whoever turns the number into 0 has
-// ended the wait; everybody else, and everybody with the number of an earlier wait, has lost.
+// One int32 per connection slot: the number of its present wait (never 0), or 0. Whoever turns the number
+// into 0 has ended the wait; everybody else, and everybody with the number of an earlier wait, has lost.
 
 const NOT_WAITING = 0;
 

@@ -1,8 +1,9 @@
 // Wakes a thread that sleeps, costs one load while it doesn't.
 //
-// One word per thread: 1 while its owner sleeps or is about to. The owner writes 1, looks at its rings once more, and
-// only then waits for the word to change. Whoever publishes looks at the word after its publication. In the single
-// order of all these atomics either the owner sees the message or the publisher sees the 1, so no wake is lost.
+// One word per thread: 1 while its owner sleeps or is about to. The owner writes 1, looks at its rings once
+// more, and only then waits for the word to change. Whoever publishes looks at the word after its
+// publication. In the single order of all these atomics either the owner sees the message or the publisher
+// sees the 1, so no wake is lost.
 
 const AWAKE = 0;
 const ASLEEP = 1;

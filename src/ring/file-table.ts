@@ -1,7 +1,7 @@
 // Remembers in which log file the full record of a recent job is, in shared memory of a fixed size.
 //
-// An entry is one int32: 8 bits of the id above the table's size, and the file's number in 24 bits. Written by the
-// binlog thread alone, read by shards for stats-job.
+// An entry is one int32: 8 bits of the id above the table's size, and the file's number in 24 bits. Written
+// by the binlog thread alone, read by shards for stats-job.
 
 const ENTRIES = 2 ** 20;
 const FILE_BITS = 24;

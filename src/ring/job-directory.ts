@@ -1,8 +1,8 @@
 // Remembers on which shard a recent job lives, in shared memory of a fixed size.
 //
-// An entry is one int32: the id above the table's size in 24 bits, and the shard + 1 in 8. Whoever takes an id writes
-// its entry before the put is sent, so a match is always true: a job never moves. No match means "ask all shards",
-// which is what happens to jobs older than the last million.
+// An entry is one int32: the id above the table's size in 24 bits, and the shard + 1 in 8. Whoever takes an
+// id writes its entry before the put is sent, so a match is always true: a job never moves. No match means
+// "ask all shards", which is what happens to jobs older than the last million.
 
 const ENTRIES_BITS = 20;
 const ENTRIES = 2 ** ENTRIES_BITS;

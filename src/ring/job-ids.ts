@@ -1,8 +1,8 @@
 // Hands out job ids 1, 2, 3 … over all threads without a BigInt; the numbers of tubes, too.
 //
-// Two int32 words: the low 32 bits of the next id, taken with an atomic add, and a hint, the next id divided by 2^24,
-// stored by whoever takes an id that is a multiple of 2^24. A taker completes its low bits to the number nearest to
-// the hint, which is right as long as the hint is less than 2^31 ids behind.
+// Two int32 words: the low 32 bits of the next id, taken with an atomic add, and a hint, the next id divided
+// by 2^24, stored by whoever takes an id that is a multiple of 2^24. A taker completes its low bits to the
+// number nearest to the hint, which is right as long as the hint is less than 2^31 ids behind.
 
 import { assert } from "../base/assert.ts";
 

@@ -1,7 +1,7 @@
 // How far each shard's log records have come: two int32 a shard, numbers of records, which wrap.
 //
-// Written: the system has the record, so that it outlives the process. Synced: the disk has it, so that it outlives the
-// machine. Both are written by the binlog thread alone.
+// Written: the system has the record, so that it outlives the process. Synced: the disk has it, so that it
+// outlives the machine. Both are written by the binlog thread alone.
 
 /** int32 words between two shards' entries: a cache line each. */
 export const LOG_WORDS = 16;

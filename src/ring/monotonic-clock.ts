@@ -1,7 +1,8 @@
 // The one clock of all threads: milliseconds of the machine's monotonic clock, with a fraction.
 //
-// `performance.now()` is cheap but counts from its thread's start; the offset to the machine's clock is taken once. A thread
-// that is held up between its looks at the two clocks would be wrong by that time for good, so the best of several looks counts.
+// `performance.now()` is cheap but counts from its thread's start; the offset to the machine's clock is taken
+// once. A thread that is held up between its looks at the two clocks would be wrong by that time for good, so
+// the best of several looks counts.
 
 /** Looks at the clocks at most. */
 const LOOKS_MAX = 50;
@@ -9,8 +10,8 @@ const LOOKS_MAX = 50;
 const GOOD_ENOUGH_MS = 0.005;
 
 /**
- * What has to be added to the thread's clock to get the machine's, ms: known to half of the time between two looks at the
- * machine's clock with one at the thread's in between, for the shortest such time seen.
+ * What has to be added to the thread's clock to get the machine's, ms: known to half of the time between two
+ * looks at the machine's clock with one at the thread's in between, for the shortest such time seen.
  */
 export function clockOffsetMs(machineMs: () => number, threadMs: () => number): number {
   let offsetMs = 0;

@@ -2,12 +2,13 @@
 //
 //   offset 0     int32  tail: bytes published so far, written by the writer, read by the reader
 //   offset 64    int32  head: bytes released so far, written by the reader, read by the writer
-//   offset 68    int32  wanted: 1 while the writer sleeps for want of room; set by the writer, cleared by the reader
+//   offset 68    int32  wanted: 1 while the writer waits for room; set by the writer, cleared by the reader
 //   offset 128   data
 //
-// Positions only grow (and wrap at 2^32); a position masked by the capacity is an offset into the data. The two words
-// stand on cache lines of their own. A message starts on a multiple of 8 and never wraps around the end: its first
-// int32 is its length in bytes, a multiple of 8; a negative one is padding of that many bytes, to be skipped.
+// Positions only grow (and wrap at 2^32); a position masked by the capacity is an offset into the data. The
+// two words stand on cache lines of their own. A message starts on a multiple of 8 and never wraps around the
+// end: its first int32 is its length in bytes, a multiple of 8; a negative one is padding of that many bytes,
+// to be skipped.
 
 export const TAIL_WORD = 0;
 export const HEAD_WORD = 16;

@@ -6,7 +6,9 @@ import { DATA_OFFSET, HEAD_WORD, messageBytesMax, TAIL_WORD, WANTED_WORD } from 
 /** Returned by `claim` when there is no room now. */
 export const FULL = -1;
 
-/** One thread writes. Claimed messages stay invisible until `publish`, so that a batch costs one atomic store. */
+/**
+ * One thread writes. Claimed messages stay invisible until `publish`, so that a batch costs one atomic store.
+ */
 export class RingWriter {
   readonly bytes: Uint8Array;
   readonly int32: Int32Array;
@@ -42,7 +44,9 @@ export class RingWriter {
     return needed <= this.#capacity - ((this.#tail - this.#head) | 0);
   }
 
-  /** Room for a message of `length` bytes with its header: its offset, or FULL. Its length is written already. */
+  /**
+   * Room for a message of `length` bytes with its header: its offset, or FULL. Its length is written already.
+   */
   claim(length: number): number {
     assert(length <= this.messageBytesMax, "a message fits in a quarter of its ring");
     if (!this.hasRoom(length)) return FULL;
@@ -67,7 +71,10 @@ export class RingWriter {
     return true;
   }
 
-  /** Asks the reader to ring once it has released room. To be called before sleeping, and room looked at after it. */
+  /**
+   * Asks the reader to ring once it has released room. To be called before sleeping, and room looked at after
+   * it.
+   */
   wantRoom(): void {
     Atomics.store(this.#words, WANTED_WORD, 1);
   }

@@ -1,5 +1,5 @@
-// What the main thread does with the news of the binlog: progress and notices for the operator, and the end of the
-// process when the log can't be opened or fails.
+// What the main thread does with the news of the binlog: progress and notices for the operator, and the end
+// of the process when the log can't be opened or fails.
 
 import { Writable } from "node:stream";
 import { isatty } from "node:tty";
@@ -18,7 +18,7 @@ export class BinlogSupervisor {
   readonly recovered: Promise<void>;
   /** Resolves when everything is durable and the log is closed. */
   readonly closed: Promise<void>;
-  /** The thread has said its last word, so its end is no surprise. */
+  /** The thread has sent its last message, so its end is expected. */
   ended = false;
   readonly #log: Diagnostics["log"];
   readonly #lines: LineSink;

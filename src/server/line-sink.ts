@@ -1,8 +1,8 @@
 // Lines for stdout or stderr. Whoever reads them may be slow, stuck or gone: the server never waits for it.
 //
-// A blocking write to a full pipe would hold the thread that supervises all others, and with it every signal and every
-// exit. So the descriptor does not block; what it does not take at once waits here, up to a bound, and what finds no room
-// is dropped and counted. A later line says how many were.
+// A blocking write to a full pipe would hold the thread that supervises all others, and with it every signal
+// and every exit. So the descriptor does not block; what it does not take at once waits here, up to a bound,
+// and what finds no room is dropped and counted. A later line says how many were.
 
 import { constants, fstatSync, openSync, writeSync } from "node:fs";
 import { Socket } from "node:net";
@@ -122,9 +122,10 @@ export function nonBlockingWriter(descriptor: number): WriteSome {
 }
 
 /**
- * A pipe or terminal is opened once more: the flag O_NONBLOCK of the descriptor that was inherited belongs to all
- * processes that share it, and these would meet errors that they do not expect. What cannot be opened again, a socket or a
- * pipe of another user, gets the flag after all, through libuv, which sets it on what it opens. Files do not block.
+ * A pipe or terminal is opened once more: the flag O_NONBLOCK of the descriptor that was inherited belongs to
+ * all processes that share it, and these would meet errors that they do not expect. What cannot be opened
+ * again, a socket or a pipe of another user, gets the flag after all, through libuv, which sets it on what it
+ * opens. Files do not block.
  */
 function withoutWaiting(descriptor: number): { own: number; keep?: Socket } {
   try {

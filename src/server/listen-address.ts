@@ -93,7 +93,8 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
     if (!found.isSocket()) throw listenError(`another file already exists in the given path: ${path}`);
     const answer = await probeSocket(path);
     if (answer === "ENOENT") return;
-    // Only a refusal means that there is no server. EAGAIN, say, comes from one that is alive with a full backlog.
+    // Only a refusal means that there is no server. EAGAIN, say, comes from one that is alive with a full
+    // backlog.
     if (answer === "connected" || answer === "EAGAIN")
       throw listenError(`another server already answers on ${path}: stop it first, or choose another path`);
     if (answer !== "ECONNREFUSED") throw explainListenError(listen, answer, answer);
@@ -124,9 +125,10 @@ interface HandleMaker {
 }
 
 /**
- * A socket at a path, bound and not listening, for all acceptors to share. It belongs to the main thread and is open
- * as long as the process: closed any earlier its number could become that of a file which an acceptor, at its end, would
- * close. libuv would also remove the path with it, whosever socket is there by then.
+ * A socket at a path, bound and not listening, for all acceptors to share. It belongs to the main thread and
+ * is open as long as the process: closed any earlier its number could become that of a file which an
+ * acceptor, at its end, would close. libuv would also remove the path with it, whichever socket is there by
+ * then.
  */
 export class SocketFile {
   readonly fd: number;
@@ -164,8 +166,9 @@ function identityOf(path: string): string | undefined {
 }
 
 /**
- * Binds the address for a moment. With several acceptors each binds it for itself, and the kernel would let a second
- * server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked for.
+ * Binds the address for a moment. With several acceptors each binds it for itself, and the kernel would let a
+ * second server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked
+ * for.
  */
 export async function probeAddress(host: string, port: number): Promise<number> {
   const server = net.createServer();

@@ -13,7 +13,9 @@ export interface Diagnostics {
   readonly lines: LineSink;
 }
 
-/** A logger whose lines are written before it returns if the reader takes them, and that never waits for it. */
+/**
+ * A logger whose lines are written before it returns if the reader takes them, and that never waits for it.
+ */
 export async function createLog(
   isTerminal: boolean,
   level: LogLevel,

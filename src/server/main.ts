@@ -4,9 +4,10 @@ import module from "node:module";
 import { fileURLToPath } from "node:url";
 
 /**
- * glibc's malloc raises its threshold for separate mappings as soon as one is freed, and from then on keeps what the
- * engine's slabs give back. A fixed threshold, which can only be set before the process starts, returns it to the
- * system. Sockets inherited from systemd would not survive the second exec; its unit sets the variable itself.
+ * glibc's malloc raises its threshold for separate mappings as soon as one is freed, and from then on keeps
+ * what the engine's slabs give back. A fixed threshold, which can only be set before the process starts,
+ * returns it to the system. Sockets inherited from systemd would not survive the second exec; its unit sets
+ * the variable itself.
  */
 const MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_";
 if (process.env[MMAP_THRESHOLD] === undefined && process.env["LISTEN_FDS"] === undefined && process.execve) {
@@ -18,8 +19,8 @@ if (process.env[MMAP_THRESHOLD] === undefined && process.env["LISTEN_FDS"] === u
   );
 }
 
-// Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in a shared
-// temporary one, where others could plant code.
+// Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in
+// a shared temporary one, where others could plant code.
 const cache = fileURLToPath(new URL("../../node_modules/.cache/compiled", import.meta.url));
 process.env["NODE_COMPILE_CACHE"] ??= cache;
 module.enableCompileCache(process.env["NODE_COMPILE_CACHE"]);

@@ -52,7 +52,7 @@ export const ACCEPTORS_MAX = 16;
 const BINLOG_BYTES_DEFAULT = 10485760;
 const FSYNC_MS_DEFAULT = 50;
 
-/** An acceptor costs most of a core at full load, a shard a fifth of one: so many of each for `cores`. */
+/** How many of each suit `cores`: at full load an acceptor takes most of a core, a shard a fifth of one. */
 export function defaultThreads(cores: number): { acceptors: number; shards: number } {
   const shards = Math.max(1, Math.min(SHARDS_MAX, Math.floor(cores / 4)));
   return { shards, acceptors: Math.max(1, Math.min(ACCEPTORS_MAX, cores - shards - (cores > 3 ? 1 : 0))) };
@@ -61,7 +61,10 @@ export function defaultThreads(cores: number): { acceptors: number; shards: numb
 /** The first Linux on which io_uring is tried unasked: the one that it was tested on. */
 const IO_URING_SINCE = [6, 18] as const;
 
-/** io_uring where it is permitted and the kernel, of this release ("6.18.44"), is no older than those that it was tested on. */
+/**
+ * io_uring where it is permitted and the kernel, of this release ("6.18.44"), is no older than those that it
+ * was tested on.
+ */
 export function defaultTransport(kernelRelease: string): TransportKind | "auto" {
   const [major = 0, minor = 0] = kernelRelease.split(".").map(Number.parseFloat);
   const [sinceMajor, sinceMinor] = IO_URING_SINCE;
@@ -125,18 +128,35 @@ export function parseOptions(args: readonly string[], program: string): Options 
 
 function describe(options: Options, program: string): Command {
   const command = new Command(program);
-  /** An option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones. */
-  const add = (flags: string, text: string, effect: (value: string) => void): void => {
-    const option = new Option(flags, text);
-    command.addOption(option);
-    command.on(`option:${option.name()}`, effect);
-  };
   command
     .helpOption(false)
     .exitOverride()
     .configureOutput({ writeOut() {}, writeErr() {} })
     .allowExcessArguments();
   command.usage("[OPTIONS]");
+  const add: AddOption = (flags, text, effect) => {
+    const option = new Option(flags, text);
+    command.addOption(option);
+    command.on(`option:${option.name()}`, effect);
+  };
+  // The help names them in this order.
+  addOptionsOfBeanstalkd(add, options);
+  addFurtherOptions(add, options);
+  addQuestions(add, command, program);
+  addRemovedFlags(command, options);
+  command.action(() => {
+    const unknown = command.args[0];
+    if (unknown !== undefined) throw usageError(`unknown argument: ${unknown}`);
+  });
+  return command;
+}
+
+/**
+ * Adds an option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones.
+ */
+type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
+
+function addOptionsOfBeanstalkd(add: AddOption, options: Options): void {
   add("-b, --binlog <dir>", "keep a log in this directory: what was acknowledged survives", (dir) => {
     options.binlog = dir === "" ? "/" : dir;
   });
@@ -182,6 +202,9 @@ function describe(options: Options, program: string): Command {
       options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);
     },
   );
+}
+
+function addFurtherOptions(add: AddOption, options: Options): void {
   add(
     "--shards <n>",
     `engine threads, 1 to ${SHARDS_MAX} (default for this machine: ${options.shards})`,
@@ -231,6 +254,10 @@ function describe(options: Options, program: string): Command {
   add("-V, --verbose", "print connections; -VV also commands and replies", () => {
     options.verbose++;
   });
+}
+
+/** Options that are answered on the spot: nothing is started. */
+function addQuestions(add: AddOption, command: Command, program: string): void {
   add("-v, --version", "print the version", () => {
     throw new EarlyExit({ stdout: `${program} ${VERSION}\n`, stderr: "", exitCode: 0 });
   });
@@ -240,17 +267,16 @@ function describe(options: Options, program: string): Command {
   add("--help", "print this help", () => {
     throw new EarlyExit({ stdout: usageText(command, program), stderr: "", exitCode: 0 });
   });
+}
+
+/** Flags that older versions of beanstalkd had. */
+function addRemovedFlags(command: Command, options: Options): void {
   command.addOption(new Option("-c").hideHelp()).addOption(new Option("-n").hideHelp());
   for (const flag of ["c", "n"]) {
     command.on(`option:${flag}`, () => {
       options.notices.push(`-${flag} flag was removed. binlog is always compacted.`);
     });
   }
-  command.action(() => {
-    const unknown = command.args[0];
-    if (unknown !== undefined) throw usageError(`unknown argument: ${unknown}`);
-  });
-  return command;
 }
 
 function usageText(command: Command, program: string): string {

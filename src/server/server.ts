@@ -1,4 +1,5 @@
-// The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client traffic.
+// The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client
+// traffic.
 
 import { randomBytes } from "node:crypto";
 import { hostname, machine, version as osVersion } from "node:os";
@@ -258,7 +259,10 @@ class Server {
     return transport === "libuv" || refused === topology.acceptors ? "libuv" : "io_uring";
   }
 
-  /** Resolves when the thread is ready, with what loads the log: that resolves when every job of it is in its shard. */
+  /**
+   * Resolves when the thread is ready, with what loads the log: that resolves when every job of it is in its
+   * shard.
+   */
   async #startBinlog(
     directory: string,
     recovery: RecoveryChannels["toBinlog"],
@@ -360,9 +364,9 @@ class Server {
   }
 
   /**
-   * The log's thread goes first: acceptors that share a listening descriptor each close its number when Node takes them
-   * down, and it must not be that of a log file by then. Waits only for a moment, for the thread and for the reader of the
-   * last lines.
+   * The log's thread goes first: acceptors that share a listening descriptor each close its number when Node
+   * takes them down, and it must not be that of a log file by then. Waits only for a moment, for the thread
+   * and for the reader of the last lines.
    */
   async #endProcess(exitCode: number): Promise<never> {
     await Promise.race([this.#binlogThread?.end(), sleep(LOG_THREAD_MS)]);
@@ -417,7 +421,9 @@ class Server {
   }
 }
 
-/** No thread starts in a working directory that has been removed; and there is nothing to be found from it. */
+/**
+ * No thread starts in a working directory that has been removed; and there is nothing to be found from it.
+ */
 function leaveRemovedDirectory({ binlog, listen }: Options): void {
   try {
     process.cwd();

@@ -4,7 +4,10 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 
-/** Group id of the user, from the name service where there is one. Throws an OperatorError for an unknown user. */
+/**
+ * Group id of the user, from the name service where there is one. Throws an OperatorError for an unknown
+ * user.
+ */
 function primaryGroupOf(user: string): number {
   let entries: string;
   try {

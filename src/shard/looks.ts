@@ -1,11 +1,13 @@
-// Looks: before a client hears that there is no job, the other acceptors look whether the holder of one has just gone.
+// Looks: before a client hears that there is no job, the other acceptors look whether the holder of one has
+// just gone.
 //
-// A client closes its connection at one acceptor, and another client asks for a job at a second one. The kernel has the end
-// before the command, but each thread reads its own sockets in its own time, so the command may reach the shard first: the
-// job is still reserved, and a reserve that does not wait would be told TIMED_OUT, where beanstalkd, which reads one socket
-// after the other, gives the job. So where somebody holds a job of a watched tube, the shard asks all other acceptors to read
-// what their sockets have. Their Looked comes behind the Closes of that reading, in the same ring. Acceptors wait for nobody
-// in this, so nobody can wait in a circle. Only a reserve that finds nothing and may not wait pays for it.
+// A client closes its connection at one acceptor, and another client asks for a job at a second one. The
+// kernel has the end before the command, but each thread reads its own sockets in its own time, so the
+// command may reach the shard first: the job is still reserved, and a reserve that does not wait would be
+// told TIMED_OUT, where beanstalkd, which reads one socket after the other, gives the job. So where somebody
+// holds a job of a watched tube, the shard asks all other acceptors to read what their sockets have. Their
+// Looked comes behind the Closes of that reading, in the same ring. Acceptors wait for nobody in this, so
+// nobody can wait in a circle. Only a reserve that finds nothing and may not wait pays for it.
 
 import { assert } from "../base/assert.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -20,7 +22,7 @@ export class Looks {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   /** Sessions that wait for looks, by the number of theirs, and how many acceptors have still to look. */
-  readonly #waiting = new Map<number, { readonly session: ShardSession; left: number }>();
+  readonly #waiting = new Map<number, { readonly session: ShardSession; remaining: number }>();
   #lastNumber = 0;
 
   constructor(engine: Engine, ports: readonly ReplyPort[]) {
@@ -28,12 +30,15 @@ export class Looks {
     this.#ports = ports;
   }
 
-  /** Asks the other acceptors to look, if that may bring the session a job. Returns whether it has to wait for them. */
+  /**
+   * Asks the other acceptors to look, if that may bring the session a job. Returns whether it has to wait for
+   * them.
+   */
   begin(session: ShardSession): boolean {
     const others = this.#ports.length - 1;
     if (others === 0 || !this.#mayBringJob(session)) return false;
     const number = ++this.#lastNumber;
-    this.#waiting.set(number, { session, left: others });
+    this.#waiting.set(number, { session, remaining: others });
     session.look = number;
     for (const [acceptor, port] of this.#ports.entries())
       if (acceptor !== session.acceptor) port.beginSignal(ResponseKind.Look, 0, 0, 0, number);
@@ -44,7 +49,7 @@ export class Looks {
   looked(number: number): ShardSession | undefined {
     const waiting = this.#waiting.get(number);
     assert(waiting !== undefined, "acceptors look when they were asked to");
-    if (--waiting.left > 0) return undefined;
+    if (--waiting.remaining > 0) return undefined;
     this.#waiting.delete(number);
     const { session } = waiting;
     if (session.ended || session.look !== number) return undefined;

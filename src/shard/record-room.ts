@@ -1,7 +1,7 @@
 // How a shard in the middle of a command waits for room in its ring to the log.
 //
-// A record is never dropped and a command never half done, so the thread sleeps where it stands, deep in the engine: the
-// one wait that is no point of its loop.
+// A record is never dropped and a command never half done, so the thread sleeps where it stands, deep in the
+// engine: the one wait that is no point of its loop.
 
 import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import type { RecordLog } from "./work/record-log.ts";

@@ -1,7 +1,9 @@
-// One shard as plain code: reads requests from its rings, drives its engine, writes replies. No thread, no clock.
+// One shard as plain code: reads requests from its rings, drives its engine, writes replies. No thread, no
+// clock.
 //
-// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published. The loop
-// around it (shard-loop.ts) publishes and says when to sleep; a simulation runs the same loop with a time of its own.
+// `step` is one turn: what is due, then requests from every acceptor in batches, then everything published.
+// The loop around it (shard-loop.ts) publishes and says when to sleep; a simulation runs the same loop with a
+// time of its own.
 
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
@@ -44,7 +46,7 @@ import { TubeLists } from "./work/tube-lists.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
-/** Tubes that the reserves of one turn look at, the last reserve on top: about a millisecond of work. */
+/** Tubes that the reserves of one turn look at, the last reserve not counted: about a millisecond of work. */
 const TURN_TUBES_MAX = 20_000;
 /** What is due at once, and happens in one turn: a few milliseconds of work, about a microsecond each. */
 const TURN_DUE_MAX = 2000;
@@ -115,7 +117,10 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
   }
 
-  /** One turn at `nowMs`. Returns how many messages were taken. Replies are written, and visible after `publish`. */
+  /**
+   * One turn at `nowMs`. Returns how many messages were taken. Replies are written, and visible after
+   * `publish`.
+   */
   step(nowMs: number): number {
     this.nowMs = nowMs;
     let taken = 0;
@@ -124,23 +129,31 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.engine.runDue(nowMs);
     if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
-    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) {
-      const port = this.ports[acceptor]!;
-      if (port.blocked) port.drainOverflow();
-      const ring = this.requests[acceptor]!;
-      for (let i = 0; i < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong; i++) {
-        const offset = ring.next();
-        if (offset === EMPTY) break;
-        taken++;
-        this.#receive(ring, offset, acceptor);
-        if (this.#resuming.length > 0) this.#runResumed();
-      }
-    }
+    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) taken += this.#takeFrom(acceptor);
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
       this.#resume(session);
     }
     this.lists.pump();
     if (this.#resuming.length > 0) this.#runResumed();
+    return taken;
+  }
+
+  /**
+   * Executes the messages of an acceptor, a batch at most, as long as their answers find room. Returns how
+   * many.
+   */
+  #takeFrom(acceptor: number): number {
+    const port = this.ports[acceptor]!;
+    if (port.blocked) port.drainOverflow();
+    const ring = this.requests[acceptor]!;
+    let taken = 0;
+    while (taken < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong) {
+      const offset = ring.next();
+      if (offset === EMPTY) break;
+      taken++;
+      this.#receive(ring, offset, acceptor);
+      if (this.#resuming.length > 0) this.#runResumed();
+    }
     return taken;
   }
 
@@ -158,7 +171,10 @@ export class ShardCore implements ClientEffects, CommandShard {
     return this.engine.tubesLookedAt > TURN_TUBES_MAX;
   }
 
-  /** Whether the records of one more command are likely to find room at once; if not, the shard has to wait in it. */
+  /**
+   * Whether the records of one more command are likely to find room at once; if not, the shard has to wait in
+   * it.
+   */
   get #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
@@ -192,11 +208,11 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.lists.wantRoom();
   }
 
-  // --- requests ---------------------------------------------------------------------------------------------------
+  // --- requests -------------------------------------------------------------------------------------------
 
-  #session(acceptor: number, slot: number): ShardSession {
-    const index = slot * this.#acceptors + acceptor;
-    return (this.#sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, slot));
+  #session(acceptor: number, connectionSlot: number): ShardSession {
+    const index = connectionSlot * this.#acceptors + acceptor;
+    return (this.#sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, connectionSlot));
   }
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
@@ -207,7 +223,8 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.#looked(request.id);
       return;
     }
-    // The end of a session that was orderly may come before its last Credit, or before the word that its client is gone.
+    // The end of a session that was orderly may come before its last Credit, or before it is known that its
+    // client is gone.
     if (isMoot(op) && this.#sessions[slot * this.#acceptors + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
@@ -257,7 +274,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Whether deferred messages of the session have to wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
     if (this.#inCommand(session)) return true;
-    // An end has no reply to be read; and of what comes behind the last reply the shard is told with the next command only.
+    // An end has no reply to read; and what was read of the last reply is told only with the next command.
     return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
   }
 
@@ -301,7 +318,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return this.engine.bestReady(session.engineSession) === NO_SLOT && this.#looks.begin(session);
   }
 
-  /** All have looked: what they saw is done. */
+  /** All have looked, and what they read has taken effect. */
   #looked(number: number): void {
     const session = this.#looks.looked(number);
     if (session === undefined) return;
@@ -314,8 +331,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /**
-   * The connection is gone: what it asked for and did not begin is dropped. A long move that has begun is finished, and then
-   * this is called again.
+   * The connection is gone: what it asked for and did not begin is dropped. A long move that has begun is
+   * finished, and then this is called again.
    */
   end(session: ShardSession): void {
     session.ended = true;
@@ -333,7 +350,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.moves.join(session, giveBack);
       return;
     }
-    const index = session.slot * this.#acceptors + session.acceptor;
+    const index = session.connectionSlot * this.#acceptors + session.acceptor;
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.#sessions[index] = undefined;
     this.replies.signal(session, ResponseKind.Closed);
@@ -354,7 +371,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     counters[Counter.Waiting] = waiting;
   }
 
-  // --- effects of the engine --------------------------------------------------------------------------------------
+  // --- effects of the engine ------------------------------------------------------------------------------
 
   #sessionOf(client: Session): ShardSession {
     const session = this.#sessions[client.index];
@@ -388,12 +405,12 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   claim(client: Session): boolean {
     const session = this.#sessionOf(client);
-    return this.#claims[session.acceptor]!.claim(session.slot, session.waitNumber);
+    return this.#claims[session.acceptor]!.claim(session.connectionSlot, session.waitNumber);
   }
 
   stillWaiting(client: Session): boolean {
     const session = this.#sessionOf(client);
-    return this.#claims[session.acceptor]!.isOpen(session.slot, session.waitNumber);
+    return this.#claims[session.acceptor]!.isOpen(session.connectionSlot, session.waitNumber);
   }
 
   nextTubeSequence(): number {

@@ -62,6 +62,7 @@ export class ShardLoop implements Resident {
     this.#options.core.wantRoom();
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
     const { core, records, control, acceptors, binlog, counters, surroundings } = this.#options;
     for (;;) {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { JobIndex } from "../../src/binlog/books/job-index.ts";
+import type { RecordIndex } from "../../src/binlog/books/record-index.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { RecordKind } from "../../src/message/record.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
@@ -12,14 +12,15 @@ import { VirtualDisk } from "./virtual-disk.ts";
 const STEPS = 4000;
 
 /** What an index says of each job: the segment of its full record, and the segment and place of its latest update. */
-function entries(index: JobIndex): Map<number, number[]> {
+function entries(index: RecordIndex): Map<number, number[]> {
   const found = new Map<number, number[]>();
-  index.forEachId((id) => {
+  for (let id = 1; id <= index.maxId; id++) {
+    if (index.fullSegmentOf(id) === 0) continue;
     const updateSegment = index.updateSegmentOf(id);
     // The place of an update that a later full record has made void says nothing.
     const updateOffset = updateSegment === 0 ? 0 : index.updateOffsetOf(id);
     found.set(id, [index.fullSegmentOf(id), updateSegment, updateOffset]);
-  });
+  }
   return found;
 }
 

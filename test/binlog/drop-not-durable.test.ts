@@ -108,7 +108,7 @@ it("--salvage does not believe a DROP behind a tear", async () => {
         const [liveBytes, from] = [oldest.liveBytes, storage.table.get(currentSegment)!.usedBytes];
         storage.work(nowMs);
         storage.flush(nowMs);
-        const isCopied = oldest.left && liveBytes > 0 && oldest.liveBytes === 0;
+        const isCopied = oldest.sealed && liveBytes > 0 && oldest.liveBytes === 0;
         if (!isCopied || storage.currentSegment !== currentSegment) continue;
         // Of what this slice has written the power cut left only the last record: the DROP.
         torn = disk.clone();

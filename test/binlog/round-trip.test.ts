@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
+import { Memory } from "../../src/base/memory.ts";
 import { exportForBeanstalkd } from "../../src/binlog/beanstalkd/beanstalkd-export.ts";
 import { readBeanstalkdFile, readBeanstalkdLog } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { emptyLog } from "../../src/binlog/books/log-state.ts";
@@ -16,7 +17,7 @@ import {
   applyUpdate,
   decodeFields,
   emptyRecordFields,
-  encodePut,
+  encodePutHead,
   encodeUpdate,
   putRecordBytes,
   type RecordFields,
@@ -59,11 +60,10 @@ interface Job {
   body: Uint8Array;
 }
 
-function encoded({ fields, tube, body }: Job): { bytes: Uint8Array; view: DataView } {
-  const bytes = new Uint8Array(putRecordBytes(tube.length, body.length));
-  const view = new DataView(bytes.buffer);
-  encodePut(view, bytes, 0, fields, Buffer.from(tube, "latin1"), body, 0, body.length, body.length);
-  return { bytes, view };
+function encoded({ fields, tube, body }: Job): Memory {
+  const record = Memory.ofSize(putRecordBytes(tube.length, body.length));
+  record.bytes.set(body, encodePutHead(record, 0, fields, Buffer.from(tube, "latin1"), body.length));
+  return record;
 }
 
 function textOf({ fields, tube, body }: Job): [number, string] {
@@ -74,8 +74,7 @@ async function logOf(jobs: readonly Job[]): Promise<VirtualDisk> {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));
   for (const job of jobs) {
-    const { bytes, view } = encoded(job);
-    appendWholeJob(storage, bytes, view, 0);
+    appendWholeJob(storage, encoded(job), 0);
   }
   storage.close(0);
   return disk;

@@ -1,13 +1,14 @@
 // Small logs on a virtual disk, with what they hold, for tests that damage them.
 
+import { Memory } from "../../src/base/memory.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import {
   emptyRecordFields,
   encodeDelete,
-  encodePiece,
-  encodePut,
+  encodePieceHead,
+  encodePutHead,
   encodeUpdate,
   type RecordFields,
   RecordState,
@@ -41,8 +42,7 @@ export class JobWriter {
   readonly storage: Storage;
   readonly jobs = new Map<number, string>();
   readonly #fields = new Map<number, { fields: RecordFields; tube: string; body: string }>();
-  readonly #bytes = new Uint8Array(200_000);
-  readonly #view = new DataView(this.#bytes.buffer);
+  readonly #memory = Memory.ofSize(200_000);
   readonly #shard: number;
   n = 0;
 
@@ -52,7 +52,13 @@ export class JobWriter {
   }
 
   #append(length: number): void {
-    this.storage.append(this.#shard, ++this.n, this.#bytes, 0, length);
+    this.storage.append(this.#shard, ++this.n, this.#memory.bytes, 0, length);
+  }
+
+  /** A record whose head is written, and this part of a body at `at` behind it. */
+  #appendWith(part: Uint8Array, at: number): void {
+    this.#memory.bytes.set(part, at);
+    this.#append(at + part.length);
   }
 
   put(id: number, body: string, tube = "default", pieceBytes = 0): void {
@@ -62,10 +68,11 @@ export class JobWriter {
     const bytes = Buffer.from(body, "latin1");
     const inline = pieceBytes > 0 ? Math.min(pieceBytes, body.length) : body.length;
     const name = Buffer.from(tube, "latin1");
-    this.#append(encodePut(this.#view, this.#bytes, 0, fields, name, bytes, 0, inline, body.length));
+    const bodyAt = encodePutHead(this.#memory, 0, fields, name, body.length);
+    this.#appendWith(bytes.subarray(0, inline), bodyAt);
     for (let at = inline; at < body.length; at += pieceBytes) {
       const length = Math.min(pieceBytes, body.length - at);
-      this.#append(encodePiece(this.#view, this.#bytes, 0, id, at, bytes, at, length));
+      this.#appendWith(bytes.subarray(at, at + length), encodePieceHead(this.#memory.view, 0, id, at));
     }
   }
 
@@ -73,7 +80,7 @@ export class JobWriter {
     const job = this.#fields.get(id)!;
     Object.assign(job.fields, changes);
     this.jobs.set(id, jobText(job.fields, job.tube, job.body));
-    this.#append(encodeUpdate(this.#view, 0, job.fields));
+    this.#append(encodeUpdate(this.#memory.view, 0, job.fields));
   }
 
   bury(id: number, burySequence: number): void {
@@ -82,7 +89,7 @@ export class JobWriter {
 
   delete(id: number): void {
     this.jobs.delete(id);
-    this.#append(encodeDelete(this.#view, 0, id));
+    this.#append(encodeDelete(this.#memory.view, 0, id));
   }
 
   /** Lets the storage do all that it wants to do. */

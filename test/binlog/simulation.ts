@@ -1,5 +1,6 @@
 // One life of a binlog from a seed: a load on a virtual disk, with crashes, kills, faults and full disks in between.
 
+import { Memory } from "../../src/base/memory.ts";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
@@ -7,8 +8,8 @@ import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import {
   emptyRecordFields,
   encodeDelete,
-  encodePiece,
-  encodePut,
+  encodePieceHead,
+  encodePutHead,
   encodeUpdate,
   type RecordFields,
   RecordState,
@@ -51,8 +52,7 @@ class Life {
     waits: 0,
     worstExcessBytes: -1e9,
   };
-  readonly scratch = new Uint8Array(4096);
-  readonly view = new DataView(this.scratch.buffer);
+  readonly scratch = Memory.ofSize(4096);
   /** Live jobs as the shards see them. */
   live = new Map<number, { fields: RecordFields; tube: string; body: string }>();
   numbers = [0, 0, 0];
@@ -319,10 +319,16 @@ class Life {
 
   append(shard: number, length: number): number {
     const n = ++this.numbers[shard]!;
-    if (this.storage.waiting) this.backlog.push({ shard, n, bytes: this.scratch.slice(0, length) });
-    else this.storage.append(shard, n, this.scratch, 0, length);
+    if (this.storage.waiting) this.backlog.push({ shard, n, bytes: this.scratch.bytes.slice(0, length) });
+    else this.storage.append(shard, n, this.scratch.bytes, 0, length);
     this.result.operations++;
     return n;
+  }
+
+  /** Appends the record whose head is written, with this part of a body at `at` behind it. */
+  appendWith(shard: number, part: Uint8Array, at: number): number {
+    this.scratch.bytes.set(part, at);
+    return this.append(shard, at + part.length);
   }
 
   /** The log takes what has waited for it; the time until it has to be durable begins then. */
@@ -363,10 +369,8 @@ class Life {
     const pieces = body.length > 40 && random.chance(0.2) ? 1 + random.below(3) : 0;
     const inline = pieces === 0 ? body.length : Math.floor(body.length / (pieces + 1));
     const text = jobText(fields, tube, body);
-    let n = this.append(
-      shard,
-      encodePut(this.view, this.scratch, 0, fields, name, bytes, 0, inline, body.length),
-    );
+    const bodyAt = encodePutHead(this.scratch, 0, fields, name, body.length);
+    let n = this.appendWith(shard, bytes.subarray(0, inline), bodyAt);
     for (let done = inline; done < body.length; ) {
       const length = Math.min(body.length - done, Math.max(1, inline));
       this.record(shard, n, id, undefined);
@@ -374,7 +378,8 @@ class Life {
         this.giveUp(shard, id);
         return;
       }
-      n = this.append(shard, encodePiece(this.view, this.scratch, 0, id, done, bytes, done, length));
+      const partAt = encodePieceHead(this.scratch.view, 0, id, done);
+      n = this.appendWith(shard, bytes.subarray(done, done + length), partAt);
       done += length;
     }
     this.record(shard, n, id, text);
@@ -384,7 +389,7 @@ class Life {
 
   /** A put whose client went away in the middle of the body. */
   giveUp(shard: number, id: number): void {
-    this.record(shard, this.append(shard, encodeDelete(this.view, 0, id)), id, undefined);
+    this.record(shard, this.append(shard, encodeDelete(this.scratch.view, 0, id)), id, undefined);
   }
 
   update(id: number): void {
@@ -401,7 +406,7 @@ class Life {
     f.burySequence = f.state === RecordState.buried ? this.burySequence++ : 0;
     f.deadlineAtMs = random.below(1_000_000);
     f.delaySeconds = random.below(100);
-    const n = this.append(shard, encodeUpdate(this.view, 0, f));
+    const n = this.append(shard, encodeUpdate(this.scratch.view, 0, f));
     this.record(shard, n, id, jobText(f, job.tube, job.body));
   }
 
@@ -409,6 +414,6 @@ class Life {
     const job = this.live.get(id)!;
     const shard = job.tube.charCodeAt(0) % SHARDS;
     this.live.delete(id);
-    this.record(shard, this.append(shard, encodeDelete(this.view, 0, id)), id, undefined);
+    this.record(shard, this.append(shard, encodeDelete(this.scratch.view, 0, id)), id, undefined);
   }
 }

@@ -1,7 +1,7 @@
 // The kinds of client: each plays one connection and returns, or fails when the connection breaks.
 
 import type { SeededRandom } from "../support/seeded-random.ts";
-import type { Load } from "./load.ts";
+import type { ClientHost } from "./client-host.ts";
 import { type HeldJob, type PutOptions, putBytes, type SoakClient } from "./soak-client.ts";
 import { Violation } from "./violation.ts";
 
@@ -23,7 +23,7 @@ const LIVE_BYTES_MAX = 12 << 20;
 const PIPELINE_MAX = 60;
 const RESERVE_LIMIT_MS = 30_000;
 
-type Behaviour = (client: SoakClient, random: SeededRandom, load: Load) => Promise<void>;
+type Behaviour = (client: SoakClient, random: SeededRandom, load: ClientHost) => Promise<void>;
 
 const tubeOf = (random: SeededRandom): string => random.pick(TUBES) as string;
 
@@ -46,11 +46,11 @@ function putOptions(random: SeededRandom): PutOptions {
   };
 }
 
-const isFull = ({ ledger }: Load): boolean =>
+const isFull = ({ ledger }: ClientHost): boolean =>
   ledger.liveJobs > LIVE_JOBS_MAX || ledger.liveBytes > LIVE_BYTES_MAX;
 
 /** One put after the other. */
-async function produce(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function produce(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   for (let count = random.between(1, 40); count > 0 && load.isOpen; count--) {
     if (isFull(load)) return await reap(client, random, load);
     await client.put(putOptions(random));
@@ -58,7 +58,7 @@ async function produce(client: SoakClient, random: SeededRandom, load: Load): Pr
 }
 
 /** Many puts at once, then all answers. */
-async function pipeline(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function pipeline(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   if (isFull(load)) return await reap(client, random, load);
   const tube = tubeOf(random);
   await client.use(tube);
@@ -76,7 +76,7 @@ async function watchSome(client: SoakClient, random: SeededRandom): Promise<void
 }
 
 /** Reserves, and ends each job in one of the ways a worker has. */
-async function consume(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function consume(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   await watchSome(client, random);
   for (let count = random.between(5, 80); count > 0 && load.isOpen; count--) {
     const held = await client.reserve(random.chance(0.7) ? 0 : 1);
@@ -85,7 +85,12 @@ async function consume(client: SoakClient, random: SeededRandom, load: Load): Pr
   }
 }
 
-async function finish(client: SoakClient, held: HeldJob, random: SeededRandom, load: Load): Promise<void> {
+async function finish(
+  client: SoakClient,
+  held: HeldJob,
+  random: SeededRandom,
+  load: ClientHost,
+): Promise<void> {
   const pri = random.between(0, 2000);
   const what = random.weighted({ delete: 60, release: 12, delay: 6, bury: 8, touch: 8, keep: 4, stale: 1 });
   if (what === "delete") await client.delete(held);
@@ -106,7 +111,7 @@ async function finish(client: SoakClient, held: HeldJob, random: SeededRandom, l
 }
 
 /** Waits for a job on several tubes, as an idle worker does, and vanishes with what it got. */
-async function waitAndVanish(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function waitAndVanish(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   await watchSome(client, random);
   await client.reserve(random.between(0, 2));
   await load.rest(random.between(0, 500));
@@ -114,7 +119,7 @@ async function waitAndVanish(client: SoakClient, random: SeededRandom, load: Loa
 }
 
 /** Leaves in the midst of something. What was sent in full may or may not happen; what was not, must not. */
-async function vanish(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function vanish(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   const options = putOptions(random);
   await client.use(options.tube);
   const how = random.weighted({ line: 1, body: 3, put: 3, reserve: 2, bulk: 2 });
@@ -131,7 +136,7 @@ async function vanish(client: SoakClient, random: SeededRandom, load: Load): Pro
 }
 
 /** Sends, ends its write side, and must still get every answer, then the end. */
-async function halfClose(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function halfClose(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   const tube = tubeOf(random);
   await client.use(tube);
   if (random.chance(0.3)) await client.ask(`watch ${tube}`, /^WATCHING \d+$/);
@@ -148,12 +153,12 @@ async function halfClose(client: SoakClient, random: SeededRandom, load: Load): 
 }
 
 /** Connects, and says nothing. */
-async function silent(_client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function silent(_client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   await load.rest(random.between(100, 3000));
 }
 
 /** Asks for more than the socket's buffers hold, reads nothing for a while, then all. */
-async function readSlowly(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function readSlowly(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   await watchSome(client, random);
   client.wire.socket.pause();
   const sentMs = performance.now();
@@ -172,7 +177,7 @@ async function readSlowly(client: SoakClient, random: SeededRandom, load: Load):
 }
 
 /** Tubes that live for a moment. */
-async function churnTubes(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function churnTubes(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   for (let count = random.between(10, 200); count > 0 && load.isOpen; count--) {
     const tube = `churn-${random.between(0, 1e9)}`;
     client.wire.send(
@@ -203,7 +208,7 @@ async function churnTubes(client: SoakClient, random: SeededRandom, load: Load):
 }
 
 /** Looks at everything. */
-async function inspect(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function inspect(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   for (let count = random.between(5, 50); count > 0 && load.isOpen; count--) {
     const tube = tubeOf(random);
     const what = random.weighted({ stats: 3, lists: 3, tube: 3, peek: 8, some: 6, pause: 1, wrong: 2 });
@@ -228,7 +233,7 @@ async function inspect(client: SoakClient, random: SeededRandom, load: Load): Pr
 }
 
 /** Brings buried and delayed jobs back, by number and one by one. */
-async function kick(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function kick(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   for (let count = random.between(1, 10); count > 0 && load.isOpen; count--) {
     if (random.chance(0.5)) {
       await client.kick(tubeOf(random), random.between(0, 20));
@@ -246,7 +251,7 @@ async function kick(client: SoakClient, random: SeededRandom, load: Load): Promi
 }
 
 /** Deletes what it does not hold. */
-async function reap(client: SoakClient, random: SeededRandom, load: Load): Promise<void> {
+async function reap(client: SoakClient, random: SeededRandom, load: ClientHost): Promise<void> {
   for (let count = random.between(20, 200); count > 0 && load.isOpen; count--) {
     if (random.chance(0.5)) {
       const job = load.ledger.jobs.get(anyId(random, load));
@@ -260,7 +265,7 @@ async function reap(client: SoakClient, random: SeededRandom, load: Load): Promi
 }
 
 /** An id that was given not long ago. */
-function anyId(random: SeededRandom, { ledger }: Load): number {
+function anyId(random: SeededRandom, { ledger }: ClientHost): number {
   return Math.max(1, ledger.highestId - random.between(0, random.chance(0.5) ? 100 : LIVE_JOBS_MAX));
 }
 

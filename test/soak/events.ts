@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { WireClient } from "../support/wire-client.ts";
-import type { Soak } from "./soak.ts";
+import type { EventHost } from "./event-host.ts";
 import { SoakClient } from "./soak-client.ts";
 import { Violation } from "./violation.ts";
 
@@ -10,15 +10,15 @@ const ROOM_MS = 20_000;
 const FULL_MS = 4000;
 const DAY_MS = 86_400_000;
 
-type Event = (soak: Soak) => Promise<string>;
+type Event = (soak: EventHost) => Promise<string>;
 
 /** SIGKILL under load. */
-async function kill(soak: Soak): Promise<string> {
+async function kill(soak: EventHost): Promise<string> {
   const killed = await endByKill(soak);
   return `${killed}; ${await soak.restart()}`;
 }
 
-async function endByKill(soak: Soak): Promise<string> {
+async function endByKill(soak: EventHost): Promise<string> {
   const { load, host } = soak;
   soak.serverGoes();
   const busy = load.clients.size;
@@ -28,7 +28,7 @@ async function endByKill(soak: Soak): Promise<string> {
   return `${busy} clients`;
 }
 
-async function terminate(soak: Soak): Promise<string> {
+async function terminate(soak: EventHost): Promise<string> {
   soak.serverGoes();
   await soak.host.terminate();
   await soak.load.close();
@@ -36,7 +36,7 @@ async function terminate(soak: Soak): Promise<string> {
 }
 
 /** SIGUSR1: puts are refused, all else goes on; then SIGTERM. */
-async function drain(soak: Soak): Promise<string> {
+async function drain(soak: EventHost): Promise<string> {
   soak.load.allowed.draining = true;
   soak.host.process.signal("SIGUSR1");
   await sleep(soak.random.between(200, 1500));
@@ -45,7 +45,7 @@ async function drain(soak: Soak): Promise<string> {
   return what;
 }
 
-async function stall(soak: Soak): Promise<string> {
+async function stall(soak: EventHost): Promise<string> {
   const ms = soak.random.between(100, 3000);
   soak.host.process.signal("SIGSTOP");
   await sleep(ms);
@@ -54,7 +54,7 @@ async function stall(soak: Soak): Promise<string> {
 }
 
 /** Sets the server's wall clock: no delay, TTR or timeout of the running server may notice. */
-async function stepClock(soak: Soak): Promise<string> {
+async function stepClock(soak: EventHost): Promise<string> {
   const offsetMs = soak.newClockOffset(DAY_MS);
   soak.clock.step(offsetMs);
   soak.ledger.clockStepped(offsetMs);
@@ -63,7 +63,7 @@ async function stepClock(soak: Soak): Promise<string> {
 }
 
 /** The disk fills up: puts are refused and nothing else. Room comes back: puts are taken again. */
-async function fillDisk(soak: Soak): Promise<string> {
+async function fillDisk(soak: EventHost): Promise<string> {
   const { disk, load, host, random } = soak;
   load.allowed.diskFull = true;
   disk.fill();
@@ -87,7 +87,7 @@ async function fillDisk(soak: Soak): Promise<string> {
 }
 
 /** SIGKILL while the disk is full. The next server starts, or says why not; with room again, it starts and has all. */
-async function killOnFullDisk(soak: Soak): Promise<string> {
+async function killOnFullDisk(soak: EventHost): Promise<string> {
   const { disk, load, host } = soak;
   load.allowed.diskFull = true;
   disk.fill();
@@ -115,7 +115,7 @@ async function killOnFullDisk(soak: Soak): Promise<string> {
 
 /** Puts small jobs until one is taken, or until one is refused. False after `limitMs`. */
 async function untilPut(
-  { load, host }: Soak,
+  { load, host }: EventHost,
   wanted: "taken" | "refused",
   limitMs: number,
 ): Promise<boolean> {
@@ -134,7 +134,7 @@ async function untilPut(
 }
 
 /** Half of the clients lose their connections at once. */
-async function cutClients(soak: Soak): Promise<string> {
+async function cutClients(soak: EventHost): Promise<string> {
   let cut = 0;
   for (const client of soak.load.clients.keys()) {
     if (!soak.random.chance(0.5)) continue;
@@ -147,7 +147,7 @@ async function cutClients(soak: Soak): Promise<string> {
 }
 
 /** All clients go, and everything is compared. */
-async function settle(soak: Soak): Promise<string> {
+async function settle(soak: EventHost): Promise<string> {
   return await soak.pause();
 }
 

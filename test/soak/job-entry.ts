@@ -1,6 +1,6 @@
 // What the ledger knows of one job: what was put, in which states it may rest, and who may hold it.
 
-import type { BodySpec } from "./job-ledger.ts";
+import type { BodySpec } from "./soak-body.ts";
 
 /** A state that a job may be in when nobody holds it. */
 export interface Rest {

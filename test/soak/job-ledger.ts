@@ -5,15 +5,8 @@
 // answer settles it; a connection that is lost settles nothing. A contradiction throws a Violation.
 
 import { type Hold, JobEntry, Kicks, overlap, type Rest } from "./job-entry.ts";
-import { keyOf, makeBody } from "./soak-body.ts";
+import { type BodySpec, keyOf, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
-
-export interface BodySpec {
-  readonly key: number;
-  readonly bytes: number;
-  readonly tube: string;
-  readonly ttrSeconds: number;
-}
 
 /** A put that was sent. */
 export interface OpenPut {

@@ -5,6 +5,7 @@ import type { NetConnectOpts } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { BEHAVIOURS, type BehaviourName, WEIGHTS } from "./behaviours.ts";
+import type { ClientHost } from "./client-host.ts";
 import type { Counters } from "./counters.ts";
 import type { JobLedger } from "./job-ledger.ts";
 import { SoakClient } from "./soak-client.ts";
@@ -21,10 +22,9 @@ export interface LoadOptions {
   readonly seed: number;
 }
 
-export class Load {
+export class Load implements ClientHost {
   readonly ledger: JobLedger;
   readonly counters: Counters;
-  /** Answers that are right only during some events. */
   readonly allowed: { diskFull: boolean; draining: boolean } = { diskFull: false, draining: false };
   readonly clients: Map<SoakClient, BehaviourName> = new Map();
   /** The server is about to end, ends or has ended: connections break. */
@@ -98,12 +98,10 @@ export class Load {
     return !this.#shut.signal.aborted;
   }
 
-  /** Sleeps for so many ms, or until the load is closed. */
   async rest(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#shut.signal }).catch(() => {});
   }
 
-  /** Call the result when the reply is there: it counts, unless an event came between. */
   startTimer(): (kind: string) => void {
     const startMs = performance.now();
     return (kind) => {

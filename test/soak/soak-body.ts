@@ -10,6 +10,14 @@ const HEADER = /^k(\d+) ([0-9a-f]{8}) /;
 
 export const BODY_BYTES_MIN = 24;
 
+/** Which bytes a job is put with, and where; its body can be made again from that. */
+export interface BodySpec {
+  readonly key: number;
+  readonly bytes: number;
+  readonly tube: string;
+  readonly ttrSeconds: number;
+}
+
 /** All byte values, CR LF among them. */
 const pool = makePool();
 

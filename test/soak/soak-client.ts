@@ -2,10 +2,10 @@
 
 import type { NetConnectOpts } from "node:net";
 import { type Reply, WireClient } from "../support/wire-client.ts";
+import type { ClientHost } from "./client-host.ts";
 import type { Hold, JobEntry } from "./job-entry.ts";
-import type { BodySpec, OpenPut } from "./job-ledger.ts";
-import type { Load } from "./load.ts";
-import { makeBody } from "./soak-body.ts";
+import type { OpenPut } from "./job-ledger.ts";
+import { type BodySpec, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
 
 /** A reply takes no longer, whatever happens to the server short of its end; a busy machine included. */
@@ -42,7 +42,7 @@ export interface PutOptions {
 export class SoakClient {
   readonly name: string;
   readonly wire: WireClient;
-  readonly #load: Load;
+  readonly #load: ClientHost;
   readonly #held = new Map<number, HeldJob>();
   /** Its connection was broken on purpose. */
   wasCut = false;
@@ -50,13 +50,13 @@ export class SoakClient {
   /** When this client gave up its write side, ms; Infinity while it has not. */
   #leftMs = Number.POSITIVE_INFINITY;
 
-  constructor(name: string, wire: WireClient, load: Load) {
+  constructor(name: string, wire: WireClient, load: ClientHost) {
     this.name = name;
     this.wire = wire;
     this.#load = load;
   }
 
-  static async connect(name: string, address: NetConnectOpts, load: Load): Promise<SoakClient> {
+  static async connect(name: string, address: NetConnectOpts, load: ClientHost): Promise<SoakClient> {
     return new SoakClient(name, await WireClient.connect(address), load);
   }
 

@@ -3,6 +3,7 @@
 import { SeededRandom } from "../support/seeded-random.ts";
 import { WireClient } from "../support/wire-client.ts";
 import { Counters } from "./counters.ts";
+import type { EventHost } from "./event-host.ts";
 import { EVENTS, type EventName, MIXED_DECK, NEED_SMALL_DISK, UP_DECK } from "./events.ts";
 import { JobLedger } from "./job-ledger.ts";
 import { Load } from "./load.ts";
@@ -37,7 +38,7 @@ const AFTERMATH_MS = 1000;
 const MIXED_SHARE = 0.6;
 const CLOCK_STEP_ON_RESTART = 0.3;
 
-export class Soak {
+export class Soak implements EventHost {
   readonly random: SeededRandom;
   readonly ledger = new JobLedger();
   readonly load: Load;
@@ -124,19 +125,16 @@ export class Soak {
 
   // --- for events -------------------------------------------------------------------------------------------------
 
-  /** Connections break from now on, and all jobs may come back. */
   serverGoes(): void {
     this.load.serverGoes = true;
     this.ledger.serverEnds(performance.now());
   }
 
-  /** A server with other threads over the same log. */
   async start(): Promise<void> {
     if (this.random.chance(CLOCK_STEP_ON_RESTART)) this.clock.step(this.newClockOffset(3_600_000));
     await this.host.start(this.random);
   }
 
-  /** Everything is compared before the first client of a new server comes. */
   async resume(): Promise<string> {
     const checked = await this.#compare(false);
     this.#reopen();
@@ -148,7 +146,6 @@ export class Soak {
     return await this.resume();
   }
 
-  /** All clients go, everything is compared, clients come again. */
   async pause(): Promise<string> {
     await this.load.close();
     const checked = await this.#compare(false);
@@ -156,7 +153,6 @@ export class Soak {
     return checked;
   }
 
-  /** Small or large, forward or back. */
   newClockOffset(maxMs: number): number {
     const sizeMs = this.random.chance(0.5) ? 10_000 : maxMs;
     return this.random.between(-sizeMs, sizeMs);

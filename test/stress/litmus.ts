@@ -33,12 +33,7 @@ export function litmusCase<State>(litmus: Litmus<State>): StressCase {
       const state = litmus.open(shared, run.planted);
       const goOn = new Int32Array(shared["goOn"]!);
       for (let met = 0; ; met += SLOTS) {
-        if (actor === 0) {
-          for (let slot = 0; slot < SLOTS; slot++) {
-            litmus.reset(state, slot, run);
-            goOn[0] = run.next() ? 1 : 0;
-          }
-        }
+        if (actor === 0) goOn[0] = makeReady(litmus, state, run) ? 1 : 0;
         run.barrier();
         if (goOn[0] === 0) return;
         for (let slot = 0; slot < SLOTS; slot++) {
@@ -46,11 +41,23 @@ export function litmusCase<State>(litmus: Litmus<State>): StressCase {
           litmus.act(state, actor, slot);
         }
         run.barrier();
-        if (actor === 0) {
-          for (let slot = 0; slot < SLOTS; slot++)
-            run.see(litmus.judge(state, slot), `slot ${slot} of stride ${met / SLOTS}`);
-        }
+        if (actor === 0) judgeAll(litmus, state, run, met / SLOTS);
       }
     },
   };
+}
+
+/** Makes all slots ready; false if the race is over. */
+function makeReady<State>(litmus: Litmus<State>, state: State, run: ActorRun): boolean {
+  let goesOn = false;
+  for (let slot = 0; slot < SLOTS; slot++) {
+    litmus.reset(state, slot, run);
+    goesOn = run.next();
+  }
+  return goesOn;
+}
+
+function judgeAll<State>(litmus: Litmus<State>, state: State, run: ActorRun, stride: number): void {
+  for (let slot = 0; slot < SLOTS; slot++)
+    run.see(litmus.judge(state, slot), `slot ${slot} of stride ${stride}`);
 }

@@ -1,6 +1,8 @@
-// beanstalkd's log files, versions 7 and 5: what a record is made of, read and written. Little endian, no checksums.
+// beanstalkd's log files, versions 7 and 5: what a record is made of, read and written. Little endian, no
+// checksums.
 //
-//   int32 version, then records:  name length (7: 4 bytes, 5: 8) · tube name · struct (7: 80 bytes, 5: 77) · body with CRLF
+//   int32 version, then records:
+//   name length (7: 4 bytes, 5: 8) · tube name · struct (7: 80 bytes, 5: 77) · body with CRLF
 //   name length 0: a short record, without name and body. A struct with id 0 ends the file.
 
 import { type RecordFields, RecordState } from "../../message/record.ts";

@@ -1,5 +1,6 @@
 // Reads a log that beanstalkd left: every job in its last state, and where in the files its body is.
 
+import { CR, LF } from "../../base/ascii.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
@@ -66,6 +67,16 @@ export function readBeanstalkdLog(disk: Disk, salvage: boolean, stopping?: () =>
   return { files, jobs: reader.jobs, maxId: reader.maxId, warnings: reader.warnings };
 }
 
+/** What is read of one file. */
+interface FileContent {
+  readonly file: number;
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  readonly version: BeanstalkdVersion;
+  /** Where the zeros to the end of the file begin. */
+  readonly end: number;
+}
+
 class LogReader {
   readonly jobs = new Map<number, BeanstalkdJob>();
   readonly warnings: string[] = [];
@@ -117,66 +128,81 @@ class LogReader {
         "Move the file out of the directory if it is not a log of beanstalkd. Nothing was changed.",
       );
     }
+    const content = { file, bytes, view, version, end };
     let at = 4;
     while (at < end) {
-      const next = this.#readRecord(file, bytes, view, version, at, end);
+      const next = this.#readRecord(content, at);
       if (next < 0) return;
       at = next;
     }
   }
 
   /** Takes the record at `at` and returns where the next one begins; -1: nothing more in this file. */
-  #readRecord(
-    file: number,
-    bytes: Uint8Array,
-    view: DataView,
-    version: BeanstalkdVersion,
-    at: number,
-    end: number,
-  ): number {
-    const stop = (reason: string): number => {
-      // Every write of beanstalkd goes to the end of what is there: a record that nothing follows is one that it
-      // could not finish. There are no checksums, so whatever looks like a record behind it means damage.
-      const follows = reason === "" ? findRecord(bytes, view, version, at + 1, end) : 0;
-      if (reason === "" && follows < 0) this.#torn(file, at, end - at);
-      else if (reason === "")
-        this.damage(file, at, `a record that is not whole, but others follow at ${follows}`);
-      else this.damage(file, at, reason);
-      return -1;
-    };
-    if (at + 4 > bytes.length) return stop("");
+  #readRecord(content: FileContent, at: number): number {
+    const { bytes, view, version } = content;
+    if (at + 4 > bytes.length) return this.#stop(content, at, "");
     const nameBytes = view.getInt32(at, true);
     if (nameBytes < 0 || nameBytes > BEANSTALKD_NAME_BYTES_MAX)
-      return stop(`a tube name of ${nameBytes} bytes`);
+      return this.#stop(content, at, `a tube name of ${nameBytes} bytes`);
     const structAt = at + version.nameLengthBytes + nameBytes;
-    let next = structAt + version.structBytes;
-    if (next > bytes.length) return stop("");
+    const next = structAt + version.structBytes;
+    if (next > bytes.length) return this.#stop(content, at, "");
     const state = decodeStruct(view, structAt, version, this.#fields);
-    if (this.#fields.id === 0) return stop(end <= next ? "" : "a record without id, with others behind it");
+    if (this.#fields.id === 0)
+      return this.#stopUnlessLast(content, at, next, "a record without id, with others behind it");
     // Every record has the time of creation; a short one without it would look like a delete.
-    if (this.#fields.createdAtMs === 0) return stop(end <= next ? "" : "a record without time of creation");
-    const known = state <= BeanstalkdState.delayed;
-    if (nameBytes === 0) {
-      if (!known) this.damage(file, at, `job ${this.#fields.id} has state ${state}`);
-      else this.#update(state);
-      return next;
-    }
+    if (this.#fields.createdAtMs === 0)
+      return this.#stopUnlessLast(content, at, next, "a record without time of creation");
+    if (nameBytes > 0) return this.#readPut(content, at, state, structAt);
+    if (this.#stateIsKnown(content, at, state)) this.#update(state);
+    return next;
+  }
+
+  /** The same of a record with tube and body. */
+  #readPut(content: FileContent, at: number, state: number, structAt: number): number {
+    const { file, bytes, view, version } = content;
+    const { id } = this.#fields;
+    const bodyAt = structAt + version.structBytes;
     const bodyBytes = view.getInt32(structAt + 32, true) - 2;
     if (bodyBytes < 0)
-      return stop(end <= next ? "" : `job ${this.#fields.id} has a body of ${bodyBytes} bytes`);
-    const bodyAt = next;
-    next += bodyBytes + 2;
-    if (next > bytes.length) return stop("");
-    if (bytes[next - 2] !== 13 || bytes[next - 1] !== 10) {
-      return stop(end <= next ? "" : `the body of job ${this.#fields.id} does not end with CRLF`);
-    }
-    if (!known) this.damage(file, at, `job ${this.#fields.id} has state ${state}`);
-    else {
-      const nameAt = at + version.nameLengthBytes;
-      const tube = bytes.slice(nameAt, nameAt + nameBytes);
+      return this.#stopUnlessLast(content, at, bodyAt, `job ${id} has a body of ${bodyBytes} bytes`);
+    const next = bodyAt + bodyBytes + 2;
+    if (next > bytes.length) return this.#stop(content, at, "");
+    if (bytes[next - 2] !== CR || bytes[next - 1] !== LF)
+      return this.#stopUnlessLast(content, at, next, `the body of job ${id} does not end with CRLF`);
+    if (this.#stateIsKnown(content, at, state)) {
+      const tube = bytes.slice(at + version.nameLengthBytes, structAt);
       this.#put(state, { fields: { ...this.#fields }, tube, file, bodyAt, bodyBytes });
     }
     return next;
+  }
+
+  #stateIsKnown({ file }: FileContent, at: number, state: number): boolean {
+    if (state <= BeanstalkdState.delayed) return true;
+    this.damage(file, at, `job ${this.#fields.id} has state ${state}`);
+    return false;
+  }
+
+  /**
+   * Stops at a record that is not right for this `reason`; one that nothing follows, up to `next`, was not
+   * finished.
+   */
+  #stopUnlessLast(content: FileContent, at: number, next: number, reason: string): number {
+    return this.#stop(content, at, content.end <= next ? "" : reason);
+  }
+
+  /** Stops at `at`: at damage for this `reason`, or, for "", at a record that is not whole. */
+  #stop({ file, bytes, view, version, end }: FileContent, at: number, reason: string): number {
+    if (reason !== "") {
+      this.damage(file, at, reason);
+      return -1;
+    }
+    // Every write of beanstalkd goes to the end of what is there: a record that nothing follows is one that
+    // it could not finish. There are no checksums, so whatever looks like a record behind it means damage.
+    const follows = findRecord(bytes, view, version, at + 1, end);
+    if (follows < 0) this.#torn(file, at, end - at);
+    else this.damage(file, at, `a record that is not whole, but others follow at ${follows}`);
+    return -1;
   }
 
   #put(state: number, job: BeanstalkdJob): void {
@@ -234,7 +260,7 @@ function findRecord(
     const next = bodyAt + view.getInt32(structAt + 32, true);
     if (
       nameBytes === 0 ||
-      (next <= end && next >= bodyAt + 2 && bytes[next - 2] === 13 && bytes[next - 1] === 10)
+      (next <= end && next >= bodyAt + 2 && bytes[next - 2] === CR && bytes[next - 1] === LF)
     ) {
       return at;
     }

@@ -1,12 +1,14 @@
 // Takes over a directory that beanstalkd left: its jobs into our log, then its files into a sub-folder.
 //
-// Two notes in our log make this safe to interrupt anywhere: "begin" before the first job, "end" after the last, both
-// durable before beanstalkd's files are touched. "begin" without "end": our log is thrown away and made again.
-// "end" for the very files that are still there: only the moving is left to do.
+// Two notes in our log make this safe to interrupt anywhere: "begin" before the first job, "end" after the
+// last, both durable before beanstalkd's files are touched. "begin" without "end": our log is thrown away and
+// made again. "end" for the very files that are still there: only the moving is left to do.
 
 import { crc32 } from "node:zlib";
 import { unpack } from "msgpackr";
-import { encodePut, putRecordBytes } from "../../message/record.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
+import { encodePutHead, putRecordBytes } from "../../message/record.ts";
 import { emptyLog, type LogState } from "../books/log-state.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -136,19 +138,16 @@ function appendJobs(
   stopping: OpenOptions["stopping"],
 ): void {
   const byFile = Map.groupBy(old.jobs.values(), (job) => job.file);
-  let scratch = new Uint8Array(65_536);
-  let view = new DataView(scratch.buffer);
+  let scratch = Memory.ofSize(65_536);
   for (const [file, jobs] of byFile) {
     StartInterrupted.check(stopping);
     const bytes = readBeanstalkdFile(disk, file);
     for (const { fields, tube, bodyAt, bodyBytes } of jobs) {
       const length = putRecordBytes(tube.length, bodyBytes);
-      if (length > scratch.length) {
-        scratch = new Uint8Array(2 * length);
-        view = new DataView(scratch.buffer);
-      }
-      encodePut(view, scratch, 0, fields, tube, bytes, bodyAt, bodyBytes, bodyBytes);
-      appendWholeJob(storage, scratch, view, 0);
+      if (length > scratch.bytes.length) scratch = Memory.ofSize(2 * length);
+      const to = encodePutHead(scratch, 0, fields, tube, bodyBytes);
+      copyBytes(scratch.bytes, to, bytes, bodyAt, bodyBytes);
+      appendWholeJob(storage, scratch, 0);
       if (storage.failure !== undefined) throw storage.failure;
     }
   }

@@ -1,12 +1,12 @@
 // What a log in use begins with: its books, and where in it the next record goes.
 
-import { JobIndex } from "./job-index.ts";
+import { RecordIndex } from "./record-index.ts";
 import { type Segment, SegmentTable } from "./segment-table.ts";
 
 /** What recovery hands over, or what an empty directory starts with. */
 export interface LogState {
   table: SegmentTable;
-  index: JobIndex;
+  index: RecordIndex;
   /** The last sequence number in the log. */
   lastSequence: number;
   /** The oldest segment that counts. */
@@ -18,12 +18,12 @@ export interface LogState {
 }
 
 /**
- * A log without records, whose first segment has the number `first`. Where it is to follow another log, `oldest` is that
- * one's oldest segment: all of it counts until a DROP in the new one is durable.
+ * A log without records, whose first segment has the number `first`. Where it is to follow another log,
+ * `oldest` is that one's oldest segment: all of it counts until a DROP in the new one is durable.
  */
 export function emptyLog(first = 1, lastSequence = 0, maxId = 0, oldest = first): LogState {
   const table = new SegmentTable();
-  const index = new JobIndex(table);
+  const index = new RecordIndex(table);
   index.maxId = maxId;
   return { table, index, lastSequence, oldest, first, empty: [] };
 }

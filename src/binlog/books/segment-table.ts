@@ -12,8 +12,8 @@ export interface Segment {
   usedBytes: number;
   /** Bytes of frames that a rewrite of the live jobs would need from here. */
   liveBytes: number;
-  /** No more records: only compaction reads it. */
-  left: boolean;
+  /** It has its END, so nothing more goes into it: only compaction reads it. */
+  sealed: boolean;
   handle: Handle | undefined;
 }
 
@@ -21,9 +21,9 @@ export class SegmentTable {
   #segments: Segment[] = [];
   /** Bytes that a rewrite of all live jobs needs. */
   liveBytes = 0;
-  /** What the segments that were left take, and how many they are. */
-  leftBytes = 0;
-  leftCount = 0;
+  /** What the sealed segments take, and how many they are. */
+  sealedBytes = 0;
+  sealedCount = 0;
 
   get all(): readonly Segment[] {
     return this.#segments;
@@ -48,9 +48,9 @@ export class SegmentTable {
   removeOldest(): Segment {
     const segment = this.#segments.shift();
     if (segment === undefined) throw new Error("no segment to remove");
-    if (segment.left) {
-      this.leftBytes -= segment.fileBytes;
-      this.leftCount--;
+    if (segment.sealed) {
+      this.sealedBytes -= segment.fileBytes;
+      this.sealedCount--;
     }
     return segment;
   }
@@ -69,10 +69,10 @@ export class SegmentTable {
     return sum;
   }
 
-  /** No more records go into it. */
-  setLeft(segment: Segment): void {
-    segment.left = true;
-    this.leftBytes += segment.fileBytes;
-    this.leftCount++;
+  /** Nothing more goes into it. */
+  seal(segment: Segment): void {
+    segment.sealed = true;
+    this.sealedBytes += segment.fileBytes;
+    this.sealedCount++;
   }
 }

@@ -35,7 +35,10 @@ export function isDescriptorShortage(error: unknown): boolean {
   return ["EMFILE", "ENFILE"].includes(systemCode(error));
 }
 
-/** A disk, a quota or the descriptors are used up: that passes too, and anything else means that the disk is broken. */
+/**
+ * A disk, a quota or the descriptors are used up: that passes too, and anything else means that the disk is
+ * broken.
+ */
 export function isShortage(error: unknown): boolean {
   return ["ENOSPC", "EDQUOT"].includes(systemCode(error)) || isDescriptorShortage(error);
 }
@@ -45,7 +48,10 @@ export function isSystemError(error: unknown): boolean {
   return !(error instanceof BinlogError) && /^E(?!RR_)[A-Z0-9]+$/.test(systemCode(error));
 }
 
-/** An error of the system met at the start or by a tool, as the operator's problem that it is; anything else as it is. */
+/**
+ * An error of the system met at the start or by a tool, as the operator's problem that it is; anything else
+ * as it is.
+ */
 export function asBinlogError(error: unknown, path: string): unknown {
   const code = systemCode(error);
   if (!isSystemError(error)) return error;

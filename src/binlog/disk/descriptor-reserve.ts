@@ -8,10 +8,12 @@ export class DescriptorReserve {
   readonly #size: number;
   /** On /dev/null. */
   readonly #spare: Handle[] = [];
-  /** Files that nobody needs any more: what is closed while there is a shortage is gone to somebody else. */
+  /**
+   * Files that nobody needs any more: a descriptor that is closed during a shortage is lost to somebody else.
+   */
   readonly #unclosed: Handle[] = [];
 
-  /** Keeps up to `size`; fewer where fewer are to be had. */
+  /** Keeps up to `size`, or fewer if there are no more. */
   constructor(size: number) {
     this.#size = size;
     this.#refill();
@@ -22,8 +24,8 @@ export class DescriptorReserve {
   }
 
   /**
-   * Opens a file, and gives up a descriptor for it where no other is left. A thread that accepts connections may be
-   * faster to take what was given up, so there is more than one try.
+   * Opens a file, and gives up a descriptor for it where no other is left. A thread that accepts connections
+   * may be faster to take what was given up, so there is more than one try.
    */
   open(file: string, flags: string | number, mode?: number): Handle {
     for (let tries = 0; ; tries++) {
@@ -40,7 +42,7 @@ export class DescriptorReserve {
     }
   }
 
-  /** Closes a file, or keeps its descriptor if the reserve has none other to be full again. */
+  /** Closes a file, or keeps its descriptor where the reserve lacks one and can get no other. */
   close(handle: Handle): void {
     this.#refill();
     if (this.count < this.#size) this.#unclosed.push(handle);

@@ -1,9 +1,10 @@
-// Keeps a second server out of the directory, be it ours or beanstalkd: both see the same lock.
+// Keeps a second server out of the directory, ours or beanstalkd: both see the same lock.
 //
-// beanstalkd holds a POSIX record lock on the file `lock`. Node has no fcntl, but its SQLite takes exactly such locks:
-// an exclusive transaction on the empty file `lock` locks bytes of it without writing any. beanstalkd's lock covers
-// the whole file, so each keeps the other out, and the kernel lets go when the process dies, however it dies.
-// POSIX locks end with the first close of the file by the process: nobody here may open `lock` otherwise.
+// beanstalkd holds a POSIX record lock on the file `lock`. Node has no fcntl, but its SQLite takes exactly
+// such locks: an exclusive transaction on the empty file `lock` locks bytes of it without writing any.
+// beanstalkd's lock covers the whole file, so each keeps the other out, and the kernel lets go when the
+// process dies, however it dies. POSIX locks end with the first close of the file by the process: nobody here
+// may open `lock` otherwise.
 
 import * as fs from "node:fs";
 import { join } from "node:path";

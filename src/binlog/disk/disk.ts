@@ -1,12 +1,13 @@
-// The one directory that the binlog lives in, as an interface: real-disk.ts stands on node:fs, the tests on memory.
+// The one directory that the binlog lives in, as an interface: real-disk.ts stands on node:fs, the tests on
+// memory.
 
 /** An open file. */
 export type Handle = number;
 
 /**
  * Every call is synchronous and throws what node:fs throws (an Error with `code`: ENOSPC, EIO, …). Names are
- * relative to the directory and may have one folder in front ("set-aside/x"). What is written is durable after
- * sync of the file; a created, renamed or removed name is durable after syncFolder of its folder.
+ * relative to the directory and may have one folder in front ("set-aside/x"). What is written is durable
+ * after sync of the file; a created, renamed or removed name is durable after syncFolder of its folder.
  */
 export interface Disk {
   /** For messages and for workers that open files on their own. */
@@ -16,7 +17,10 @@ export interface Disk {
   open(name: string, mode: "read" | "write" | "create"): Handle;
   close(handle: Handle): void;
   bytes(handle: Handle): number;
-  /** Reads up to `length` bytes and returns how many it read; fewer are not always the end of the file, none are. */
+  /**
+   * Reads up to `length` bytes and returns how many it read; fewer need not mean the end of the file, but 0
+   * does.
+   */
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number;
   /** Writes all of it or throws. */
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void;

@@ -1,4 +1,5 @@
-// Who owns the files of a directory: what root makes there must stay usable by the server, which runs as another user.
+// Who owns the files of a directory: what root makes there must stay usable by the server, which runs as
+// another user.
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -24,8 +25,8 @@ export class FileOwner {
 }
 
 /**
- * The owner, group and mode of the newest file of the log, or the directory's owner where there is none; undefined for
- * any user but root, who owns what he makes anyway.
+ * The owner, group and mode of the newest file of the log, or the directory's owner where there is none;
+ * undefined for any user but root, since others own what they make anyway.
  */
 export function ownerOfFiles(path: string): FileOwner | undefined {
   if (process.geteuid?.() !== 0) return undefined;

@@ -1,4 +1,5 @@
-// A directory of the file system behind the Disk interface; the only place of the storage that touches node:fs.
+// A directory of the file system behind the Disk interface; the only place of the storage that touches
+// node:fs.
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -13,7 +14,7 @@ const FLAGS = {
   create: fs.constants.O_RDWR | fs.constants.O_CREAT,
 } as const;
 
-/** At most so much in one call: node:fs takes lengths as 32-bit numbers with a sign. */
+/** The most that one call may move: node:fs takes lengths as 32-bit numbers with a sign. */
 const CALL_BYTES_MAX = 2 ** 30;
 
 export class RealDisk implements Disk {
@@ -31,7 +32,9 @@ export class RealDisk implements Disk {
     if (spareDescriptors > 0) this.#folder = fs.openSync(path, "r");
   }
 
-  /** A directory that a tool works in, maybe as root: what it makes there belongs to whom the other files belong to. */
+  /**
+   * A directory that a tool works in, maybe as root: what it makes there gets the owner of the other files.
+   */
   static ofTool(path: string): RealDisk {
     const disk = new RealDisk(path);
     disk.#owner = ownerOfFiles(path);

@@ -1,6 +1,8 @@
-// The bytes of a segment: its header, the frame around each record, and the storage's own records. See ../README.md.
+// The bytes of a segment: its header, the frame around each record, and the storage's own records. See
+// ../README.md.
 
 import { crc32 } from "node:zlib";
+import type { Memory } from "../../base/memory.ts";
 import {
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
@@ -11,6 +13,29 @@ import {
 } from "../../message/record.ts";
 import { recordChecksum } from "./record-checksum.ts";
 
+/**
+ * The version in the header of each segment that is written. Raise it whenever a reader of the present
+ * version would misread, or take for damage, what is written then: another layout or meaning of a field of
+ * header, frame or record (message/record.ts counts), a new kind of record, a longer one.
+ *
+ * How to change the format:
+ * 1. Leave magic, version and the header's checksum where they are. Only so does an older server say
+ *    BINLOG_VERSION and change nothing, instead of finding damage.
+ * 2. Write the new version only, and go on reading the old one: versions are those of segments, so a log has
+ *    both until compaction has dropped the last old segment. Give `SegmentHeader` its version, and decode by
+ *    it wherever records are read: `segment-scan.ts`, `recovered-jobs.ts` (the shards know the newest layout
+ *    only), `segment-reader.ts`.
+ * 3. No segment mixes versions. A start goes on in segments that were made ahead: have those of an old
+ *    version discarded (`log-verdict.ts`). `endTail` puts END into a segment of any version, so write that
+ *    one as its header says.
+ * 4. `Compaction` copies records byte for byte: convert those of an old segment before `migrate`.
+ * 5. Before that, keep a directory that the old version wrote for the tests, with every kind of record, a
+ *    torn tail and a job in pieces; test that it opens, compacts, and is salvaged. An older server must
+ *    refuse a new one unchanged.
+ * 6. There is no way back but `dump` with the new version and `restore` with the old, so long as DUMP_VERSION
+ *    stays: say so in the CHANGELOG. Describe the new layout in ../README.md beside the old, until no release
+ *    reads that.
+ */
 export const FORMAT_VERSION = 1;
 export const HEADER_BYTES = 64;
 export const FRAME_BYTES = 20;
@@ -32,12 +57,14 @@ export const OwnKind = {
 } as const;
 
 /**
- * end, mark and drop: kind, u8 whether the next segment was there already (end), 2 zero bytes, u32 oldest segment
- * that counts, f64 highest id ever given.
+ * end, mark and drop: kind, u8 whether the next segment was there already (end), 2 zero bytes, u32 oldest
+ * segment that counts, f64 highest id ever given.
  */
 export const OWN_RECORD_BYTES = 16;
 export const END_BYTES = FRAME_BYTES + OWN_RECORD_BYTES;
-/** Zeros that always stay behind the last record of a segment that was not left: room for END, and once more. */
+/**
+ * Zeros that always stay behind the last record of a segment that is not sealed: room for END, and once more.
+ */
 export const SPARE_BYTES = 2 * END_BYTES;
 
 const MAGIC = "RBEANLOG";
@@ -99,12 +126,11 @@ export function decodeHeader(bytes: Uint8Array): SegmentHeader | HeaderProblem {
 }
 
 /**
- * Puts the frame in front of a record that already lies at `at + FRAME_BYTES`: checksum (over all that follows
- * it), length, sequence number, and how far behind the newest sequence known to be durable was.
+ * Puts the frame in front of a record that already lies at `at + FRAME_BYTES`: checksum (over all that
+ * follows it), length, sequence number, and how far behind the newest sequence known to be durable was.
  */
 export function sealFrame(
-  bytes: Uint8Array,
-  view: DataView,
+  { bytes, view }: Memory,
   at: number,
   recordBytes: number,
   salt: number,
@@ -130,13 +156,8 @@ export function frameSynced(view: DataView, at: number): number {
 }
 
 /** Whether a whole, undamaged frame lies at `at`. */
-export function frameIsWhole(
-  bytes: Uint8Array,
-  view: DataView,
-  at: number,
-  end: number,
-  salt: number,
-): boolean {
+export function frameIsWhole({ bytes, view }: Memory, at: number, salt: number): boolean {
+  const end = bytes.length;
   if (at + FRAME_BYTES > end) return false;
   const recordBytes = view.getUint32(at + 4, true);
   if (recordBytes === 0 || recordBytes > MAX_RECORD_BYTES || at + FRAME_BYTES + recordBytes > end)
@@ -144,28 +165,32 @@ export function frameIsWhole(
   return view.getUint32(at, true) === recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt);
 }
 
-export function encodeOwn(
-  bytes: Uint8Array,
-  view: DataView,
-  at: number,
-  kind: number,
-  hasNext: boolean,
-  oldest: number,
-  maxId: number,
-): void {
-  bytes[at] = kind;
-  bytes[at + 1] = hasNext ? 1 : 0;
+/** What an END, MARK or DROP says. */
+export interface OwnRecord {
+  kind: number;
+  /** The next segment was there already (END). */
+  hasNext: boolean;
+  /** The oldest segment that counts. */
+  oldest: number;
+  /** The highest job id ever given. */
+  maxId: number;
+}
+
+/** Writes an END, MARK or DROP at `at`, of OWN_RECORD_BYTES. */
+export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): void {
+  bytes[at] = own.kind;
+  bytes[at + 1] = own.hasNext ? 1 : 0;
   bytes[at + 2] = 0;
   bytes[at + 3] = 0;
-  view.setUint32(at + 4, oldest, true);
-  view.setFloat64(at + 8, maxId, true);
+  view.setUint32(at + 4, own.oldest, true);
+  view.setFloat64(at + 8, own.maxId, true);
 }
 
 /**
- * What the books note of a job's record besides its kind, id and place. PUT: the body bytes that are not in it. PIECE: its
- * offset in the body. The record must be whole.
+ * What the books note of a job's record besides its kind, id and place. PUT: the body bytes that are not in
+ * it. PIECE: its offset in the body. The record must be whole.
  */
-export function recordExtra(bytes: Uint8Array, view: DataView, at: number, recordBytes: number): number {
+export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   const kind = bytes[at]!;
   if (kind === RecordKind.put) {
     const inlineBytes = recordBytes - RECORD_FIXED_BYTES - bytes[at + 2]!;

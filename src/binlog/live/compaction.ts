@@ -1,18 +1,19 @@
 // Gives disk space back: copies what is live out of the oldest segment, in slices, then drops that segment.
 
+import { Memory } from "../../base/memory.ts";
 import { applyUpdate, PIECE_HEADER_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
-import type { JobIndex } from "../books/job-index.ts";
+import type { RecordIndex } from "../books/record-index.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "../format/segment-format.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** Left segments may take this much more than what is live before compaction starts. The promise is 2. */
+/** Sealed segments may take this much more than what is live before compaction starts. The promise is 2. */
 const TOLERATED = 1.5;
 const CHUNK_BYTES = 2 * MAX_FRAMED_BYTES;
 
 export interface CompactionHost {
   readonly table: SegmentTable;
-  readonly index: JobIndex;
+  readonly index: RecordIndex;
   readonly reader: SegmentReader;
   /** Bytes at which a segment is left. */
   readonly softLimitBytes: number;
@@ -26,8 +27,7 @@ export interface CompactionHost {
 
 export class Compaction {
   readonly #host: CompactionHost;
-  readonly #chunk = new Uint8Array(CHUNK_BYTES);
-  readonly #view = new DataView(this.#chunk.buffer);
+  readonly #chunk: Memory = Memory.ofSize(CHUNK_BYTES);
   #segment = 0;
   #position = 0;
 
@@ -39,12 +39,12 @@ export class Compaction {
   get wanted(): boolean {
     const { table, softLimitBytes } = this.#host;
     const oldest = table.oldest;
-    if (oldest === undefined || !oldest.left) return false;
+    if (oldest === undefined || !oldest.sealed) return false;
     if (oldest.liveBytes === 0) return true;
     if (!this.#host.hasRoomFor(oldest.liveBytes)) return false;
-    if (table.leftBytes > TOLERATED * table.liveBytes) return true;
+    if (table.sealedBytes > TOLERATED * table.liveBytes) return true;
     // A restart leaves a short segment behind: a thousand restarts should not leave a thousand files.
-    if (table.leftCount > 8 + (2 * table.leftBytes) / softLimitBytes) return true;
+    if (table.sealedCount > 8 + (2 * table.sealedBytes) / softLimitBytes) return true;
     // On a full disk all that is dead counts, as long as there is more of it than the rounding.
     return this.#host.full && this.deadBytes > softLimitBytes / 8;
   }
@@ -52,14 +52,14 @@ export class Compaction {
   /** What a rewrite of everything would give back. */
   get deadBytes(): number {
     const { table } = this.#host;
-    let usedBytes = table.leftBytes;
-    for (const segment of table.all.slice(table.leftCount)) usedBytes += segment.usedBytes - HEADER_BYTES;
+    let usedBytes = table.sealedBytes;
+    for (const segment of table.all.slice(table.sealedCount)) usedBytes += segment.usedBytes - HEADER_BYTES;
     return usedBytes - table.liveBytes;
   }
 
   /**
-   * Goes through so many bytes of the oldest segment, at least one record, and stops early once `late` says so.
-   * Returns true when all that is live in it has been appended: it may be dropped once that is durable.
+   * Goes through so many bytes of the oldest segment, at least one record, and stops early once `late` says
+   * so. Returns true when all that is live in it has been appended: it may be dropped once that is durable.
    */
   step(budgetBytes: number, late: () => boolean): boolean {
     const oldest = this.#host.table.oldest!;
@@ -78,10 +78,10 @@ export class Compaction {
   #chunkful(segment: Segment): void {
     const { reader } = this.#host;
     const length = Math.min(CHUNK_BYTES, segment.usedBytes - this.#position);
-    const got = length > FRAME_BYTES ? reader.read(segment, this.#chunk, length, this.#position) : 0;
+    const got = length > FRAME_BYTES ? reader.read(segment, this.#chunk.bytes, length, this.#position) : 0;
     let at = 0;
     while (at + FRAME_BYTES <= got) {
-      const recordBytes = this.#view.getUint32(at + 4, true);
+      const recordBytes = this.#chunk.view.getUint32(at + 4, true);
       if (at + FRAME_BYTES + recordBytes > got) break;
       if (recordBytes === 0) reader.damaged(segment, this.#position + at);
       this.#consider(segment, at, recordBytes);
@@ -96,21 +96,21 @@ export class Compaction {
     const { index, table, reader } = this.#host;
     const offset = this.#position + at;
     const record = at + FRAME_BYTES;
-    const kind = this.#chunk[record]!;
+    const kind = this.#chunk.bytes[record]!;
     if (kind !== RecordKind.put && kind !== RecordKind.piece) return;
-    const id = this.#view.getFloat64(record + RECORD_ID_AT, true);
+    const id = this.#chunk.view.getFloat64(record + RECORD_ID_AT, true);
     const live =
       kind === RecordKind.put
         ? index.fullIsAt(id, segment.number, offset)
-        : index.pieceIsAt(id, this.#view.getUint32(record + 4, true), segment.number, offset);
+        : index.pieceIsAt(id, this.#chunk.view.getUint32(record + 4, true), segment.number, offset);
     if (!live) return;
-    const whole = frameIsWhole(this.#chunk, this.#view, at, this.#chunk.length, segment.salt);
+    const whole = frameIsWhole(this.#chunk, at, segment.salt);
     if (!whole || recordBytes < PIECE_HEADER_BYTES) reader.damaged(segment, offset);
     const updateSegment = kind === RecordKind.put ? index.updateSegmentOf(id) : 0;
     if (updateSegment !== 0) {
       const update = reader.readUpdate(table.get(updateSegment)!, index.updateOffsetOf(id));
-      applyUpdate(this.#view, record, update, 0);
+      applyUpdate(this.#chunk.view, record, update, 0);
     }
-    this.#host.migrate(this.#chunk, record, recordBytes);
+    this.#host.migrate(this.#chunk.bytes, record, recordBytes);
   }
 }

@@ -1,21 +1,20 @@
 // The write buffer: frames put one after the other, so that a whole batch leaves in one write.
 
 import { copyBytes } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
 import { FRAME_BYTES, sealFrame } from "../format/segment-format.ts";
 
 export class RecordBatch {
-  readonly bytes: Uint8Array;
-  readonly view: DataView;
+  readonly memory: Memory;
   usedBytes = 0;
   records = 0;
 
   constructor(capacityBytes: number) {
-    this.bytes = new Uint8Array(new ArrayBuffer(capacityBytes));
-    this.view = new DataView(this.bytes.buffer);
+    this.memory = Memory.ofSize(capacityBytes);
   }
 
   fits(recordBytes: number): boolean {
-    return this.usedBytes + FRAME_BYTES + recordBytes <= this.bytes.length;
+    return this.usedBytes + FRAME_BYTES + recordBytes <= this.memory.bytes.length;
   }
 
   /** Copies a record behind its frame and returns where the record lies in the buffer. */
@@ -29,8 +28,8 @@ export class RecordBatch {
   ): number {
     const at = this.usedBytes;
     const record = at + FRAME_BYTES;
-    copyBytes(this.bytes, record, from, start, recordBytes);
-    sealFrame(this.bytes, this.view, at, recordBytes, salt, sequence, synced);
+    copyBytes(this.memory.bytes, record, from, start, recordBytes);
+    sealFrame(this.memory, at, recordBytes, salt, sequence, synced);
     this.usedBytes = record + recordBytes;
     this.records++;
     return record;

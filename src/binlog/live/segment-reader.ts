@@ -1,5 +1,6 @@
 // Reads records back while the log is in use, with few files open: for compaction.
 
+import { Memory } from "../../base/memory.ts";
 import { UPDATE_BYTES } from "../../message/record.ts";
 import type { Segment } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
@@ -12,8 +13,7 @@ export class SegmentReader {
   readonly #disk: Disk;
   /** In order of opening. */
   readonly #open = new Map<number, Handle>();
-  readonly #update = new Uint8Array(FRAME_BYTES + UPDATE_BYTES);
-  readonly #updateView = new DataView(this.#update.buffer);
+  readonly #update: Memory = Memory.ofSize(FRAME_BYTES + UPDATE_BYTES);
 
   constructor(disk: Disk) {
     this.#disk = disk;
@@ -62,9 +62,9 @@ export class SegmentReader {
 
   /** An UPDATE record, as a view that is valid until the next call. */
   readUpdate(segment: Segment, offset: number): DataView {
-    const bytes = this.#update;
+    const { bytes } = this.#update;
     this.read(segment, bytes, bytes.length, offset);
-    if (!frameIsWhole(bytes, this.#updateView, 0, bytes.length, segment.salt)) this.damaged(segment, offset);
+    if (!frameIsWhole(this.#update, 0, segment.salt)) this.damaged(segment, offset);
     return new DataView(bytes.buffer, FRAME_BYTES);
   }
 

@@ -1,11 +1,12 @@
-// Where records go: the current segment and the next one, zero-filled ahead so that a sync never waits for metadata.
+// Where records go: the current segment and the next one, zero-filled ahead so that a sync never waits for
+// metadata.
 //
-//        left segments         current                        next
+//       sealed segments        current                        next
 //   [####][######][###]   [H|######|<- room ->|000]    [H|<- room ->| not yet filled
 //
-// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves along as
-// records are written. It is made in whole extents: each costs a sync of its own, which a batch of records waits behind.
-// A full disk shows when room is made, never when a record is written.
+// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves
+// along as records are written. It is made in whole extents: each costs a sync of its own, which a batch of
+// records waits behind. A full disk shows when room is made, never when a record is written.
 
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "../disk/binlog-error.ts";
@@ -33,7 +34,10 @@ export class SegmentWriter {
   readonly #randomSalt: () => number;
   readonly #first: number;
   readonly segmentBytes: number;
-  /** Segments are left at three quarters, so that the room of one holds what has to be copied out of any other. */
+  /**
+   * Segments are left at three quarters, so that the room of one holds what has to be copied out of any
+   * other.
+   */
   readonly softLimitBytes: number;
   readonly #wantedRoomBytes: number;
   readonly #zeros: Uint8Array;
@@ -147,7 +151,8 @@ export class SegmentWriter {
     try {
       this.#disk.sync(segment.handle!);
     } catch (error) {
-      // The current segment has records in it: the pages that could not be written are gone, and a later sync would not tell.
+      // The current segment has records in it: the pages that could not be written are gone, and a later sync
+      // would not tell.
       throw segment === this.#current && isShortage(error) ? this.ioError("sync", error) : error;
     }
   }
@@ -165,7 +170,7 @@ export class SegmentWriter {
       this.#disk.write(handle, first, 0, first.length, 0);
       this.#disk.sync(handle);
       this.#disk.syncFolder();
-      const segment = { number, salt, createdAtMs, liveBytes: 0, left: false, handle };
+      const segment = { number, salt, createdAtMs, liveBytes: 0, sealed: false, handle };
       this.#next = { ...segment, fileBytes: first.length, usedBytes: HEADER_BYTES };
       this.#table.add(this.#next);
     } catch (error) {
@@ -177,13 +182,13 @@ export class SegmentWriter {
 
   /** Leaves the current segment, which must be written and synced, for the next one. */
   leave(): void {
-    const left = this.current;
+    const sealed = this.current;
     if (this.#next === undefined) throw new Error("no next segment");
-    this.#disk.truncate(left.handle!, left.usedBytes);
-    this.#disk.close(left.handle!);
-    left.handle = undefined;
-    left.fileBytes = left.usedBytes;
-    this.#table.setLeft(left);
+    this.#disk.truncate(sealed.handle!, sealed.usedBytes);
+    this.#disk.close(sealed.handle!);
+    sealed.handle = undefined;
+    sealed.fileBytes = sealed.usedBytes;
+    this.#table.seal(sealed);
     this.#current = this.#next;
     this.#next = undefined;
   }
@@ -206,7 +211,7 @@ export class SegmentWriter {
     );
   }
 
-  /** What a record meets that finds no room: an error of the system, which passes. */
+  /** The error of a record that finds no room: one of the system, and temporary. */
   noRoom(): Error {
     const code = this.shortage || "ENOSPC";
     return Object.assign(new Error(`${code}: no room for a record`), { code });

@@ -1,10 +1,12 @@
-// The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven step by
-// step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in ../README.md.
+// The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven
+// step by step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in
+// ../README.md.
 
 import { pack } from "msgpackr";
+import { Memory } from "../../base/memory.ts";
 import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
-import type { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
+import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -29,16 +31,18 @@ import { type SyncEvery, SyncPolicy } from "./sync-policy.ts";
 const BATCH_BYTES = 1024 * 1024;
 const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;
-/** A slice ends soon after so long, so that no reply waits noticeably for it. */
+/** A slice ends soon after this long, so that no reply waits noticeably for it. */
 const SLICE_MS = 5;
-/** Compaction goes through so many bytes for each byte that is appended: faster than the log can grow. */
+/** Compaction goes through this many bytes for each byte that is appended: faster than the log can grow. */
 const PACE = 4;
-/** Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more. */
+/**
+ * Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more.
+ */
 const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
 
 /** A record that has been taken from its shard and has no place in the log yet. */
-interface HeldRecord {
+interface PendingRecord {
   shard: number;
   n: number;
   bytes: Uint8Array;
@@ -85,10 +89,9 @@ export class Storage implements CompactionHost {
   readonly #policy: SyncPolicy;
   readonly #compaction: Compaction;
   readonly #options: StorageOptions;
-  readonly #own = new Uint8Array(OWN_RECORD_BYTES);
-  readonly #ownView = new DataView(this.#own.buffer);
+  readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
   readonly table: SegmentTable;
-  readonly index: JobIndex;
+  readonly index: RecordIndex;
   readonly reader: SegmentReader;
   readonly timings = new StorageTimings();
   /** The newest record number of each shard that was appended, that is written, and that is durable. */
@@ -117,7 +120,7 @@ export class Storage implements CompactionHost {
   /** Nothing can be written until there is room: see `waiting`. */
   #waiting = false;
   #resumeAtMs = 0;
-  #held: HeldRecord | undefined;
+  #pending: PendingRecord | undefined;
   /** The current segment has its END, so nothing may follow; it could not be left yet. */
   #ending = false;
   #failure: BinlogError | undefined;
@@ -166,9 +169,10 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Something could not be written for want of room, be it that a file system wants new blocks for what is written over.
-   * Nothing was lost: it is kept and tried again each second. Until then nothing may be appended, so at most one record is
-   * held besides the batch; shards wait with theirs, and replies with those.
+   * Something could not be written for want of room; some file systems want new blocks even for what is
+   * written over. Nothing was lost: it is kept and tried again each second. Until then nothing may be
+   * appended, so at most one record is kept besides the batch; shards wait with theirs, and replies with
+   * those.
    */
   get waiting(): boolean {
     return this.#waiting;
@@ -198,7 +202,9 @@ export class Storage implements CompactionHost {
     return this.index.fullSegmentOf(id);
   }
 
-  /** Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush. */
+  /**
+   * Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush.
+   */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     if (this.#waiting) throw new Error("the log waits for room");
@@ -208,13 +214,16 @@ export class Storage implements CompactionHost {
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
-        this.#held = { shard, n, bytes: bytes.slice(start, start + length) };
+        this.#pending = { shard, n, bytes: bytes.slice(start, start + length) };
         this.#wait(error);
       }
     }
   }
 
-  /** Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. A full disk ends that. */
+  /**
+   * Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. A full disk
+   * ends that.
+   */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     try {
@@ -231,7 +240,9 @@ export class Storage implements CompactionHost {
     this.#workBytes += PACE * length;
   }
 
-  /** Something found no room: all that was appended is kept, and nothing more is taken until it is written. */
+  /**
+   * Something found no room: all that was appended is kept, and nothing more is taken until it is written.
+   */
   #wait(error: unknown): void {
     const code = systemCode(error);
     this.#resumeAtMs = this.#nowMs + RETRY_ROOM_MS;
@@ -247,11 +258,11 @@ export class Storage implements CompactionHost {
     this.#compactAtMs = this.#openAtMs = 0;
     this.#write();
     if (this.#ending) this.#leave();
-    const held = this.#held;
-    if (held !== undefined) {
-      this.#take(held.bytes, 0, held.bytes.length);
-      this.#appended[held.shard] = held.n;
-      this.#held = undefined;
+    const pending = this.#pending;
+    if (pending !== undefined) {
+      this.#take(pending.bytes, 0, pending.bytes.length);
+      this.#appended[pending.shard] = pending.n;
+      this.#pending = undefined;
     }
     // It has waited for longer than it may be without a sync.
     if (!this.#policy.never) this.#syncAll(this.#nowMs, false);
@@ -298,11 +309,11 @@ export class Storage implements CompactionHost {
   }
 
   #book(segment: number, offset: number, record: number, length: number): void {
-    const { bytes, view } = this.#batch;
-    const kind = bytes[record]!;
+    const { memory } = this.#batch;
+    const kind = memory.bytes[record]!;
     if (kind >= OwnKind.end) return;
-    const id = view.getFloat64(record + RECORD_ID_AT, true);
-    const extra = recordExtra(bytes, view, record, length);
+    const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
+    const extra = recordExtra(memory, record, length);
     this.index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (kind === RecordKind.put) this.#options.onFull?.(id, segment);
   }
@@ -323,37 +334,47 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * No new room can be had. What is needed to empty the oldest segment is kept for just that: before a record would
-   * take of it, the log is compacted here and now. The shards wait meanwhile; better than having no way out.
+   * There is no new room. What is needed to empty the oldest segment is kept for just that: before a record
+   * would take of it, the log is compacted here and now. The shards wait meanwhile; better than having no way
+   * out.
    */
   #squeeze(framedBytes: number): void {
-    const writer = this.#writer;
-    const { table } = this;
-    const reserve = () => {
-      let mostBytes = writer.softLimitBytes / 8;
-      for (const segment of table.all) if (segment.left) mostBytes = Math.max(mostBytes, segment.liveBytes);
-      return mostBytes + this.#marginBytes();
-    };
-    for (
-      let rounds = 2 * table.all.length;
-      rounds > 0 && writer.roomBytes < reserve() + framedBytes;
-      rounds--
-    ) {
-      if (this.#compaction.deadBytes < writer.softLimitBytes / 16) return;
-      if (this.#dropping === 0 && !this.hasRoomFor(table.oldest?.liveBytes ?? 0)) return;
-      this.#write();
-      if (table.leftCount === 0) {
-        if (!writer.nextFits(framedBytes)) return;
-        this.#leave();
-      }
-      if (this.#dropping === 0) {
-        if (!this.#compactNow()) return;
-        this.#beginDrop();
-      }
+    let rounds = 2 * this.table.all.length;
+    while (rounds > 0 && this.#writer.roomBytes < this.#reserveBytes() + framedBytes) {
+      if (!this.#emptyOldest(framedBytes)) return;
       this.#syncAll(this.#nowMs, false);
       this.#dropOldest();
       while (this.#fill() === "more") {}
+      rounds--;
     }
+  }
+
+  /** What the segment with most live bytes needs to be copied. */
+  #reserveBytes(): number {
+    let mostBytes = this.#writer.softLimitBytes / 8;
+    for (const segment of this.table.all)
+      if (segment.sealed) mostBytes = Math.max(mostBytes, segment.liveBytes);
+    return mostBytes + this.#marginBytes();
+  }
+
+  /**
+   * Copies what is live in the oldest segment, and appends its DROP; false if that gains nothing, or cannot
+   * be done now.
+   */
+  #emptyOldest(framedBytes: number): boolean {
+    const { table } = this;
+    const writer = this.#writer;
+    if (this.#compaction.deadBytes < writer.softLimitBytes / 16) return false;
+    if (this.#dropping === 0 && !this.hasRoomFor(table.oldest?.liveBytes ?? 0)) return false;
+    this.#write();
+    if (table.sealedCount === 0) {
+      if (!writer.nextFits(framedBytes)) return false;
+      this.#leave();
+    }
+    if (this.#dropping !== 0) return true;
+    if (!this.#compactNow()) return false;
+    this.#beginDrop();
+    return true;
   }
 
   /** Empties the oldest segment; false if that has to wait for a descriptor. */
@@ -380,8 +401,8 @@ export class Storage implements CompactionHost {
   }
 
   #fill(): "enough" | "more" | "full" {
-    // The header of a new segment is durable at once. The segment that is being dropped counts until its DROP is, too, and
-    // with it the copies before it.
+    // The header of a new segment is durable at once. The segment that is being dropped counts until its DROP
+    // is, too, and with it the copies before it.
     const oldest = this.#dropping === 0 ? this.#oldest : this.#dropping;
     return this.#writer.fill(this.#options.wallMs(), this.index.maxId, oldest);
   }
@@ -394,26 +415,41 @@ export class Storage implements CompactionHost {
     this.#sync();
     this.#writer.leave();
     this.#ending = false;
-    // Before the first record goes into a segment, the next one is there: a file that is gone is noticed then.
+    // Before the first record goes into a segment, the next one is there: a file that is gone is noticed
+    // then.
     this.#fill();
   }
 
   #appendOwnKind(kind: number): void {
     if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
     const hasNext = this.#writer.next !== undefined;
-    encodeOwn(this.#own, this.#ownView, 0, kind, hasNext, this.#oldest, this.index.maxId);
+    encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.#oldest, maxId: this.index.maxId });
     const segment = this.#writer.current;
-    this.#batch.add(this.#own, 0, OWN_RECORD_BYTES, segment.salt, ++this.#sequence, this.#syncedSequence);
+    this.#batch.add(
+      this.#own.bytes,
+      0,
+      OWN_RECORD_BYTES,
+      segment.salt,
+      ++this.#sequence,
+      this.#syncedSequence,
+    );
     segment.usedBytes += FRAME_BYTES + OWN_RECORD_BYTES;
   }
 
   /** One write for all that was appended. */
   #write(): void {
-    const { bytes, usedBytes, records } = this.#batch;
+    const { memory, usedBytes, records } = this.#batch;
     if (usedBytes === 0) return;
-    this.#disk.write(this.#writer.handle, bytes, 0, usedBytes, this.#writer.current.usedBytes - usedBytes);
+    this.#disk.write(
+      this.#writer.handle,
+      memory.bytes,
+      0,
+      usedBytes,
+      this.#writer.current.usedBytes - usedBytes,
+    );
     this.#batch.clear();
-    // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier one.
+    // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier
+    // one.
     this.#written.set(this.#appended);
     this.#writtenBytes += usedBytes;
     this.timings.recordWrite(usedBytes, records);
@@ -426,7 +462,8 @@ export class Storage implements CompactionHost {
     try {
       this.#disk.sync(this.#writer.handle);
     } catch (error) {
-      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync does.
+      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync
+      // does.
       throw isShortage(error) ? this.#writer.ioError("sync", error) : error;
     }
     const endedMs = this.#options.clockMs();
@@ -483,8 +520,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * One slice of background work: room ahead, compaction. Call it after each flush, and again at once while it
-   * returns true and nothing else is to do. A slice takes a few milliseconds at most.
+   * One slice of background work: room ahead, compaction. Call it after each flush, and again at once while
+   * it returns true and nothing else is to do. A slice takes a few milliseconds at most.
    */
   work(nowMs: number): boolean {
     if (this.#failure !== undefined || this.#closed || this.#waiting) return false;
@@ -509,25 +546,28 @@ export class Storage implements CompactionHost {
     const filling = waits ? "full" : this.#keepRoom();
     if (filling === "full" && !waits) this.#noteShortage(nowMs);
     else if (filling === "enough") this.#noteRoom();
-    if (this.#dropping !== 0 && nowMs >= this.#compactAtMs) {
+    const mayCompact = nowMs >= this.#compactAtMs;
+    if (mayCompact && this.#dropping !== 0) {
       if (this.#syncedSequence < this.#dropSequence) this.#syncAll(nowMs, false);
       this.#dropOldest();
-    } else if (this.#compaction.wanted && nowMs >= this.#compactAtMs) {
-      // Copies read what is on the disk, so nothing may wait in the batch.
-      this.#write();
-      const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
-      this.#workBytes = Math.max(0, this.#workBytes - slice);
-      const stopAtMs = this.#options.clockMs() + SLICE_MS;
-      if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#beginDrop();
-    } else this.#workBytes = 0;
-    const compacts = this.#compaction.wanted && nowMs >= this.#compactAtMs;
-    const drops = this.#dropping !== 0 && nowMs >= this.#compactAtMs;
-    return filling === "more" || drops || compacts;
+    } else if (mayCompact && this.#compaction.wanted) this.#compactSlice();
+    else this.#workBytes = 0;
+    return filling === "more" || (mayCompact && (this.#dropping !== 0 || this.#compaction.wanted));
+  }
+
+  #compactSlice(): void {
+    // Copies read what is on the disk, so nothing may wait in the batch.
+    this.#write();
+    const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
+    this.#workBytes = Math.max(0, this.#workBytes - slice);
+    const stopAtMs = this.#options.clockMs() + SLICE_MS;
+    if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#beginDrop();
   }
 
   /**
-   * One step of making room, or as many as what was appended since the last slice has used up: room that falls behind
-   * under load would have to be made up for in the middle of an append, and a full disk would show too late.
+   * One step of making room, or as many as what was appended since the last slice has used up: room that
+   * falls behind under load would have to be made up for in the middle of an append, and a full disk would
+   * show too late.
    */
   #keepRoom(): "enough" | "more" | "full" {
     const { extentBytes } = this.#writer;
@@ -557,7 +597,8 @@ export class Storage implements CompactionHost {
   #dropOldest(): void {
     const { number } = this.table.oldest!;
     this.reader.forget(number);
-    // A quota may refuse even this: the segment is booked out when it is gone, so that each step is tried again.
+    // A quota may refuse even this: the segment is booked out when it is gone, so that each step is tried
+    // again.
     if (!this.#unlinked) this.#disk.unlink(segmentName(number));
     this.#unlinked = true;
     this.#disk.syncFolder();
@@ -568,8 +609,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Says in the log that all segments below this one no longer count, and makes that durable. For a rewrite of
-   * the whole log into new segments; the caller removes the old ones.
+   * Says in the log that all segments below this one no longer count, and makes that durable. For a rewrite
+   * of the whole log into new segments; the caller removes the old ones.
    */
   dropBelow(segment: number, nowMs: number): void {
     if (this.#failure !== undefined) return;
@@ -660,30 +701,32 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled ahead;
-   * a server that starts again soon is better off with it.
+   * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled
+   * ahead; a server that starts again soon is better off with it.
    */
   close(nowMs: number, trim = false): void {
     if (this.#closed) return;
     if (this.#waiting) this.endWait(nowMs);
     if (this.#failure === undefined) {
       this.syncNow(nowMs);
-      if (this.#writer.current.usedBytes > HEADER_BYTES) {
-        try {
-          this.#appendOwnKind(OwnKind.end);
-          this.#syncAll(nowMs, true);
-          if (trim) this.#writer.trim();
-        } catch (error) {
-          // All is durable; only END is missing, and the next start writes that as after a kill.
-          if (!isShortage(error)) this.#fail("close", error);
-        }
-      }
+      if (this.#writer.current.usedBytes > HEADER_BYTES) this.#endSegment(nowMs, trim);
     }
     this.#closed = true;
     this.reader.close();
     for (const segment of this.table.all) {
       if (segment.handle !== undefined) this.#disk.close(segment.handle);
       segment.handle = undefined;
+    }
+  }
+
+  #endSegment(nowMs: number, trim: boolean): void {
+    try {
+      this.#appendOwnKind(OwnKind.end);
+      this.#syncAll(nowMs, true);
+      if (trim) this.#writer.trim();
+    } catch (error) {
+      // All is durable; only END is missing, and the next start writes that as after a kill.
+      if (!isShortage(error)) this.#fail("close", error);
     }
   }
 }

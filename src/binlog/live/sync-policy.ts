@@ -1,9 +1,12 @@
-// When to sync: with every batch (-f 0), so early that at most MS milliseconds can be lost (-f MS), or never (-F).
+// When to sync: with every batch (-f 0), so early that at most MS milliseconds can be lost (-f MS), or never
+// (-F).
 
 /** Milliseconds between syncs at most; 0: each batch; "never": only where the log itself needs it. */
 export type SyncEvery = number | "never";
 
-/** After so much silence the log notes that it is durable, so that damage is told apart from a torn tail. */
+/**
+ * After this much silence the log notes that it is durable, so that damage is told apart from a torn tail.
+ */
 const MARK_AFTER_MS = 100;
 
 export class SyncPolicy {

@@ -1,19 +1,19 @@
 // A job in one piece of memory, appended to a log: cut into records where it is too big for one.
 
+import { copyBytes } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
 import {
   bodyBytesOf,
-  encodePiece,
+  encodePieceHead,
   MAX_PIECE_BYTES,
   MAX_RECORD_BYTES,
-  PIECE_HEADER_BYTES,
   putRecordBytes,
   RECORD_ID_AT,
   tubeBytesOf,
 } from "../../message/record.ts";
 import type { Storage } from "./storage.ts";
 
-const piece = new Uint8Array(MAX_RECORD_BYTES);
-const pieceView = new DataView(piece.buffer);
+const piece: Memory = Memory.ofSize(MAX_RECORD_BYTES);
 
 /** The length of a PUT record with its whole body behind it. */
 export function wholeJobBytes(view: DataView, at: number): number {
@@ -21,7 +21,7 @@ export function wholeJobBytes(view: DataView, at: number): number {
 }
 
 /** Appends the PUT at `at`, whose whole body stands behind it. */
-export function appendWholeJob(storage: Storage, bytes: Uint8Array, view: DataView, at: number): void {
+export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: number): void {
   const total = wholeJobBytes(view, at);
   const first = Math.min(total, MAX_RECORD_BYTES);
   storage.appendOwned(bytes, at, first);
@@ -29,7 +29,8 @@ export function appendWholeJob(storage: Storage, bytes: Uint8Array, view: DataVi
   const id = view.getFloat64(at + RECORD_ID_AT, true);
   for (let done = first; done < total; done += MAX_PIECE_BYTES) {
     const length = Math.min(MAX_PIECE_BYTES, total - done);
-    encodePiece(pieceView, piece, 0, id, at + done - bodyAt, bytes, at + done, length);
-    storage.appendOwned(piece, 0, PIECE_HEADER_BYTES + length);
+    const partAt = encodePieceHead(piece.view, 0, id, at + done - bodyAt);
+    copyBytes(piece.bytes, partAt, bytes, at + done, length);
+    storage.appendOwned(piece.bytes, 0, partAt + length);
   }
 }

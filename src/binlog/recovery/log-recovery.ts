@@ -1,8 +1,9 @@
 // Turns a verdict into the books of a log in use, and finishes on disk what a crash left half done.
 
+import { Memory } from "../../base/memory.ts";
 import { RecordKind, UPDATE_BYTES } from "../../message/record.ts";
-import { JobIndex } from "../books/job-index.ts";
 import type { LogState } from "../books/log-state.ts";
+import { RecordIndex } from "../books/record-index.ts";
 import { type Segment, SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
 import {
@@ -20,7 +21,7 @@ import type { SegmentScan } from "./segment-scan.ts";
 /** The books of all that the scans hold. `unfinished`: puts whose body never became whole. */
 export interface LogBooks {
   table: SegmentTable;
-  index: JobIndex;
+  index: RecordIndex;
   unfinished: number;
 }
 
@@ -33,7 +34,7 @@ function segmentOf(scan: SegmentScan): Segment {
     fileBytes: scan.fileBytes,
     usedBytes: scan.at,
     liveBytes: 0,
-    left: false,
+    sealed: false,
     handle: undefined,
   };
 }
@@ -41,7 +42,7 @@ function segmentOf(scan: SegmentScan): Segment {
 /** Goes through all records in the order of the log. */
 export function bookRecords(verdict: LogVerdict): LogBooks {
   const table = new SegmentTable();
-  const index = new JobIndex(table);
+  const index = new RecordIndex(table);
   for (const scan of verdict.kept) {
     // Only a salvage gets here with a gap; the table needs every number.
     for (let n = (table.all.at(-1)?.number ?? scan.number - 1) + 1; n < scan.number; n++) {
@@ -51,7 +52,7 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
         liveBytes: 0,
         salt: 0,
         createdAtMs: 0,
-        left: true,
+        sealed: true,
         handle: undefined,
       };
       table.add({ number: n, ...gap });
@@ -66,22 +67,23 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
   return { table, index, unfinished: unfinished.length };
 }
 
-function bookSegment(index: JobIndex, scan: SegmentScan): void {
+function bookSegment(index: RecordIndex, scan: SegmentScan): void {
   const { count, kinds, ids, offsets, framedBytes, extras } = scan.columns;
   for (let i = 0; i < count; i++)
     index.book(kinds[i]!, ids[i]!, scan.number, offsets[i]!, framedBytes[i]!, extras[i]!);
 }
 
 /**
- * Ends the tail where its whole records end, gives back what was zero-filled behind it, and removes what does not
- * count. Each step may be interrupted: the next start does the same again.
+ * Ends the tail where its whole records end, gives back what was zero-filled behind it, and removes what does
+ * not count. Each step may be interrupted: the next start does the same again.
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
   for (const number of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));
-  // Also what a process made that was killed before it could make the name durable: the log relies on it from here on.
+  // Also what a process made that was killed before it could make the name durable: the log relies on it from
+  // here on.
   disk.syncFolder();
   let lastSequence = verdict.lastSequence;
   for (const scan of verdict.kept) {
@@ -92,7 +94,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
       trimEnded(disk, scan, scan === verdict.kept.at(-1));
     }
     segment.fileBytes = segment.usedBytes;
-    books.table.setLeft(segment);
+    books.table.seal(segment);
   }
   const empty = verdict.empty.slice(0, 2).map((scan) => {
     const segment = segmentOf(scan);
@@ -107,7 +109,10 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   return { table, index, lastSequence, oldest, first: Math.max(1, oldest), empty };
 }
 
-/** Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its sync. */
+/**
+ * Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its
+ * sync.
+ */
 function trimEnded(disk: Disk, scan: SegmentScan, isLast: boolean): void {
   if (!isLast && scan.fileBytes <= scan.at) return;
   const handle = disk.open(segmentName(scan.number), "write");
@@ -124,16 +129,17 @@ function endTail(
   verdict: LogVerdict,
   maxId: number,
 ): void {
-  const frame = new Uint8Array(FRAME_BYTES + OWN_RECORD_BYTES);
-  const view = new DataView(frame.buffer);
-  encodeOwn(frame, view, FRAME_BYTES, OwnKind.end, verdict.empty.length > 0, verdict.oldest, maxId);
-  sealFrame(frame, view, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
+  const frame = Memory.ofSize(FRAME_BYTES + OWN_RECORD_BYTES);
+  const { bytes } = frame;
+  const hasNext = verdict.empty.length > 0;
+  encodeOwn(frame, FRAME_BYTES, { kind: OwnKind.end, hasNext, oldest: verdict.oldest, maxId });
+  sealFrame(frame, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
   const handle = disk.open(segmentName(scan.number), "write");
   // What stands before END says that it is durable, so it has to be.
   disk.sync(handle);
-  disk.write(handle, frame, 0, frame.length, scan.at);
+  disk.write(handle, bytes, 0, bytes.length, scan.at);
   disk.sync(handle);
-  segment.usedBytes = scan.at + frame.length;
+  segment.usedBytes = scan.at + bytes.length;
   disk.truncate(handle, segment.usedBytes);
   disk.sync(handle);
   disk.close(handle);

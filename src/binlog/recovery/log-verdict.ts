@@ -1,5 +1,5 @@
-// Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something damaged?
-// The argument for every rule is in ../README.md ("Torn tail or damage?"). Nothing is changed here.
+// Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something
+// damaged? The argument for every rule is in ../README.md ("Torn tail or damage?"). Nothing is changed here.
 
 import { BinlogError } from "../disk/binlog-error.ts";
 import { HEADER_BYTES, segmentName } from "../format/segment-format.ts";
@@ -20,7 +20,7 @@ export interface LogVerdict {
   stale: number[];
   /** Numbers of segments whose making was not finished, or whose unused space is damaged. */
   discard: number[];
-  /** The last segment with records if it was not left: it has to be ended at its `at`. */
+  /** The last segment with records if it was not sealed: it has to be ended at its `at`. */
   tail: SegmentScan | undefined;
   /** Bytes that the tail loses. */
   cutBytes: number;
@@ -51,7 +51,7 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
   const counting = scans.filter((scan) => scan.number >= verdict.oldest);
   verdict.stale = scans.filter((scan) => scan.number < verdict.oldest).map((scan) => scan.number);
   if (scans.length > 0) judgeNumbers(verdict, counting, path);
-  judgeSegments(verdict, counting, path);
+  new SegmentJudge(verdict, counting, path).judge();
   return verdict;
 }
 
@@ -84,99 +84,112 @@ function addMissing(verdict: LogVerdict, number: number, path: string): void {
   verdict.problems.push({ segment: number, offset: 0, error });
 }
 
-function addDamage(
-  verdict: LogVerdict,
-  scan: SegmentScan,
-  offset: number,
-  reason: string,
-  path: string,
-): void {
-  const beyond = scan.beyond > 0 ? ` (${scan.beyond} whole records follow)` : "";
-  const error = new BinlogError(
-    "BINLOG_CORRUPT",
-    `${path}/${segmentName(scan.number)} is damaged at offset ${offset}: ${reason}${beyond}`,
-    `Look with "runnerbean binlog verify ${path}"; copy the directory, then start once with --salvage to keep all that is whole.`,
-  );
-  verdict.problems.push({ segment: scan.number, offset, error });
-}
-
-/** Records in a segment, be it only behind damage. */
+/** Whether there are records in a segment, even if only behind damage. */
 function hasRecords(scan: SegmentScan): boolean {
   return scan.lastSequence > 0 || scan.beyond > 0;
 }
 
-function judgeSegments(verdict: LogVerdict, counting: readonly SegmentScan[], path: string): void {
-  let synced = 0;
-  for (const scan of counting) synced = Math.max(synced, scan.synced);
-  let expected = counting[0]?.number === 1 ? 1 : 0;
-  // The segment before was left, so records may follow; and it said that the next one was there.
-  let left = true;
-  let promised = true;
-  let unused = false;
-  for (const [i, scan] of counting.entries()) {
-    const holds = hasRecords(scan) || counting.slice(i + 1).some(hasRecords);
-    if ("problem" in scan.header || scan.header.number !== scan.number) {
-      const last = i === counting.length - 1;
-      const alone = last && scan.number === 1;
-      // Its making was not finished (a first segment is not written to before there is a second), or it never came to use: what is in it does not matter.
-      if (!holds && (!left || (last && !promised) || alone)) {
-        verdict.discard.push(scan.number);
-        unused = true;
-        continue;
-      }
-      addDamage(verdict, scan, 0, scan.reason || "its header belongs to another segment", path);
-      if (scan.beyond > 0) verdict.kept.push(scan);
-      left = false;
-      promised = false;
-    } else if (!holds && (unused || (!left && scan.end !== "zeros"))) {
-      verdict.discard.push(scan.number);
-      unused = true;
-    } else if (!holds && scan.end === "zeros") {
-      verdict.empty.push(scan);
-      left = false;
-      promised = false;
-    } else {
-      const behind = counting.slice(i + 1).some(hasRecords);
-      expected = judgeOne(verdict, scan, expected, synced, behind, path);
-      left = scan.end === "left";
-      promised = scan.promisesNext;
-    }
+/** Judges one segment after the other, in order; each by those before and behind it. */
+class SegmentJudge {
+  readonly #verdict: LogVerdict;
+  readonly #counting: readonly SegmentScan[];
+  readonly #path: string;
+  /** The newest sequence that any whole record calls durable. */
+  #synced = 0;
+  /** The sequence that has to follow; 0: any. */
+  #expected: number;
+  /** The segment before was sealed, so records may follow. */
+  #sealed = true;
+  /** It said that the next one was there. */
+  #promised = true;
+  /** A segment before never came to use. */
+  #unused = false;
+
+  constructor(verdict: LogVerdict, counting: readonly SegmentScan[], path: string) {
+    this.#verdict = verdict;
+    this.#counting = counting;
+    this.#path = path;
+    for (const scan of counting) this.#synced = Math.max(this.#synced, scan.synced);
+    this.#expected = counting[0]?.number === 1 ? 1 : 0;
   }
-  const last = counting.at(-1);
-  if (last?.promisesNext === true) addMissing(verdict, last.number + 1, path);
-  verdict.lastSequence = Math.max(0, expected - 1);
+
+  judge(): void {
+    const counting = this.#counting;
+    const lastWithRecords = counting.findLastIndex(hasRecords);
+    for (const [i, scan] of counting.entries()) {
+      const holds = i <= lastWithRecords;
+      const last = i === counting.length - 1;
+      if (this.#neverUsed(scan, holds, last)) {
+        this.#verdict.discard.push(scan.number);
+        this.#unused = true;
+      } else if (!headerIsWhole(scan)) {
+        this.#addDamage(scan, 0, scan.reason || "its header belongs to another segment");
+        if (scan.beyond > 0) this.#verdict.kept.push(scan);
+        this.#sealed = this.#promised = false;
+      } else if (!holds && scan.end === "zeros") {
+        this.#verdict.empty.push(scan);
+        this.#sealed = this.#promised = false;
+      } else {
+        this.#expected = this.#judgeRecords(scan, i < lastWithRecords);
+        this.#sealed = scan.end === "sealed";
+        this.#promised = scan.promisesNext;
+      }
+    }
+    const last = counting.at(-1);
+    if (last?.promisesNext === true) addMissing(this.#verdict, last.number + 1, this.#path);
+    this.#verdict.lastSequence = Math.max(0, this.#expected - 1);
+  }
+
+  /**
+   * Its making was not finished (a first segment is not written to before there is a second), or it never
+   * came to use: what is in it does not matter. `holds`: it has records, or a later one.
+   */
+  #neverUsed(scan: SegmentScan, holds: boolean, last: boolean): boolean {
+    if (holds) return false;
+    if (headerIsWhole(scan)) return this.#unused || (!this.#sealed && scan.end !== "zeros");
+    return !this.#sealed || (last && (!this.#promised || scan.number === 1));
+  }
+
+  /**
+   * Judges a segment that should hold records, with others that do `behind` it or not; returns the sequence
+   * that has to follow.
+   */
+  #judgeRecords(scan: SegmentScan, behind: boolean): number {
+    const verdict = this.#verdict;
+    const expected = this.#expected;
+    verdict.kept.push(scan);
+    const whole = scan.lastSequence;
+    if (expected !== 0 && whole !== 0 && scan.firstSequence !== expected) {
+      const reason = `it begins with record ${scan.firstSequence} instead of ${expected}`;
+      this.#addDamage(scan, HEADER_BYTES, reason);
+    }
+    if (scan.end === "sealed") return whole + 1;
+    const next = whole > 0 ? whole + 1 : Math.max(1, expected);
+    if (scan.end === "bad" && whole === 0) judgeClaim(scan, next);
+    if (scan.end === "short") this.#addDamage(scan, scan.at, scan.reason);
+    else if (behind) this.#addDamage(scan, scan.at, `${scan.reason}, and later segments hold records`);
+    else if (scan.end === "bad" && this.#synced >= next) {
+      this.#addDamage(scan, scan.at, `${scan.reason}, and record ${this.#synced} was durable already`);
+    } else {
+      verdict.tail = scan;
+      verdict.cutBytes = scan.end === "bad" ? scan.lastNonZero + 1 - scan.at : 0;
+    }
+    return next;
+  }
+
+  #addDamage(scan: SegmentScan, offset: number, reason: string): void {
+    const path = this.#path;
+    const beyond = scan.beyond > 0 ? ` (${scan.beyond} whole records follow)` : "";
+    const error = new BinlogError(
+      "BINLOG_CORRUPT",
+      `${path}/${segmentName(scan.number)} is damaged at offset ${offset}: ${reason}${beyond}`,
+      `Look with "runnerbean binlog verify ${path}"; copy the directory, then start once with --salvage to keep all that is whole.`,
+    );
+    this.#verdict.problems.push({ segment: scan.number, offset, error });
+  }
 }
 
-/** Judges a segment that should hold records and returns the sequence that has to follow. */
-function judgeOne(
-  verdict: LogVerdict,
-  scan: SegmentScan,
-  expected: number,
-  synced: number,
-  behind: boolean,
-  path: string,
-): number {
-  verdict.kept.push(scan);
-  const whole = scan.lastSequence;
-  if (expected !== 0 && whole !== 0 && scan.firstSequence !== expected) {
-    addDamage(
-      verdict,
-      scan,
-      HEADER_BYTES,
-      `it begins with record ${scan.firstSequence} instead of ${expected}`,
-      path,
-    );
-  }
-  if (scan.end === "left") return whole + 1;
-  const next = whole > 0 ? whole + 1 : Math.max(1, expected);
-  if (scan.end === "bad" && whole === 0) judgeClaim(scan, next);
-  if (scan.end === "short") addDamage(verdict, scan, scan.at, scan.reason, path);
-  else if (behind) addDamage(verdict, scan, scan.at, `${scan.reason}, and later segments hold records`, path);
-  else if (scan.end === "bad" && synced >= next) {
-    addDamage(verdict, scan, scan.at, `${scan.reason}, and record ${synced} was durable already`, path);
-  } else {
-    verdict.tail = scan;
-    verdict.cutBytes = scan.end === "bad" ? scan.lastNonZero + 1 - scan.at : 0;
-  }
-  return next;
+/** Whether its header can be relied on, and is its own. */
+function headerIsWhole({ header, number }: SegmentScan): boolean {
+  return !("problem" in header) && header.number === number;
 }

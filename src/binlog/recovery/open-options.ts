@@ -26,7 +26,10 @@ export interface OpenOptions {
   clockMs: () => number;
   notice: (notice: StorageNotice) => void;
   progress: (doneBytes: number, totalBytes: number) => void;
-  /** Whether to stop before everything is read: then a StartInterrupted is thrown, and the next start begins anew. */
+  /**
+   * Whether to stop before everything is read: then a StartInterrupted is thrown, and the next start begins
+   * anew.
+   */
   stopping?: () => boolean;
   /** Told in which segment a job's full record is, whenever one is written. */
   onFull?: (id: number, segment: number) => void;

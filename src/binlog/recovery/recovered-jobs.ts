@@ -1,5 +1,7 @@
-// Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs begin.
+// Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs
+// begin.
 
+import { Memory } from "../../base/memory.ts";
 import {
   applyUpdate,
   decodeFields,
@@ -9,7 +11,7 @@ import {
   RecordKind,
   tubeBytesOf,
 } from "../../message/record.ts";
-import type { JobIndex } from "../books/job-index.ts";
+import type { RecordIndex } from "../books/record-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import { FRAME_BYTES, OWN_RECORD_BYTES, segmentName } from "../format/segment-format.ts";
 import { wholeJobBytes } from "../live/whole-job.ts";
@@ -17,9 +19,10 @@ import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
 /**
- * Jobs in their final state. `bytes` is shared memory (a SharedArrayBuffer), the same for all shards; `jobs[s]` are the
- * offsets of PUT records in it that belong to shard s: read them with message/record.ts, copy the bodies out, let go.
- * Every body is whole, also one that came in pieces. Jobs come in no order: buried ones are ordered by burySequence.
+ * Jobs in their final state. `bytes` is shared memory (a SharedArrayBuffer), the same for all shards;
+ * `jobs[s]` are the offsets of PUT records in it that belong to shard s: read them with message/record.ts,
+ * copy the bodies out, let go. Every body is whole, also one that came in pieces. Jobs come in no order:
+ * buried ones are ordered by burySequence.
  */
 export interface RecoveredBatch {
   bytes: Uint8Array<SharedArrayBuffer>;
@@ -31,7 +34,7 @@ export type ShardOf = (bytes: Uint8Array, start: number, length: number) => numb
 export interface RecoveredSource {
   disk: Disk;
   scans: readonly SegmentScan[];
-  index: JobIndex;
+  index: RecordIndex;
 }
 
 /** The batches one by one, a segment each; a big job is a batch of its own. */
@@ -42,37 +45,65 @@ export function* recoveredJobs(
 ): Generator<RecoveredBatch> {
   const updates = new UpdateFinder(source.scans);
   for (const scan of source.scans) {
-    const lists = new OffsetLists(shards);
-    const big: number[] = [];
-    const { count, kinds, ids, offsets } = scan.columns;
-    let bytes: Uint8Array<SharedArrayBuffer> | undefined;
-    let view: DataView | undefined;
-    for (let i = 0; i < count; i++) {
-      if (kinds[i] !== RecordKind.put) continue;
-      const id = ids[i]!;
-      const offset = offsets[i]!;
-      if (!source.index.fullIsAt(id, scan.number, offset)) continue;
-      if (bytes === undefined || view === undefined) {
-        bytes = readSegment(source.disk, scan);
-        view = new DataView(bytes.buffer);
-      }
-      const record = offset + FRAME_BYTES;
-      const updateSegment = source.index.updateSegmentOf(id);
-      if (updateSegment !== 0) {
-        const position = updates.position(updateSegment, source.index.updateOffsetOf(id));
-        applyUpdate(view, record, updates.view(updateSegment), position);
-      }
-      if (source.index.big.size > 0 && source.index.big.has(id)) {
-        big.push(i);
-        continue;
-      }
-      const shard = shardOf(bytes, record + RECORD_FIXED_BYTES, tubeBytesOf(view, record));
-      lists.add(shard, record);
-    }
-    if (bytes === undefined) continue;
-    if (lists.count > 0) yield { bytes, jobs: lists.done() };
-    for (const i of big) yield wholeJob(source, scan, i, bytes, shards, shardOf);
+    const rows = liveRows(source.index, scan);
+    if (rows.length === 0) continue;
+    const bytes = readSegment(source.disk, scan);
+    const isBig = (row: number): boolean => source.index.big.has(scan.columns.ids[row]!);
+    applyUpdates(source.index, scan, rows, new DataView(bytes.buffer), updates);
+    const big = source.index.big.size === 0 ? [] : rows.filter(isBig);
+    const small = big.length === 0 ? rows : rows.filter((row) => !isBig(row));
+    if (small.length > 0) yield { bytes, jobs: offsetsByShard(scan, small, bytes, shards, shardOf) };
+    for (const row of big) yield wholeJob(source, scan, row, bytes, shards, shardOf);
   }
+}
+
+/** Rows of the segment's records that are the full record of a live job. */
+function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
+  const { count, kinds, ids, offsets } = scan.columns;
+  const rows = new Uint32Array(count);
+  let found = 0;
+  for (let row = 0; row < count; row++) {
+    if (kinds[row] !== RecordKind.put) continue;
+    if (index.fullIsAt(ids[row]!, scan.number, offsets[row]!)) rows[found++] = row;
+  }
+  return rows.subarray(0, found);
+}
+
+/**
+ * Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `view`: the
+ * segment.
+ */
+function applyUpdates(
+  index: RecordIndex,
+  { columns }: SegmentScan,
+  rows: Uint32Array,
+  view: DataView,
+  updates: UpdateFinder,
+): void {
+  for (const row of rows) {
+    const id = columns.ids[row]!;
+    const segment = index.updateSegmentOf(id);
+    if (segment === 0) continue;
+    const position = updates.position(segment, index.updateOffsetOf(id));
+    applyUpdate(view, columns.offsets[row]! + FRAME_BYTES, updates.view(segment), position);
+  }
+}
+
+/** Where in `bytes`, the segment, the PUTs in these rows are, by shard. */
+function offsetsByShard(
+  { columns }: SegmentScan,
+  rows: Uint32Array,
+  bytes: Uint8Array,
+  shards: number,
+  shardOf: ShardOf,
+): Uint32Array[] {
+  const { view } = new Memory(bytes);
+  const lists = new OffsetLists(shards);
+  for (const row of rows) {
+    const record = columns.offsets[row]! + FRAME_BYTES;
+    lists.add(shardOf(bytes, record + RECORD_FIXED_BYTES, tubeBytesOf(view, record)), record);
+  }
+  return lists.done();
 }
 
 export interface WholeJob {
@@ -146,7 +177,6 @@ function wholeJob(
 class OffsetLists {
   readonly #lists: Uint32Array[];
   readonly #counts: number[];
-  count = 0;
 
   constructor(shards: number) {
     this.#lists = Array.from({ length: shards }, () => new Uint32Array(64));
@@ -162,7 +192,6 @@ class OffsetLists {
       this.#lists[shard] = list = larger;
     }
     list[n] = offset;
-    this.count++;
   }
 
   done(): Uint32Array[] {

@@ -1,5 +1,7 @@
-// Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files aside.
+// Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files
+// aside.
 
+import { Memory } from "../../base/memory.ts";
 import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
 import { segmentName } from "../format/segment-format.ts";
@@ -14,8 +16,8 @@ import { segmentNumbers } from "./scan-log.ts";
 const SET_ASIDE = "set-aside";
 
 /**
- * Writes the live jobs of a log into new segments behind all others, makes them durable, and says in the log that the
- * old segments no longer count; removing those is left to the caller. Returns the number of jobs.
+ * Writes the live jobs of a log into new segments behind all others, makes them durable, and says in the log
+ * that the old segments no longer count; removing those is left to the caller. Returns the number of jobs.
  */
 export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): number {
   const { disk } = options;
@@ -27,9 +29,9 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   let jobs = 0;
   const source = { disk, scans: verdict.kept, index: books.index };
   for (const batch of recoveredJobs(source, 1, () => 0)) {
-    const view = new DataView(batch.bytes.buffer);
+    const memory = new Memory(batch.bytes);
     for (const at of batch.jobs[0]!) {
-      appendWholeJob(storage, batch.bytes, view, at);
+      appendWholeJob(storage, memory, at);
       jobs++;
     }
     storage.flush(0);

@@ -15,16 +15,18 @@ import {
   verify,
 } from "./tools.ts";
 
-/** Exit codes: 1 the log is damaged; 2 the tool cannot do it; 10 the directory cannot be used or is in use. */
+/**
+ * Exit codes: 1 the log is damaged; 2 the tool cannot do it; 10 the directory cannot be used or is in use.
+ */
 function exitCodeOf(error: BinlogError): number {
   if (error.code === "BINLOG_DIR" || error.code === "BINLOG_LOCKED") return 10;
   return error.code === "BINLOG_INPUT" ? 2 : 1;
 }
 
-/** As a shell says of a program that wrote into a pipe whose reader had gone. */
+/** What a shell says of a program that wrote into a pipe whose reader had gone. */
 const READER_GONE = 141;
 
-/** Whoever reads has seen enough (`| head`), or what is printed finds no room: no reason for a stack trace. */
+/** The reader has seen enough (`| head`), or the output finds no room: no reason for a stack trace. */
 function endWithOutput(error: Error): void {
   if (systemCode(error) === "EPIPE") process.exit(READER_GONE);
   process.stderr.write(`Cannot print: ${reasonOf(error)}\n`);
@@ -53,13 +55,23 @@ async function run(work: () => Promise<void>): Promise<void> {
 const print = (text: string) => process.stdout.write(`${text}\n`);
 const tell = (text: string) => process.stderr.write(`${text}\n`);
 
+const SALVAGE_TEXT = "also use what is whole behind damage";
+
 /** The command to mount under `runnerbean`. */
 export function binlogCommand(): Command {
   const binlog = new Command("binlog").description(
     "look into a log, check it, copy it, go back to beanstalkd",
   );
-  const salvageText = "also use what is whole behind damage";
+  addInspect(binlog);
+  addVerify(binlog);
+  addDump(binlog);
+  addRestore(binlog);
+  addCompact(binlog);
+  addExport(binlog);
+  return binlog;
+}
 
+function addInspect(binlog: Command): void {
   binlog
     .command("inspect <dir>")
     .description("segments, live and dead bytes, jobs by tube and state")
@@ -70,7 +82,9 @@ export function binlogCommand(): Command {
         process.stdout.write(json === true ? `${JSON.stringify(report, null, 2)}\n` : inspectText(report));
       }),
     );
+}
 
+function addVerify(binlog: Command): void {
   binlog
     .command("verify <dir>")
     .description("read every byte; exits with 0 if all is whole, with 1 if not")
@@ -86,11 +100,13 @@ export function binlogCommand(): Command {
         process.exitCode = report.whole ? 0 : 1;
       }),
     );
+}
 
+function addDump(binlog: Command): void {
   binlog
     .command("dump <dir> [file]")
     .description("write all jobs as lines of JSON to a new file or to stdout")
-    .option("--salvage", salvageText)
+    .option("--salvage", SALVAGE_TEXT)
     .action((path: string, file: string | undefined, { salvage }: { salvage?: boolean }) =>
       run(async () => {
         const options: ToolOptions = { path, salvage: salvage === true };
@@ -99,7 +115,9 @@ export function binlogCommand(): Command {
         tell(`Dumped ${jobs} jobs`);
       }),
     );
+}
 
+function addRestore(binlog: Command): void {
   binlog
     .command("restore <file> <dir>")
     .description("make a log from a dump (- is stdin) in a directory that has none")
@@ -110,7 +128,9 @@ export function binlogCommand(): Command {
         tell(`Restored ${jobs} jobs`);
       }),
     );
+}
 
+function addCompact(binlog: Command): void {
   binlog
     .command("compact <dir>")
     .description("rewrite the log so that only live jobs are left")
@@ -120,12 +140,14 @@ export function binlogCommand(): Command {
         print(`${jobs} jobs; ${bytesBefore} bytes before, ${bytesAfter} bytes now`);
       }),
     );
+}
 
+function addExport(binlog: Command): void {
   binlog
     .command("export <dir> <out>")
     .description("write the jobs as a log that another server reads")
     .requiredOption("--beanstalkd", "for beanstalkd 1.12 and newer")
-    .option("--salvage", salvageText)
+    .option("--salvage", SALVAGE_TEXT)
     .action((path: string, out: string, { salvage }: { salvage?: boolean }) =>
       run(async () => {
         const result = await exportBeanstalkd({ path, salvage: salvage === true }, out);
@@ -137,5 +159,4 @@ export function binlogCommand(): Command {
         }
       }),
     );
-  return binlog;
 }

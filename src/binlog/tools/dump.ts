@@ -1,9 +1,11 @@
-// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in ../README.md.
+// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in
+// ../README.md.
 
 import { crc32 } from "node:zlib";
+import { Memory } from "../../base/memory.ts";
 import {
   emptyRecordFields,
-  encodePut,
+  encodePutHead,
   putRecordBytes,
   type RecordFields,
   RecordState,
@@ -14,7 +16,7 @@ import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
 
 const DUMP_VERSION = 1;
-/** So many bytes of a body a line. */
+/** Bytes of a body in one line. */
 const LINE_BODY_BYTES = 3 * 1024 * 1024;
 const STATES = Object.entries(RecordState) as [string, RecordState][];
 
@@ -69,44 +71,76 @@ function badLine(number: number, reason: string): BinlogError {
   );
 }
 
-/** Checks a dump from its first line to its checksum and yields its jobs. */
-export async function* readDump(
-  lines: AsyncIterable<string>,
-): AsyncGenerator<{ job: JobLine; body: Buffer } | number> {
-  let crc = 0;
-  let number = 0;
-  let jobs = 0;
-  let ended = false;
-  let job: JobLine | undefined;
-  let body: Buffer = Buffer.alloc(0);
-  let filled = 0;
+/** A job of a dump; its body is filled line by line. */
+interface DumpedJob {
+  job: JobLine;
+  body: Buffer;
+}
+
+/** Checks a dump from its first line to its checksum and yields its next id, then its jobs. */
+export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<DumpedJob | number> {
+  const reader = new DumpReader();
   for await (const text of lines) {
-    number++;
-    if (ended) throw badLine(number, "it follows the end");
-    const value = parse(text, number);
-    if (job !== undefined && filled < job.bodyBytes) {
-      if (typeof value["more"] !== "string")
-        throw badLine(number, `the body of job ${job.id} is not complete`);
-      filled += body.write(value["more"], filled, "base64");
-      if (filled === job.bodyBytes) yield { job, body };
-    } else if (number === 1) {
-      if (value["runnerbeanDump"] !== DUMP_VERSION) throw badLine(1, "it is not a dump of a known version");
-      yield Number(value["nextId"]);
-    } else if (typeof value["jobs"] === "number") {
-      if (value["jobs"] !== jobs || value["crc32"] !== crc)
-        throw badLine(number, "count or checksum do not match");
-      ended = true;
-    } else {
-      job = value as unknown as JobLine;
-      checkJob(job, number);
-      body = Buffer.alloc(job.bodyBytes);
-      filled = body.write(job.body, 0, "base64");
-      jobs++;
-      if (filled === job.bodyBytes) yield { job, body };
-    }
-    crc = crc32(`${text}\n`, crc);
+    const read = reader.line(text);
+    if (read !== undefined) yield read;
   }
-  if (!ended) throw badLine(number + 1, "the end is missing");
+  reader.end();
+}
+
+class DumpReader {
+  #crc = 0;
+  /** Lines so far. */
+  #lines = 0;
+  #jobs = 0;
+  #ended = false;
+  /** The job whose body goes on in the next line, and how much of that is there. */
+  #unfinished: DumpedJob | undefined;
+  #filledBytes = 0;
+
+  /** Takes a line; returns a job that is complete now, or the next id, or nothing. */
+  line(text: string): DumpedJob | number | undefined {
+    const number = ++this.#lines;
+    if (this.#ended) throw badLine(number, "it follows the end");
+    const read = this.#take(parse(text, number));
+    this.#crc = crc32(`${text}\n`, this.#crc);
+    return read;
+  }
+
+  end(): void {
+    if (!this.#ended) throw badLine(this.#lines + 1, "the end is missing");
+  }
+
+  #take(value: Record<string, unknown>): DumpedJob | number | undefined {
+    if (this.#unfinished !== undefined) return this.#more(this.#unfinished, value["more"]);
+    if (this.#lines === 1) {
+      if (value["runnerbeanDump"] !== DUMP_VERSION) throw badLine(1, "it is not a dump of a known version");
+      return Number(value["nextId"]);
+    }
+    if (typeof value["jobs"] === "number") {
+      if (value["jobs"] !== this.#jobs || value["crc32"] !== this.#crc)
+        throw badLine(this.#lines, "count or checksum do not match");
+      this.#ended = true;
+      return undefined;
+    }
+    const job = value as unknown as JobLine;
+    checkJob(job, this.#lines);
+    this.#jobs++;
+    this.#filledBytes = 0;
+    return this.#fill({ job, body: Buffer.alloc(job.bodyBytes) }, job.body);
+  }
+
+  #more(dumped: DumpedJob, more: unknown): DumpedJob | undefined {
+    if (typeof more !== "string")
+      throw badLine(this.#lines, `the body of job ${dumped.job.id} is not complete`);
+    return this.#fill(dumped, more);
+  }
+
+  /** Puts a part of the body in its place; returns the job when that was the last. */
+  #fill(dumped: DumpedJob, base64: string): DumpedJob | undefined {
+    this.#filledBytes += dumped.body.write(base64, this.#filledBytes, "base64");
+    this.#unfinished = this.#filledBytes < dumped.job.bodyBytes ? dumped : undefined;
+    return this.#unfinished === undefined ? dumped : undefined;
+  }
 }
 
 function parse(text: string, number: number): Record<string, unknown> {
@@ -137,8 +171,7 @@ function checkJob(job: JobLine, number: number): void {
 export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
   const state = STATES.find(([name]) => name === job.state)![1];
   const tube = Buffer.from(job.tube, "latin1");
-  const bytes = new Uint8Array(putRecordBytes(tube.length, body.length));
-  const view = new DataView(bytes.buffer);
-  encodePut(view, bytes, 0, { ...job, state }, tube, body, 0, body.length, body.length);
-  appendWholeJob(storage, bytes, view, 0);
+  const record = Memory.ofSize(putRecordBytes(tube.length, body.length));
+  record.bytes.set(body, encodePutHead(record, 0, { ...job, state }, tube, body.length));
+  appendWholeJob(storage, record, 0);
 }

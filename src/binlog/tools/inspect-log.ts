@@ -45,7 +45,7 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
     const created = "problem" in scan.header ? 0 : scan.header.createdAtMs;
     segments.push({
       file: segmentName(scan.number),
-      role: verdict.empty.includes(scan) ? "ahead" : scan.end === "left" ? "left" : "current",
+      role: verdict.empty.includes(scan) ? "ahead" : scan.end === "sealed" ? "left" : "current",
       fileBytes: scan.fileBytes,
       usedBytes: scan.at,
       liveBytes: books.table.get(scan.number)?.liveBytes ?? 0,

@@ -8,9 +8,9 @@ import { segmentNumbers } from "../recovery/scan-log.ts";
 import { readDump, restoreJob } from "./dump.ts";
 
 /**
- * Writes the jobs of a dump into the empty directory of `open` and returns how many. The first file is number 2: until
- * the last job is durable and a DROP says that no number 1 counts, the log is refused for the missing file. If it throws,
- * nothing is left.
+ * Writes the jobs of a dump into the empty directory of `open` and returns how many. The first file is number
+ * 2: until the last job is durable and a DROP says that no number 1 counts, the log is refused for the
+ * missing file. If it throws, nothing is left.
  */
 export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>): Promise<number> {
   const { disk } = open;

@@ -1,4 +1,5 @@
-// What `runnerbean binlog …` does with a directory that no server uses: each tool takes the lock while it works.
+// What `runnerbean binlog …` does with a directory that no server uses: each tool takes the lock while it
+// works.
 
 import { randomInt } from "node:crypto";
 import { once } from "node:events";

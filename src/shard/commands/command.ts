@@ -25,7 +25,9 @@ export interface CommandShard {
   /** Connections whose wait over several shards is counted here. */
   readonly leadWaits: Set<ShardSession>;
 
-  /** Whether the session has no job to get, but other acceptors are asked to look for one first: see looks.ts. */
+  /**
+   * Whether the session has no job to get, but other acceptors are asked to look for one first: see looks.ts.
+   */
   looksFirst(session: ShardSession): boolean;
   /** A reserve of this shard alone; `timeoutMs` 0 for one that does not wait. */
   reserve(session: ShardSession, timeoutMs: number): void;
@@ -33,7 +35,7 @@ export interface CommandShard {
   read(session: ShardSession, bytes: number): void;
   /** The connection is gone. */
   end(session: ShardSession): void;
-  /** Makes the gauges that `stats` adds up true. */
+  /** Updates the gauges that `stats` adds up. */
   updateGauges(): void;
 }
 

@@ -1,6 +1,7 @@
 // Messages of one session that have to wait, packed one behind the other into a buffer of their own.
 //
-// An object for each with views of its own took 900 bytes for a command of 8; here it takes what it took in the ring.
+// An object for each with views of its own took 900 bytes for a command of 8; here it takes what it took in
+// the ring.
 
 import { copyBytes } from "../../base/bytes.ts";
 import { requestOp } from "../../message/request.ts";

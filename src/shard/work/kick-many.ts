@@ -11,20 +11,23 @@ export class KickMany implements LongMove {
   readonly #engine: Engine;
   readonly #replies: Replies;
   readonly #session: ShardSession;
-  /** Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it stands in line. */
+  /**
+   * Whether it takes buried jobs or delayed ones, never both: decided when it begins, undefined while it
+   * stands in line.
+   */
   #buried: boolean | undefined;
-  #left: number;
+  #remaining: number;
   #kicked = 0;
 
   constructor(engine: Engine, replies: Replies, session: ShardSession, bound: number) {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;
-    this.#left = bound;
+    this.#remaining = bound;
   }
 
   get jobs(): number {
-    return Math.min(this.#left, this.#kickable);
+    return Math.min(this.#remaining, this.#kickable);
   }
 
   /** Jobs that a kick could take now. */
@@ -38,13 +41,13 @@ export class KickMany implements LongMove {
     if (this.#buried === undefined) {
       this.#buried = this.#engine.kicksBuried(client);
       // No more than there are now: workers that bury what was kicked would otherwise keep it going.
-      if (this.#left > jobsMax) this.#left = this.jobs;
+      if (this.#remaining > jobsMax) this.#remaining = this.jobs;
     }
-    const bound = Math.min(this.#left, jobsMax);
+    const bound = Math.min(this.#remaining, jobsMax);
     const kicked = this.#engine.kick(client, bound, nowMs, this.#buried);
     this.#kicked += kicked;
-    this.#left = kicked < bound ? 0 : this.#left - kicked;
-    return this.#left === 0;
+    this.#remaining = kicked < bound ? 0 : this.#remaining - kicked;
+    return this.#remaining === 0;
   }
 
   finish(): void {

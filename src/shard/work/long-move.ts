@@ -1,9 +1,10 @@
-// A command, or the end of a connection, that moves any number of jobs: some in each turn of the shard, so that a million
-// jobs of one client are not the wait of all others.
+// A command, or the end of a connection, that moves any number of jobs: some in each turn of the shard, so
+// that a million jobs of one client are not the wait of all others.
 //
-// What others may see of it: a part of the jobs has moved and the rest has not, as if a client had sent many small commands.
-// Each move of a job is whole, and waiting clients are served job by job in either case. A new kind is a class in a file
-// of its own, and a call of `LongMoves.start` where its command is executed (or `join`, if it must not begin at once).
+// What others may see of it: a part of the jobs has moved and the rest has not, as if a client had sent many
+// small commands. Each move of a job is whole, and waiting clients are served job by job in either case. A
+// new kind is a class in a file of its own, and a call of `LongMoves.start` where its command is executed (or
+// `join`, if it must not begin at once).
 
 export interface LongMove {
   /** How many jobs it would move now if it could move all. */

@@ -1,4 +1,5 @@
-// Long moves of all sessions: those that fit into the present turn are done at once, the others stand in line.
+// Long moves of all sessions: those that fit into the present turn are done at once, the others stand in
+// line.
 
 import { assert } from "../../base/assert.ts";
 import type { LongMove } from "./long-move.ts";
@@ -7,7 +8,10 @@ import type { ShardSession } from "./shard-session.ts";
 
 /** Jobs moved, or watches ended, for one client in one turn: about a millisecond of work. */
 export const TURN_JOBS_MAX = 1000;
-/** How many times as many the commands of all clients that arrive in one turn may move at once; what is beyond stands in line. */
+/**
+ * How many times as many the commands of all clients that arrive in one turn may move at once; what is beyond
+ * stands in line.
+ */
 const ALL_CLIENTS = 4;
 
 interface UnderWay {
@@ -42,7 +46,9 @@ export class LongMoves {
     return true;
   }
 
-  /** Begins a move, which is finished now or in a later turn; until then the session takes no other command. */
+  /**
+   * Begins a move, which is finished now or in a later turn; until then the session takes no other command.
+   */
   start(session: ShardSession, move: LongMove, nowMs: number): void {
     const underWay = this.#begin(session, move);
     const fits = this.takesTurn(Math.min(move.jobs, this.#jobsMax));

@@ -56,7 +56,9 @@ export class PutIntake {
     session.incoming = { job, body, receivedBytes: 0, failed };
   }
 
-  /** The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end. */
+  /**
+   * The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end.
+   */
   data(session: ShardSession, piece: Span): void {
     const { incoming } = session;
     assert(incoming !== undefined, "a piece belongs to a put that was opened");
@@ -112,7 +114,10 @@ export class PutIntake {
     this.#replies.fixed(session, Reply.outOfMemory);
   }
 
-  /** Only a RangeError means that memory ran out; anything else is a broken invariant and must end the process. */
+  /**
+   * Only a RangeError means that memory ran out; anything else is a broken invariant and must end the
+   * process.
+   */
   #refuseForMemory(session: ShardSession, body: number, error: unknown): void {
     if (!(error instanceof RangeError)) throw error;
     this.#arena.free(body);

@@ -1,6 +1,7 @@
 // The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
 
 import { assert } from "../../base/assert.ts";
+import { Memory } from "../../base/memory.ts";
 import type { RecordSink } from "../../engine/effects.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/job-table.ts";
@@ -9,8 +10,8 @@ import {
   DELETE_BYTES,
   emptyRecordFields,
   encodeDelete,
-  encodePiece,
-  encodePut,
+  encodePieceHead,
+  encodePutHead,
   encodeUpdate,
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
@@ -24,8 +25,6 @@ import type { BinlogTopology } from "../../message/topology.ts";
 import { FileTable } from "../../ring/file-table.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
-const NO_BODY = new Uint8Array(0);
-
 export interface RecordLogOptions {
   binlog: BinlogTopology;
   shard: number;
@@ -33,7 +32,10 @@ export interface RecordLogOptions {
   isFull: () => boolean;
   /** Whether the log can't write for want of room. */
   isWaiting: () => boolean;
-  /** Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be set. */
+  /**
+   * Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be
+   * set.
+   */
   wallOffsetMs: () => number;
   /** Called while the ring is full; returns when the binlog may have made room. */
   waitForRoom: (records: RecordLog) => void;
@@ -48,7 +50,7 @@ export class RecordLog implements RecordSink {
   shownNumber = 0;
   readonly ring: RingWriter;
   readonly #options: RecordLogOptions;
-  readonly #view: DataView;
+  readonly #memory: Memory;
   readonly #files: FileTable;
   readonly #fields: RecordFields = emptyRecordFields();
   readonly #recordBytesMax: number;
@@ -60,7 +62,7 @@ export class RecordLog implements RecordSink {
   constructor(options: RecordLogOptions) {
     this.#options = options;
     this.ring = new RingWriter(options.binlog.rings[options.shard]!);
-    this.#view = new DataView(this.ring.bytes.buffer, this.ring.bytes.byteOffset);
+    this.#memory = new Memory(this.ring.bytes);
     this.#files = new FileTable(options.binlog.files);
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
   }
@@ -76,7 +78,10 @@ export class RecordLog implements RecordSink {
     return this.#attached;
   }
 
-  /** Whether a record of any size finds room now; none does while the log can write nothing, or more would be acknowledged. */
+  /**
+   * Whether a record of any size finds room now; none does while the log can write nothing, or more would be
+   * acknowledged.
+   */
   get hasRoom(): boolean {
     return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
   }
@@ -112,8 +117,8 @@ export class RecordLog implements RecordSink {
     const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - RECORD_FIXED_BYTES - tube.length);
     page.file[row] = this.#options.currentFile();
     const at = this.#claim(putRecordBytes(tube.length, inlineBytes));
-    encodePut(this.#view, this.ring.bytes, at, this.#fill(slot), tube, NO_BODY, 0, 0, bodyBytes);
-    engine.bodies.read(body, 0, this.ring.bytes, at + RECORD_FIXED_BYTES + tube.length, inlineBytes);
+    const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes);
+    engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
       // The log keeps a reserve for what is under way when it fills up, but not for a body of any length.
       if (!this.roomForPut()) {
@@ -122,15 +127,15 @@ export class RecordLog implements RecordSink {
       }
       const pieceBytes = Math.min(bodyBytes - done, this.#recordBytesMax - PIECE_HEADER_BYTES);
       const pieceAt = this.#claim(PIECE_HEADER_BYTES + pieceBytes);
-      encodePiece(this.#view, this.ring.bytes, pieceAt, page.id[row]!, done, NO_BODY, 0, 0);
-      engine.bodies.read(body, done, this.ring.bytes, pieceAt + PIECE_HEADER_BYTES, pieceBytes);
+      const partAt = encodePieceHead(this.#memory.view, pieceAt, page.id[row]!, done);
+      engine.bodies.read(body, done, this.ring.bytes, partAt, pieceBytes);
       done += pieceBytes;
     }
     return true;
   }
 
   updated(slot: number): void {
-    encodeUpdate(this.#view, this.#claim(UPDATE_BYTES), this.#fill(slot));
+    encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
   }
 
   deleted(id: number): void {
@@ -138,7 +143,7 @@ export class RecordLog implements RecordSink {
   }
 
   #delete(id: number): void {
-    encodeDelete(this.#view, this.#claim(DELETE_BYTES), id);
+    encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
   }
 
   /** Room for one record with the next number; waits for it when the ring is full, and never drops one. */

@@ -1,5 +1,6 @@
 // Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
 
+import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
@@ -13,9 +14,6 @@ import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { ReplyPort } from "./reply-port.ts";
 import type { LongReply, ShardSession } from "./shard-session.ts";
 
-const CR = 0x0d;
-const LF = 0x0a;
-const SPACE = 0x20;
 /** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
 /** Bytes of a long reply in one message. */
@@ -31,7 +29,10 @@ export interface RecordNumbers {
 }
 
 export class Replies {
-  /** The last record before the present command: what comes after it has to be in the log before the reply leaves. */
+  /**
+   * The last record before the present command: what comes after it has to be in the log before the reply
+   * leaves.
+   */
   recordsBefore = 0;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
@@ -84,7 +85,10 @@ export class Replies {
     else this.job(session, ReplyWord.found, slot, 0);
   }
 
-  /** `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should pin. */
+  /**
+   * `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should
+   * pin.
+   */
   job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
     const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -117,7 +121,7 @@ export class Replies {
   /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
   signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
     const port = this.#ports[session.acceptor]!;
-    port.beginSignal(kind, this.#holds(session), session.slot, 8, value, pri);
+    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, pri);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
   }
@@ -149,11 +153,11 @@ export class Replies {
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
     const port = this.#ports[session.acceptor]!;
     session.sent(length);
-    port.beginReply(flags | this.#holds(session), session.slot, length, recordNumber % 2 ** 32);
+    port.beginReply(flags | this.#holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
     return port;
   }
 
-  // --- replies longer than a message ------------------------------------------------------------------------------
+  // --- replies longer than a message ----------------------------------------------------------------------
 
   #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
     assert(session.longReply === undefined, "a session reads one reply at a time");
@@ -184,7 +188,10 @@ export class Replies {
     }
   }
 
-  /** Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until none is. */
+  /**
+   * Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until
+   * none is.
+   */
   pumpLong(): ShardSession | undefined {
     for (let i = 0; i < this.#long.length; i++) {
       const reply = this.#long[i]!;
@@ -207,7 +214,9 @@ export class Replies {
     session.longReply = undefined;
   }
 
-  /** Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else. */
+  /**
+   * Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else.
+   */
   hasRoomForPiece(session: ShardSession): boolean {
     const ring = this.#ports[session.acceptor]!.ring;
     return ring.used <= ring.messageBytesMax && !this.#ports[session.acceptor]!.blocked;
@@ -226,13 +235,13 @@ export class Replies {
     while (done < pieceBytes) {
       const position = reply.sentBytes + done;
       const at = port.at + done;
-      const left = pieceBytes - done;
+      const remaining = pieceBytes - done;
       if (position < headBytes) {
-        const part = Math.min(left, headBytes - position);
+        const part = Math.min(remaining, headBytes - position);
         copyBytes(port.target, at, reply.head, position, part);
         done += part;
       } else if (position < headBytes + reply.bodyBytes) {
-        const part = Math.min(left, headBytes + reply.bodyBytes - position);
+        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
         if (reply.body !== EMPTY_BODY)
           this.#engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
         done += part;

@@ -1,28 +1,30 @@
 // The way from a shard to one acceptor: a ring, and behind it what found no room.
 //
-// Replies to commands always find room, because the shard takes no command before it has looked; only what comes
-// unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting connection.
+// Replies to commands always find room, because the shard takes no command before it has looked; only what
+// comes unasked (a job for a waiting client, a timeout) can overflow, at most one reply for each waiting
+// connection.
 
-import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind, ResponseWriter } from "../../message/response.ts";
+import {
+  RESPONSE_HEADER_BYTES,
+  ResponseFlag,
+  type ResponseHeader,
+  ResponseKind,
+  ResponseWriter,
+} from "../../message/response.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
-/** What stands before a payload: see message/response.ts. */
-interface Header {
-  kind: number;
-  flags: number;
-  slot: number;
-  value: number;
-  pri: number;
-  recordNumber: number;
-}
-
-interface Overflowed extends Readonly<Header> {
+/** A message that found no room. */
+interface Overflowed {
+  readonly header: ResponseHeader;
   readonly payload: Uint8Array;
 }
 
 export class ReplyPort {
   readonly ring: RingWriter;
-  /** Where the payload of the message that was begun last goes: the ring's bytes, or those of a message that has to wait. */
+  /**
+   * Where the payload of the message that was begun last goes: the ring's bytes, or those of a message that
+   * has to wait.
+   */
   target: Uint8Array;
   /** Offset of that payload in `target`. */
   at = 0;
@@ -33,7 +35,7 @@ export class ReplyPort {
   #waits = false;
   readonly #writer: ResponseWriter;
   /** Of the message that is begun; one for all. */
-  readonly #header: Header = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
+  readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
 
   constructor(ring: SharedArrayBuffer) {
@@ -52,7 +54,10 @@ export class ReplyPort {
     return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax);
   }
 
-  /** Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say Durable. */
+  /**
+   * Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say
+   * Durable.
+   */
   beginReply(flags: number, slot: number, payloadBytes: number, recordNumber: number): void {
     if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
     else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
@@ -84,9 +89,8 @@ export class ReplyPort {
 
   /** Begins a message with the present header: in the ring, or behind what found no room there. */
   #begin(payloadBytes: number): void {
-    const { kind, flags, slot, value, pri, recordNumber } = this.#header;
     if (this.#overflow.length === 0) {
-      const at = this.#writer.write(kind, flags, slot, payloadBytes, value, pri, recordNumber);
+      const at = this.#writer.write(this.#header, payloadBytes);
       if (at !== FULL) {
         this.target = this.ring.bytes;
         this.at = at;
@@ -94,7 +98,7 @@ export class ReplyPort {
       }
     }
     const payload = new Uint8Array(payloadBytes);
-    this.#overflow.push({ kind, flags, slot, value, pri, recordNumber, payload });
+    this.#overflow.push({ header: { ...this.#header }, payload });
     this.target = payload;
     this.at = 0;
   }
@@ -102,9 +106,8 @@ export class ReplyPort {
   /** Moves what overflowed into the ring, in order, as far as there is room. */
   drainOverflow(): void {
     let moved = 0;
-    for (const message of this.#overflow) {
-      const { kind, flags, slot, value, pri, recordNumber, payload } = message;
-      const at = this.#writer.write(kind, flags, slot, payload.length, value, pri, recordNumber);
+    for (const { header, payload } of this.#overflow) {
+      const at = this.#writer.write(header, payload.length);
       if (at === FULL) break;
       this.ring.bytes.set(payload, at);
       moved++;
@@ -116,10 +119,11 @@ export class ReplyPort {
   }
 
   /**
-   * Makes what was written visible. Returns whether the acceptor must be rung for it: not if every reply waits for a record
-   * that the binlog has not been shown yet, since the binlog rings all acceptors when it has written what it is shown next.
-   * So replies are published before their records: the other way round the binlog could be done in between, and its ring
-   * would find nothing. `shownRecord` is the number of the last record published.
+   * Makes what was written visible. Returns whether the acceptor must be rung for it: not if every reply
+   * waits for a record that the binlog has not been shown yet, since the binlog rings all acceptors when it
+   * has written what it is shown next. So replies are published before their records: the other way round the
+   * binlog could be done in between, and its ring would find nothing. `shownRecord` is the number of the last
+   * record published.
    */
   publish(shownRecord: number): boolean {
     if (!this.ring.publish()) return false;

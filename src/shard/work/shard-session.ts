@@ -33,7 +33,7 @@ export interface LongReply {
 export class ShardSession {
   readonly engineSession: Session;
   readonly acceptor: number;
-  readonly slot: number;
+  readonly connectionSlot: number;
   /** Messages that arrived while the session was in a command or its client had too much to read. */
   deferred: DeferredMessages | undefined;
   incoming: IncomingPut | undefined;
@@ -55,10 +55,10 @@ export class ShardSession {
   #sentBytes = 0;
   #readBytes = 0;
 
-  constructor(engineSession: Session, acceptor: number, slot: number) {
+  constructor(engineSession: Session, acceptor: number, connectionSlot: number) {
     this.engineSession = engineSession;
     this.acceptor = acceptor;
-    this.slot = slot;
+    this.connectionSlot = connectionSlot;
   }
 
   /** Bytes of replies that the client has not read, as far as is known here. */

@@ -1,5 +1,5 @@
-// Lists of this shard's tubes on their way to acceptors: one message of each in a turn, for as long as it takes, so that
-// hundreds of thousands of tubes keep nobody waiting.
+// Lists of this shard's tubes on their way to acceptors: one message of each in a turn, for as long as it
+// takes, so that hundreds of thousands of tubes keep nobody waiting.
 //
 // A tube that is there all the time is listed once. One that goes or comes meanwhile may be listed or not.
 
@@ -21,8 +21,10 @@ interface TubeList {
   readonly tubes: Iterator<Tube>;
   /** The tube that is listed next. */
   next: Tube | undefined;
-  /** Tubes still to be listed: as many as there were at the beginning, so that new ones can't keep it going. */
-  left: number;
+  /**
+   * Tubes still to be listed: as many as there were at the beginning, so that new ones can't keep it going.
+   */
+  remaining: number;
 }
 
 export class TubeLists {
@@ -43,7 +45,7 @@ export class TubeLists {
   /** Sends all tubes, in the order in which they were made, then Ack; the first message now. */
   begin(session: ShardSession): void {
     const tubes = this.#engine.tubes.values();
-    const list: TubeList = { session, tubes, next: undefined, left: this.#engine.tubes.size };
+    const list: TubeList = { session, tubes, next: undefined, remaining: this.#engine.tubes.size };
     this.#goOn(list);
     if (!this.#send(list)) this.#lists.push(list);
   }
@@ -86,7 +88,7 @@ export class TubeLists {
       at += HEADER_BYTES + name.length;
     }
     if (at > 0) {
-      port.beginSignal(ResponseKind.Tubes, 0, session.slot, at);
+      port.beginSignal(ResponseKind.Tubes, 0, session.connectionSlot, at);
       copyBytes(port.target, port.at, this.#bytes, 0, at);
     }
     if (list.next !== undefined) return false;
@@ -95,7 +97,7 @@ export class TubeLists {
   }
 
   #goOn(list: TubeList): void {
-    const step = list.left-- > 0 ? list.tubes.next() : undefined;
+    const step = list.remaining-- > 0 ? list.tubes.next() : undefined;
     list.next = step === undefined || step.done === true ? undefined : step.value;
   }
 }

@@ -57,30 +57,35 @@ function own(shared: Shared, run: ActorRun): void {
     run.meet(round);
     let how = "";
     while (how === "") {
-      if (run.planted === LOOKS_FIRST) {
-        if (synced.reached(0, round)) how = "seen before the sleep";
-        else owner.prepare();
-      } else {
-        owner.prepare();
-        if (synced.reached(0, round)) {
-          owner.cancel();
-          how = "seen before the sleep";
-        }
+      if (seenBeforeSleep(owner, () => synced.reached(0, round), run.planted === LOOKS_FIRST)) {
+        how = "seen before the sleep";
+        break;
       }
-      if (how !== "") break;
       owner.sleep(SLEEP_MS);
       if (plain.load(steps, RINGER_DONE) === -1 || run.failed) return;
-      if (synced.reached(0, round)) {
-        if (sleptThrough(rungAt.at(0))) how = "a wake-up was lost: slept on";
-        else if (lastWait.result === "timed-out") how = "the publisher came when the sleep was over";
-        else how = lastWait.result === "ok" ? "slept" : "would have slept";
-      } else if (lastWait.result !== "timed-out") how = "woken without news";
+      if (synced.reached(0, round)) how = wakeWithNews(rungAt);
+      else if (lastWait.result !== "timed-out") how = "woken without news";
     }
     run.see(`${how}, ${ringing(steps, round, run)}`);
     if (run.failed) return;
     plain.store(steps, OWNER_DONE, round);
     plain.notify(steps, OWNER_DONE);
   }
+}
+
+/** Announces the sleep and looks, as is right, or looks first. */
+function seenBeforeSleep(owner: DoorbellOwner, looks: () => boolean, looksFirst: boolean): boolean {
+  if (looksFirst && looks()) return true;
+  owner.prepare();
+  if (looksFirst || !looks()) return false;
+  owner.cancel();
+  return true;
+}
+
+function wakeWithNews(rungAt: RungAt): string {
+  if (sleptThrough(rungAt.at(0))) return "a wake-up was lost: slept on";
+  if (lastWait.result === "timed-out") return "the publisher came when the sleep was over";
+  return lastWait.result === "ok" ? "slept" : "would have slept";
 }
 
 function ringing(steps: Int32Array, round: number, run: ActorRun): string {

@@ -65,12 +65,7 @@ function read(ring: SharedArrayBuffer, run: ActorRun): void {
         run.see(had && taken === 0 ? "empty after hasMessage had said that it is not" : "empty");
         break;
       }
-      if (offset !== end % RING_BYTES_MIN) {
-        run.see(
-          offset === 0 ? "padding was skipped" : "a message at the wrong place",
-          `${offset}, not ${end}`,
-        );
-      } else if (end === RING_BYTES_MIN) run.see("a message ended with the ring");
+      seePlace(run, offset, end);
       end = offset + ((lengthOf(number + taken) + 7) & ~7);
       offsets[taken] = offset;
     }
@@ -84,6 +79,16 @@ function read(ring: SharedArrayBuffer, run: ActorRun): void {
     }
     if (reader.release()) run.see("rung although nobody wants room");
   }
+}
+
+/** A message lies at `offset`; the one before it ended at `end`. */
+function seePlace(run: ActorRun, offset: number, end: number): void {
+  if (offset === end % RING_BYTES_MIN) {
+    if (end === RING_BYTES_MIN) run.see("a message ended with the ring");
+    return;
+  }
+  const what = offset === 0 ? "padding was skipped" : "a message at the wrong place";
+  run.see(what, `${offset}, not ${end}`);
 }
 
 export const ringLapsCase: StressCase = {

@@ -49,9 +49,9 @@ const size = fc.oneof(
 );
 const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ store: size, salt: fc.nat(255) }) },
-  { weight: 2, arbitrary: fc.record({ free: fc.nat() }) },
-  { weight: 1, arbitrary: fc.record({ pin: fc.nat() }) },
-  { weight: 1, arbitrary: fc.record({ unpin: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ change: fc.constant("free" as const), which: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ change: fc.constant("pin" as const), which: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ change: fc.constant("unpin" as const), which: fc.nat() }) },
 );
 
 interface Kept {
@@ -59,6 +59,19 @@ interface Kept {
   body: Uint8Array;
   pins: number;
   freed: boolean;
+}
+
+function change(arena: BodyArena, chosen: Kept, how: "free" | "pin" | "unpin"): void {
+  if (how === "free" && !chosen.freed) {
+    chosen.freed = true;
+    arena.free(chosen.handle);
+  } else if (how === "pin" && chosen.handle !== EMPTY_BODY && !chosen.freed) {
+    chosen.pins++;
+    arena.pin(chosen.handle);
+  } else if (how === "unpin" && chosen.pins > 0) {
+    chosen.pins--;
+    arena.unpin(chosen.handle);
+  }
 }
 
 describe("BodyArena", () => {
@@ -76,18 +89,7 @@ describe("BodyArena", () => {
             assert.equal(handle === EMPTY_BODY, body.length === 0);
             kept.push({ handle, body, pins: 0, freed: false });
           } else if (kept.length > 0) {
-            const which = "free" in each ? each.free : "pin" in each ? each.pin : each.unpin;
-            const chosen = kept[which % kept.length]!;
-            if ("free" in each && !chosen.freed) {
-              chosen.freed = true;
-              arena.free(chosen.handle);
-            } else if ("pin" in each && chosen.handle !== EMPTY_BODY && !chosen.freed) {
-              chosen.pins++;
-              arena.pin(chosen.handle);
-            } else if ("unpin" in each && chosen.pins > 0) {
-              chosen.pins--;
-              arena.unpin(chosen.handle);
-            }
+            change(arena, kept[each.which % kept.length]!, each.change);
             kept = kept.filter((one) => !one.freed || one.pins > 0);
           }
         }

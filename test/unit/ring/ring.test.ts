@@ -55,48 +55,70 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.constant({ release: true }) },
 );
 
+/** A writer and a reader of one ring, and what must come of each step. */
+class CheckedPass {
+  readonly writer: RingWriter;
+  readonly reader: RingReader;
+  readonly #written: { length: number; number: number }[] = [];
+  published = 0;
+  read = 0;
+  #released = 0;
+
+  constructor(start: number) {
+    ({ writer: this.writer, reader: this.reader } = ringAt(start));
+  }
+
+  write(length: number): void {
+    const room = this.writer.hasRoom(length);
+    const number = this.#written.length;
+    assert.equal(write(this.writer, length, number), room);
+    if (room) this.#written.push({ length, number });
+    // Nothing but unreleased messages can stand in the way of one that fits in a quarter.
+    else assert.ok(this.#released < number);
+  }
+
+  publish(): void {
+    assert.equal(this.writer.publish(), this.published < this.#written.length);
+    this.published = this.#written.length;
+  }
+
+  take(): void {
+    const message = readOne(this.reader);
+    if (this.read === this.published) {
+      assert.equal(message, undefined);
+      return;
+    }
+    const expected = this.#written[this.read++]!;
+    assert.deepEqual(message, { length: (expected.length + 7) & ~7, byte: expected.number & 0xff });
+  }
+
+  release(): void {
+    assert.equal(this.reader.release(), false);
+    this.#released = this.read;
+    if (this.#released === this.#written.length) assert.equal(this.writer.used, 0);
+  }
+
+  end(): void {
+    this.publish();
+    while (this.read < this.published) this.take();
+    assert.equal(this.reader.next(), EMPTY);
+  }
+}
+
 describe("RingWriter and RingReader", () => {
   it("pass every message once, whole and in order, wherever the positions wrap", (t) => {
     checkProperty(
       t,
       fc.property(fc.constantFrom(...STARTS), fc.array(step, { maxLength: 400 }), (start, steps) => {
-        const { writer, reader } = ringAt(start);
-        const written: { length: number; number: number }[] = [];
-        let published = 0;
-        let read = 0;
-        let released = 0;
-        const take = (): void => {
-          const message = readOne(reader);
-          if (read === published) {
-            assert.equal(message, undefined);
-            return;
-          }
-          const expected = written[read++]!;
-          assert.deepEqual(message, { length: (expected.length + 7) & ~7, byte: expected.number & 0xff });
-        };
+        const pass = new CheckedPass(start);
         for (const each of steps) {
-          if ("write" in each) {
-            const room = writer.hasRoom(each.write);
-            assert.equal(write(writer, each.write, written.length), room);
-            if (room) written.push({ length: each.write, number: written.length });
-            // Nothing but unreleased messages can stand in the way of one that fits in a quarter.
-            else assert.ok(released < written.length);
-          } else if ("publish" in each) {
-            assert.equal(writer.publish(), published < written.length);
-            published = written.length;
-          } else if ("read" in each) {
-            for (let i = 0; i < each.read; i++) take();
-          } else {
-            assert.equal(reader.release(), false);
-            released = read;
-            if (released === written.length) assert.equal(writer.used, 0);
-          }
-          assert.equal(reader.hasMessage, read < published);
+          if ("write" in each) pass.write(each.write);
+          else if ("publish" in each) pass.publish();
+          else if ("read" in each) for (let i = 0; i < each.read; i++) pass.take();
+          else pass.release();
+          assert.equal(pass.reader.hasMessage, pass.read < pass.published);
         }
-        writer.publish();
-        published = written.length;
-        while (read < published) take();
-        assert.equal(reader.next(), EMPTY);
+        pass.end();
       }),
       150,
     );

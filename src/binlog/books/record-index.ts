@@ -1,10 +1,14 @@
-// Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object a job.
+// Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object
+// per job.
 
 import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
 import { FRAME_BYTES } from "../format/segment-format.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
-/** So few that a single job that stays among many that went costs little: 1.3 KB, where pages of 1024 took 20. */
+/**
+ * Few, so that a single job that stays among many deleted ones costs little: 1.3 KB, where pages of 1024 took
+ * 20.
+ */
 const PAGE_JOBS = 64;
 /** Words of a job in its page: */
 const FULL_SEGMENT = 0; // the segment of the full record; 0: no such job
@@ -44,7 +48,7 @@ export interface BigJob {
   pieces: Map<number, PieceLocation>;
 }
 
-export class JobIndex {
+export class RecordIndex {
   readonly #segments: SegmentTable;
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
@@ -65,7 +69,10 @@ export class JobIndex {
     return page;
   }
 
-  /** A page is dropped once it is empty and not the last in use: a queue that empties with each job makes no page for each. */
+  /**
+   * A page is dropped once it is empty and not the last in use: a queue that empties with each job makes no
+   * page for each.
+   */
   #turnTo(page: Page): void {
     const last = this.#lastPage;
     if (last !== undefined && last.live === 0) this.#pages.delete(last.number);
@@ -82,8 +89,8 @@ export class JobIndex {
   }
 
   /**
-   * Books a record of a job: in a log in use when it is written, at a start when it is read, so that both have the same books.
-   * `extra` is its recordExtra.
+   * Books a record of a job: in a log in use when it is written, at a start when it is read, so that both
+   * have the same books. `extra` is its recordExtra.
    */
   book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
     switch (kind) {
@@ -192,15 +199,6 @@ export class JobIndex {
 
   updateOffsetOf(id: number): number {
     return this.#page(id)?.words[rowOf(id) + UPDATE_OFFSET] ?? 0;
-  }
-
-  /** Calls back with each live id, in no order. */
-  forEachId(visit: (id: number) => void): void {
-    for (const page of this.#pages.values()) {
-      for (let slot = 0; slot < PAGE_JOBS; slot++) {
-        if (page.words[slot * JOB_WORDS + FULL_SEGMENT] !== 0) visit(page.number * PAGE_JOBS + slot);
-      }
-    }
   }
 
   /** Ids of jobs whose body never became whole: puts that were not finished, so never acknowledged. */

@@ -1,0 +1,94 @@
+// The records of a segment as columns, which cross threads as plain memory.
+
+import { UPDATE_BYTES } from "../../message/record.ts";
+
+/** What the books need of a segment's records, in order. */
+export interface RecordColumns {
+  count: number;
+  kinds: Uint8Array;
+  ids: Float64Array;
+  /** Where the frame begins. */
+  offsets: Uint32Array;
+  /** Frame and record. */
+  framedBytes: Uint32Array;
+  /** See recordExtra. */
+  extras: Uint32Array;
+  /** The UPDATE records themselves, one after the other in order. */
+  updates: Uint8Array;
+}
+
+/** Takes them one by one. */
+export class ColumnWriter {
+  count = 0;
+  kinds: Uint8Array;
+  ids: Float64Array;
+  offsets: Uint32Array;
+  framedBytes: Uint32Array;
+  extras: Uint32Array;
+  updates: Uint8Array;
+  updateCount = 0;
+
+  constructor(fileBytes: number) {
+    const guess = Math.max(16, Math.ceil(fileBytes / 120));
+    this.kinds = new Uint8Array(guess);
+    this.ids = new Float64Array(guess);
+    this.offsets = new Uint32Array(guess);
+    this.framedBytes = new Uint32Array(guess);
+    this.extras = new Uint32Array(guess);
+    this.updates = new Uint8Array(16 * UPDATE_BYTES);
+  }
+
+  add(kind: number, id: number, offset: number, framedBytes: number, extra: number): void {
+    const i = this.count++;
+    if (i === this.kinds.length) this.#grow();
+    this.kinds[i] = kind;
+    this.ids[i] = id;
+    this.offsets[i] = offset;
+    this.framedBytes[i] = framedBytes;
+    this.extras[i] = extra;
+  }
+
+  addUpdate(bytes: Uint8Array, at: number): void {
+    const end = (this.updateCount + 1) * UPDATE_BYTES;
+    if (end > this.updates.length) {
+      const larger = new Uint8Array(2 * this.updates.length);
+      larger.set(this.updates);
+      this.updates = larger;
+    }
+    this.updates.set(bytes.subarray(at, at + UPDATE_BYTES), end - UPDATE_BYTES);
+    this.updateCount++;
+  }
+
+  #grow(): void {
+    const size = 2 * this.kinds.length;
+    const larger = new ColumnWriter(0);
+    larger.kinds = new Uint8Array(size);
+    larger.ids = new Float64Array(size);
+    larger.offsets = new Uint32Array(size);
+    larger.framedBytes = new Uint32Array(size);
+    larger.extras = new Uint32Array(size);
+    larger.kinds.set(this.kinds);
+    larger.ids.set(this.ids);
+    larger.offsets.set(this.offsets);
+    larger.framedBytes.set(this.framedBytes);
+    larger.extras.set(this.extras);
+    this.kinds = larger.kinds;
+    this.ids = larger.ids;
+    this.offsets = larger.offsets;
+    this.framedBytes = larger.framedBytes;
+    this.extras = larger.extras;
+  }
+
+  done(): RecordColumns {
+    const { count, kinds, ids, offsets, framedBytes, extras } = this;
+    return {
+      count,
+      kinds,
+      ids,
+      offsets,
+      framedBytes,
+      extras,
+      updates: this.updates.slice(0, this.updateCount * UPDATE_BYTES),
+    };
+  }
+}
