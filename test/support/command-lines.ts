@@ -2,6 +2,7 @@
 //
 // Whoever draws or walks commands gets them from here, so that a new row of src/protocol/commands.ts is drawn and walked too.
 
+import { fail } from "node:assert/strict";
 import { CommandParser, Syntax } from "../../src/protocol/command-parser.ts";
 import { COMMANDS, type Command, commandName, FIELDS, type Field } from "../../src/protocol/commands.ts";
 import { U32_MAX } from "../../src/protocol/limits.ts";
@@ -12,9 +13,11 @@ export const BEANSTALKD_COMMANDS: readonly Command[] = COMMANDS.filter(({ extens
 /** A text for each argument. */
 export type Arguments = Readonly<Record<Field, string>>;
 
-/** A line of `command` without its end. */
-export function lineOf(command: Command, texts: Arguments): string {
-  return [commandName(command), ...FIELDS[command.args].map((field) => texts[field])].join(" ");
+/** A line of `command` without its end. Throws if one of its arguments has no text. */
+export function lineOf(command: Command, texts: Partial<Arguments>): string {
+  const name = commandName(command);
+  const words = FIELDS[command.args].map((field) => texts[field] ?? fail(`${name} has an argument ${field}`));
+  return [name, ...words].join(" ");
 }
 
 /** For each of `commands`, by its name, what `odd` says of it, or else `usual`. Throws where `odd` names no command. */
