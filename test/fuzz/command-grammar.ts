@@ -255,8 +255,10 @@ export class CommandGrammar {
     return this.#random.pick(["", "\r", "\n", "\n\r", "__", "x\r\n", "\r\r\n", "\n\r\n", "\r\n\r\n"]);
   }
 
+  /** One of those that are drawn at all. */
   #anyCommand(): Command {
-    return this.#random.pick([...this.#commands.values()])!;
+    const names = [...this.#commands.keys()].filter((name) => this.#weights[name]! > 0);
+    return this.#commands.get(this.#random.pick(names)!)!;
   }
 
   /** A line whose length is near a limit: of 224 bytes, or of a multiple. */
