@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { buffers } from "../src/acceptor/buffer-pool.ts";
 import { COMMANDS, commandName, hasBody } from "../src/protocol/commands.ts";
-import { type Arguments, lineOf } from "./support/command-lines.ts";
+import { type Arguments, GOOD_ARGUMENTS, lineOf } from "./support/command-lines.ts";
 import { HandDrivenServer } from "./support/hand-driven-server.ts";
 import { memoryInUse, settledBytes } from "./support/memory-in-use.ts";
 
@@ -23,9 +23,7 @@ const BODY_BYTES = 60_000;
 const memoryBytes = (): number => memoryInUse() - buffers.keptBytes;
 
 /** Tubes and jobs that are there. */
-const PRESENT: Arguments = {
-  ...{ id: "1", pri: "0", delay: "0", ttr: "60", bytes: "0", bound: "0", seconds: "0", tube: "default" },
-};
+const PRESENT: Arguments = { ...GOOD_ARGUMENTS, bytes: "0", bound: "0" };
 /** Commands with other arguments: in several ways, or so that the jobs stay as they are. */
 const ODD: Readonly<Record<string, readonly string[]>> = {
   // A body that ends where it should not.

@@ -1,7 +1,7 @@
 // Spoils bytes: what a client sends that is broken, mistaken or means harm.
 
 import { COMMANDS, FIELDS } from "../../src/protocol/commands.ts";
-import { type Arguments, lineOf } from "../support/command-lines.ts";
+import { GOOD_ARGUMENTS, lineOf } from "../support/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { CUT } from "./piece.ts";
 
@@ -24,15 +24,12 @@ const NUMBERS = [
   ...["9223372036854775808", "18446744073709551615", "18446744073709551616", "-1", "+1"],
 ] as const;
 
-/** Arguments that every command takes. */
-const PLAIN: Arguments = {
-  ...{ id: "1", pri: "0", delay: "0", ttr: "60", bytes: "3", bound: "1", seconds: "0", tube: "default" },
-};
-
 /** The words of all commands, good lines of those with arguments, and what else means something in the protocol. */
 const DICTIONARY: readonly string[] = [
   ...COMMANDS.map(({ word }) => word),
-  ...COMMANDS.filter(({ args }) => FIELDS[args].length > 0).map((command) => `${lineOf(command, PLAIN)}\r\n`),
+  ...COMMANDS.filter(({ args }) => FIELDS[args].length > 0).map(
+    (command) => `${lineOf(command, GOOD_ARGUMENTS)}\r\n`,
+  ),
   ...NUMBERS,
   ...["put 0 0 1 ", "default", "\r\n", "junk", "INSERTED 1\r\n"],
 ];

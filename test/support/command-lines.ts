@@ -8,10 +8,27 @@ import { COMMANDS, type Command, commandName, FIELDS, type Field } from "../../s
 import { U32_MAX } from "../../src/protocol/limits.ts";
 
 /** Commands that beanstalkd has too. */
-export const BEANSTALKD_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => extension !== true);
+export const BEANSTALKD_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => !extension);
+
+const OURS: ReadonlySet<string> = new Set(COMMANDS.filter(({ extension }) => extension).map(commandName));
+
+/** Whether beanstalkd does not know the command of this name. */
+export const isOurs = (name: string): boolean => OURS.has(name);
 
 /** A text for each argument. */
 export type Arguments = Readonly<Record<Field, string>>;
+
+/** Arguments that every command takes. */
+export const GOOD_ARGUMENTS: Arguments = {
+  id: "1",
+  pri: "0",
+  delay: "0",
+  ttr: "60",
+  bytes: "3",
+  bound: "1",
+  seconds: "0",
+  tube: "default",
+};
 
 /** A line of `command` without its end. Throws if one of its arguments has no text. */
 export function lineOf(command: Command, texts: Partial<Arguments>): string {
