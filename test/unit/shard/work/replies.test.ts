@@ -2,19 +2,19 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BodyArena } from "../../../src/engine/body-arena.ts";
-import type { Engine } from "../../../src/engine/engine.ts";
-import { JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../src/engine/job-table.ts";
-import type { Session } from "../../../src/engine/session.ts";
-import { ReplyCredit } from "../../../src/message/reply-credit.ts";
-import { RequestFlag } from "../../../src/message/request.ts";
-import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind } from "../../../src/message/response.ts";
-import { Reply, ReplyWord } from "../../../src/protocol/reply.ts";
-import { createRing, WANTED_WORD } from "../../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { Replies } from "../../../src/shard/work/replies.ts";
-import { ReplyPort } from "../../../src/shard/work/reply-port.ts";
-import { ShardSession } from "../../../src/shard/work/shard-session.ts";
+import { BodyArena } from "../../../../src/engine/body-arena.ts";
+import type { Engine } from "../../../../src/engine/engine.ts";
+import { JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../../src/engine/job-table.ts";
+import type { Session } from "../../../../src/engine/session.ts";
+import { ReplyCredit } from "../../../../src/message/reply-credit.ts";
+import { RequestFlag } from "../../../../src/message/request.ts";
+import { RESPONSE_HEADER_BYTES, ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
+import { Reply, ReplyWord } from "../../../../src/protocol/reply.ts";
+import { createRing, WANTED_WORD } from "../../../../src/ring/ring-layout.ts";
+import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
+import { Replies } from "../../../../src/shard/work/replies.ts";
+import { ReplyPort } from "../../../../src/shard/work/reply-port.ts";
+import { ShardSession } from "../../../../src/shard/work/shard-session.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

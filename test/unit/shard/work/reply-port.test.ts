@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { RESPONSE_HEADER_BYTES, ResponseFlag } from "../../../src/message/response.ts";
-import { createRing } from "../../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { ReplyPort } from "../../../src/shard/work/reply-port.ts";
+import { RESPONSE_HEADER_BYTES, ResponseFlag } from "../../../../src/message/response.ts";
+import { createRing } from "../../../../src/ring/ring-layout.ts";
+import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
+import { ReplyPort } from "../../../../src/shard/work/reply-port.ts";
 
 const RING_BYTES = 4096;
 /** A quarter of the ring, with its header. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Engine } from "../../../src/engine/engine.ts";
-import { statsJobText } from "../../../src/shard/work/job-text.ts";
+import { Engine } from "../../../../src/engine/engine.ts";
+import { statsJobText } from "../../../../src/shard/work/job-text.ts";
 
 const effects = {
   reserved() {},

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { DeferredMessages } from "../../../src/shard/work/deferred-messages.ts";
-import { checkProperty } from "../../support/seeded-property.ts";
+import { DeferredMessages } from "../../../../src/shard/work/deferred-messages.ts";
+import { checkProperty } from "../../../support/seeded-property.ts";
 
 /** A message as a ring holds it, at an offset that is a multiple of 8: its length, then bytes of `value`. */
 function message(offset: number, words: number, value: number): DeferredMessages["bytes"] {
