@@ -1,9 +1,13 @@
 // The loop of an acceptor: moves commands to the shards and answers back, and decides when to go on and when to sleep.
 //
+// Shards may live in its thread (residents). They take their turns between its two halves: a command that has come is
+// executed and its reply leaves in the same pass, without a bell, a sleep or a wake in between.
+//
 // Its thread has an event loop and never blocks in here. It calls `wake` whenever a socket has something or the doorbell
 // was rung, and goes on to the next point when the event loop has read all sockets that are ready.
 
 import { Point, type Points, type Surroundings } from "../loop/point.ts";
+import type { Role } from "../loop/role.ts";
 import type { Patience } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
@@ -11,6 +15,12 @@ import type { AcceptorCore } from "./acceptor-core.ts";
 
 /** With sockets of its own the loop lets the event loop have a turn after this many passes. */
 const PASSES_PER_TURN = 8;
+
+/**
+ * Turns that a resident may take in one pass while it has messages: some thousand commands, after which replies leave and
+ * sockets are read.
+ */
+const RESIDENT_TURNS = 32;
 
 /** Sockets that the loop reads and writes itself, beside the event loop. */
 export interface LoopSockets {
@@ -33,6 +43,10 @@ export class AcceptorLoop {
   readonly points: Points;
   /** Without them the event loop moves the bytes between two turns. */
   sockets: LoopSockets | undefined;
+  /** Shards in this thread that are ready to serve. */
+  readonly residents: Role[] = [];
+  /** At `Point.Asleep`: when a resident has something due, ms; Infinity for nothing. */
+  wakeAtMs: number = Number.POSITIVE_INFINITY;
   readonly #options: AcceptorLoopOptions;
   /** The sleep has been announced, and nobody has woken it since. */
   #asleep = false;
@@ -61,6 +75,7 @@ export class AcceptorLoop {
     for (let passes = 1; ; passes++) {
       core.publish(ring);
       if (surroundings.isHeldUp()) yield Point.HeldUp;
+      if (this.residents.length > 0) yield* this.#turnResidents();
       for (let looks = patience.looks(core); looks > 0 && !core.hasAnswers; looks--) {
         pause();
         if (surroundings.isHeldUp()) yield Point.HeldUp;
@@ -74,7 +89,7 @@ export class AcceptorLoop {
       core.publish(ring);
       if (surroundings.isHeldUp()) yield Point.HeldUp;
       if (taken > 0 || (held && !core.hasHeld)) patience.worked();
-      let goesOn = core.hasWork || patience.turnsAgain(core);
+      let goesOn = core.hasWork || this.#residentHasWork || patience.turnsAgain(core);
       if (this.sockets !== undefined) {
         if (this.sockets.turn() > 0) goesOn = true;
         if (goesOn && passes < PASSES_PER_TURN) {
@@ -93,8 +108,11 @@ export class AcceptorLoop {
       this.#asleep = true;
       if (surroundings.isHeldUp()) yield Point.HeldUp;
       core.wantRoom();
+      for (const resident of this.residents) resident.wantRoom();
       if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (core.hasAnswers || core.hasDurable || core.hasRoomAgain) {
+      this.wakeAtMs = this.#residentsDueAtMs;
+      const isDue = this.wakeAtMs <= surroundings.nowMs();
+      if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork || isDue) {
         this.wake();
         yield Point.Turned;
         continue;
@@ -104,4 +122,36 @@ export class AcceptorLoop {
       yield Point.Asleep;
     }
   }
+
+  get #residentHasWork(): boolean {
+    return this.residents.some((resident) => resident.hasWork);
+  }
+
+  get #residentsDueAtMs(): number {
+    let atMs = Number.POSITIVE_INFINITY;
+    for (const resident of this.residents) atMs = Math.min(atMs, resident.nextDueAtMs);
+    return atMs;
+  }
+
+  /** Lets each resident that has something to do take some turns. */
+  *#turnResidents(): Generator<Point, void, void> {
+    const nowMs = this.#options.surroundings.nowMs();
+    for (const resident of this.residents) {
+      let turns = 0;
+      while (
+        (resident.hasWork || (turns === 0 && resident.nextDueAtMs <= nowMs)) &&
+        turns++ < RESIDENT_TURNS
+      ) {
+        let point = next(resident);
+        for (; point === Point.HeldUp; point = next(resident)) yield point;
+        if (point === Point.Ended) {
+          // The log takes nothing any more, and the process is about to end: nobody is due any more either.
+          this.residents.length = 0;
+          return;
+        }
+      }
+    }
+  }
 }
+
+const next = (role: Role): Point => role.points.next().value;

@@ -7,13 +7,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import { IdleSpin } from "../loop/waiting-policy.ts";
-import {
-  acceptorThread,
-  binlogThread,
-  ControlWord,
-  shardThread,
-  type Topology,
-} from "../message/topology.ts";
+import { acceptorThread, binlogThread, ControlWord, shardBell, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -140,7 +134,7 @@ class BinlogThread {
       core,
       storage,
       control: this.#control,
-      shards: bells(topology.shards, shardThread),
+      shards: bells(topology.shards, (shard) => shardBell(topology, shard)),
       acceptors: bells(topology.acceptors, (acceptor) => acceptorThread(topology, acceptor)),
       counters,
       surroundings: REAL_THREAD,

@@ -68,6 +68,8 @@ export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
+  /** For each shard the acceptor in whose thread it lives, or -1 if it has a thread of its own. */
+  readonly hostOf: readonly number[];
   readonly jobBytesMax: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
@@ -97,9 +99,14 @@ export interface BinlogTopology {
   readonly repliesWaitFor: LogWord;
 }
 
+/** How the roles are spread over threads: each has its own, or shards live with the acceptors. */
+export type Placement = "together" | "apart";
+
 export interface TopologyOptions {
   shards: number;
   acceptors: number;
+  /** Apart if it is left out. */
+  placement?: Placement;
   jobBytesMax: number;
   ringBytes: number;
   binlog?: { repliesWaitFor: LogWord; segmentBytes: number };
@@ -131,6 +138,9 @@ export function createTopology(options: TopologyOptions): Topology {
   return {
     shards,
     acceptors,
+    hostOf: Array.from({ length: shards }, (_, shard) =>
+      options.placement === "together" ? shard % acceptors : -1,
+    ),
     jobBytesMax,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
     doorbells: new SharedArrayBuffer(threads * DOORBELL_WORDS * 4),
@@ -153,8 +163,20 @@ export function createTopology(options: TopologyOptions): Topology {
   };
 }
 
-/** Index of a shard's doorbell and counters. */
+/** Index of a shard's counters, and of its doorbell if it has a thread of its own: see `shardBell`. */
 export const shardThread = (shard: number): number => shard;
+
+/** Index of the doorbell of the thread in which a shard lives. */
+export function shardBell(topology: Topology, shard: number): number {
+  const host = topology.hostOf[shard]!;
+  return host < 0 ? shardThread(shard) : acceptorThread(topology, host);
+}
+
+/** The shards that live in the thread of an acceptor. */
+export function residentsOf(topology: Topology, acceptor: number): number[] {
+  return Array.from(topology.hostOf.keys()).filter((shard) => topology.hostOf[shard] === acceptor);
+}
+
 /** Index of an acceptor's doorbell and counters. */
 export const acceptorThread = (topology: Topology, acceptor: number): number => topology.shards + acceptor;
 

@@ -1,13 +1,15 @@
 // The command line: beanstalkd's flags with their meaning and exit codes, long names for all, and our own.
 
-import { availableParallelism, release } from "node:os";
+import { release } from "node:os";
 import { Command, CommanderError, Option } from "commander";
-import type { TransportKind } from "../acceptor/thread.ts";
+import type { TransportKind } from "../acceptor/acceptor-thread.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
+import type { Placement } from "../message/topology.ts";
 import { commandListText } from "../protocol/command-list.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
+import { usableCores } from "./usable-cores.ts";
 import { VERSION } from "./version.ts";
 
 export type Compat = "default" | "1.12" | "1.13";
@@ -21,6 +23,8 @@ export interface Options {
   shards: number;
   acceptors: number;
   transport: TransportKind | "auto";
+  /** Whether shards live in the threads of acceptors: see placement.ts. */
+  placement: Placement | "auto";
   compat: Compat;
   /** Log directory, or undefined for none. */
   binlog: string | undefined;
@@ -90,7 +94,7 @@ const usageError = (message: string): OperatorError => new OperatorError(message
 
 /** Parses the arguments after the program's name. `program` names it in messages. */
 export function parseOptions(args: readonly string[], program: string): Options | Exit {
-  const threads = defaultThreads(availableParallelism());
+  const threads = defaultThreads(usableCores());
   const options: Options = {
     listen: "127.0.0.1",
     port: "11300",
@@ -100,6 +104,7 @@ export function parseOptions(args: readonly string[], program: string): Options 
     shards: threads.shards,
     acceptors: threads.acceptors,
     transport: defaultTransport(release()),
+    placement: "auto",
     compat: "default",
     binlog: undefined,
     fsyncMs: FSYNC_MS_DEFAULT,
@@ -189,6 +194,15 @@ function describe(options: Options, program: string): Command {
     `socket threads, 1 to ${ACCEPTORS_MAX} (default for this machine: ${options.acceptors})`,
     (n) => {
       options.acceptors = count("--acceptors", n, ACCEPTORS_MAX);
+    },
+  );
+  add(
+    "--placement <how>",
+    "together: shards live in the threads of acceptors; apart: each has its own; auto: by the cores that may be used (default)",
+    (how) => {
+      if (how !== "together" && how !== "apart" && how !== "auto")
+        throw usageError(`invalid placement: ${how} (together, apart or auto)`);
+      options.placement = how;
     },
   );
   add(

@@ -1,20 +1,28 @@
 // The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client traffic.
 
 import { randomBytes } from "node:crypto";
-import { availableParallelism, hostname, machine, version as osVersion } from "node:os";
+import { hostname, machine, version as osVersion } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isatty } from "node:tty";
+import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
+import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/acceptor-thread.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
-import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
-import { binlogThread, ControlWord, createTopology, type Topology } from "../message/topology.ts";
+import {
+  binlogThread,
+  ControlWord,
+  createTopology,
+  residentsOf,
+  type Topology,
+} from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { LogWord } from "../ring/log-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
 import { LineSink, nonBlockingWriter } from "./line-sink.ts";
@@ -28,6 +36,7 @@ import {
 import { createLog, type Diagnostics, droppedWords } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { type Options, parseOptions } from "./options.ts";
+import { type ChosenPlacement, choosePlacement } from "./placement.ts";
 import { switchUser } from "./switch-user.ts";
 import {
   AcceptorThreadHandle,
@@ -37,6 +46,7 @@ import {
   startBinlog,
   startShard,
 } from "./threads.ts";
+import { usableCores } from "./usable-cores.ts";
 import { VERSION } from "./version.ts";
 
 const RING_BYTES = 1 << 20;
@@ -86,6 +96,7 @@ class Server {
   /** What -V and -VV print; undefined without. */
   readonly #verbose: LineSink | undefined;
   readonly #topology: Topology;
+  readonly #placement: ChosenPlacement;
   readonly #control: ControlWords;
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorThreadHandle[] = [];
@@ -105,9 +116,11 @@ class Server {
       this.#verbose = new LineSink(nonBlockingWriter(STDOUT), droppedLine);
     }
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
+    this.#placement = choosePlacement(options, usableCores());
     this.#topology = createTopology({
       shards,
       acceptors,
+      placement: this.#placement.placement,
       jobBytesMax,
       ringBytes: RING_BYTES,
       ...(binlog === undefined
@@ -133,7 +146,7 @@ class Server {
     const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
-    const transport = await this.#startAcceptors();
+    const transport = await this.#startAcceptors(recovery.toShards);
     const where = await this.#listen(listen);
     const { binlog } = options;
     const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
@@ -145,7 +158,7 @@ class Server {
     if (this.#stopping) return;
     this.#serving = true;
     for (const acceptor of this.#acceptors) acceptor.serve();
-    const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")}`;
+    const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     this.#log.info(
       `runnerbean ${VERSION} serves on ${where} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
@@ -155,7 +168,7 @@ class Server {
   /** Measured: `--scenario threads` of the bench. */
   #noteAcceptors(): void {
     const { acceptors } = this.#options;
-    const cores = availableParallelism();
+    const { cores } = this.#placement;
     if (acceptors === 1 || acceptors + 1 <= cores) return;
     this.#log.info(
       `${plural(acceptors, "acceptor")} on ${plural(cores, "core")}: more acceptors than free cores make the server slower; try without --acceptors`,
@@ -164,19 +177,31 @@ class Server {
 
   get #waiting(): Waiting {
     const { shards, acceptors, binlog } = this.#options;
-    return waitingOf({ cores: availableParallelism(), shards, acceptors, hasLog: binlog !== undefined });
+    const { cores, placement } = this.#placement;
+    return waitingOf({
+      cores,
+      shards: placement === "together" ? 0 : shards,
+      acceptors,
+      hasLog: binlog !== undefined,
+    });
   }
 
   #startShards(recovery: RecoveryChannels["toShards"]): Promise<unknown>[] {
     const topology = this.#topology;
-    const quoteNames = this.#options.compat === "1.13";
-    return recovery.map((port, shard) =>
-      startShard({ topology, shard, quoteNames, waiting: this.#waiting, recovery: port }, this.#onDeath),
+    const waiting = this.#waiting;
+    return recovery.flatMap((port, shard) =>
+      topology.hostOf[shard]! < 0
+        ? [startShard({ ...this.#shardOptions(shard, port), recovery: port, waiting }, this.#onDeath)]
+        : [],
     );
   }
 
+  #shardOptions(shard: number, recovery: MessagePort | undefined): ShardRuntimeOptions {
+    return { topology: this.#topology, shard, quoteNames: this.#options.compat === "1.13", recovery };
+  }
+
   /** Resolves when all take orders, with the name of what moves their bytes. */
-  async #startAcceptors(): Promise<TransportKind> {
+  async #startAcceptors(recovery: RecoveryChannels["toShards"]): Promise<TransportKind> {
     const topology = this.#topology;
     const { compat, verbose, binlogBytes, transport } = this.#options;
     const facts: ProcessFacts = {
@@ -204,6 +229,9 @@ class Server {
             descriptorsMax,
             transport,
             waiting: this.#waiting,
+            residents: residentsOf(topology, acceptor).map((shard) =>
+              this.#shardOptions(shard, recovery[shard]),
+            ),
           },
           this.#onDeath,
           onNews,

@@ -7,10 +7,10 @@ import {
   Worker,
   type WorkerOptions,
 } from "node:worker_threads";
-import type { AcceptorNews, AcceptorOrder, AcceptorThreadData, ListenAddress } from "../acceptor/thread.ts";
+import type { AcceptorNews, AcceptorOrder, ListenAddress } from "../acceptor/acceptor-thread.ts";
 import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
+import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
 import type { Topology } from "../message/topology.ts";
-import type { ShardThreadData } from "../shard/thread.ts";
 
 /** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
@@ -47,10 +47,11 @@ function newWorker(file: URL, options: WorkerOptions): Worker {
   }
 }
 
-/** Starts a shard; resolves once it takes messages. */
-export function startShard(data: ShardThreadData, onDeath: OnThreadDeath): Promise<Worker> {
-  const ports = data.recovery === undefined ? [] : [data.recovery];
-  const worker = start(`shard ${data.shard}`, "shard", data, onDeath, ports);
+/** Starts a shard in a thread of its own; resolves once it takes messages. */
+export function startShard(shard: ShardHostData, onDeath: OnThreadDeath): Promise<Worker> {
+  const ports = shard.recovery === undefined ? [] : [shard.recovery];
+  const data: HostThreadData = { kind: "shard", shard };
+  const worker = start(`shard ${shard.shard}`, "host", data, onDeath, ports);
   return new Promise((resolve) => worker.once("message", () => resolve(worker)));
 }
 
@@ -104,8 +105,17 @@ export class AcceptorThreadHandle {
   readonly #worker: Worker;
   readonly #waiting = new Map<AcceptorNews["news"], (news: AcceptorNews) => void>();
 
-  constructor(data: AcceptorThreadData, onDeath: OnThreadDeath, onNews: (news: AcceptorNews) => void) {
-    this.#worker = start(`acceptor ${data.acceptor}`, "acceptor", data, onDeath);
+  constructor(acceptor: AcceptorHostData, onDeath: OnThreadDeath, onNews: (news: AcceptorNews) => void) {
+    const data: HostThreadData = { kind: "acceptor", acceptor };
+    const ports = acceptor.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
+    const residents = acceptor.residents.map(({ shard }) => ` with shard ${shard}`).join("");
+    this.#worker = start(
+      `acceptor ${acceptor.acceptor}${residents}`,
+      "host",
+      data,
+      onDeath,
+      ports as MessagePort[],
+    );
     this.#worker.on("message", (news: AcceptorNews) => {
       const waiting = this.#waiting.get(news.news);
       this.#waiting.delete(news.news);

@@ -14,7 +14,7 @@ interface Unread {
   from: number;
 }
 
-/** One read buffer for all connections, as in src/acceptor/thread.ts: its bytes are valid during the call only. */
+/** One read buffer for all connections, as in src/acceptor/acceptor-thread.ts: its bytes are valid during the call only. */
 const readBuffer = new Uint8Array(64 * 1024);
 const SPOILED = 0xa5;
 

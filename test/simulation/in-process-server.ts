@@ -26,6 +26,9 @@ import {
   Counter,
   countersOf,
   createTopology,
+  type Placement,
+  residentsOf,
+  shardBell,
   shardThread,
   type Topology,
   type TopologyOptions,
@@ -63,6 +66,8 @@ export interface InProcessOptions {
   lateRings?: number;
   /** Whether doorbells are rung for nothing now and then. */
   strayRings?: boolean;
+  /** Whether shards live in the threads of acceptors; apart if it is left out. */
+  placement?: Placement;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
   ownSockets?: boolean;
   compat?: "default" | "1.12" | "1.13";
@@ -159,7 +164,8 @@ export class InProcessServer {
     this.tickMs = options.tickMs ?? 0;
     this.nowMs = options.startsAtMs ?? 1_000_000;
     this.log = options.log;
-    this.topology = topologyFor({ shards, acceptors, jobBytesMax, ringBytes }, this.log);
+    const { placement = "apart" } = options;
+    this.topology = topologyFor({ shards, acceptors, placement, jobBytesMax, ringBytes }, this.log);
     this.#slowLog = options.slowLog ?? 0;
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
@@ -199,7 +205,9 @@ export class InProcessServer {
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
-      ...this.shards.map((core, shard) => this.#shardThread(core, shard)),
+      ...[...this.shards.keys()]
+        .filter((shard) => topology.hostOf[shard]! < 0)
+        .map((shard) => this.#shardThread(shard)),
       ...this.acceptors.map((core, acceptor) => this.#acceptorThread(core, acceptor)),
       { name: "late rings", steps: this.#ringLate(), ready: () => this.#bells.hasLate },
     ];
@@ -227,7 +235,7 @@ export class InProcessServer {
           isWaiting: () => control.isSet(ControlWord.BinlogWaits),
           wallOffsetMs: () => log.wallOffsetMs,
           waitForRoom: (records) => {
-            const thread = shardThread(shard);
+            const thread = shardBell(this.topology, shard);
             const doorbell = this.createOwner(this.#words, thread);
             const binlog = this.createBell(thread, binlogThread(this.topology));
             const sleep = (): void => this.#sleepForRoom(doorbell, thread);
@@ -366,21 +374,31 @@ export class InProcessServer {
   /** The thread has announced its sleep, and looked once more. */
   protected fallAsleep(_owner: DoorbellOwner): void {}
 
-  #shardThread(core: ShardCore, shard: number): Thread {
+  #shardRole(shard: number, counters: TurnCounters): ShardLoop {
     const { topology } = this;
-    const thread = shardThread(shard);
-    const doorbell = this.createOwner(this.#words, thread);
-    const counters = new TurnCounters(core.counters, core.requests);
-    const surroundings = this.#surroundings;
-    const role = new ShardLoop({
-      core,
+    const thread = shardBell(topology, shard);
+    return new ShardLoop({
+      core: this.shards[shard]!,
       records: this.records[shard],
       control: new ControlWords(topology.control),
       acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
       binlog: this.createBell(thread, binlogThread(topology)),
       counters,
-      surroundings,
+      surroundings: this.#surroundings,
     });
+  }
+
+  #shardCounters(shard: number): TurnCounters {
+    const core = this.shards[shard]!;
+    return new TurnCounters(core.counters, core.requests);
+  }
+
+  #shardThread(shard: number): Thread {
+    const thread = shardThread(shard);
+    const doorbell = this.createOwner(this.#words, thread);
+    const counters = this.#shardCounters(shard);
+    const surroundings = this.#surroundings;
+    const role = this.#shardRole(shard, counters);
     const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
     const steps = this.#blockingSteps(loop, doorbell, thread, () => {});
     return { name: `shard ${shard}`, steps, ready: undefined };
@@ -396,7 +414,7 @@ export class InProcessServer {
       core,
       storage,
       control: new ControlWords(topology.control),
-      shards: this.#createBells(thread, topology.shards, shardThread),
+      shards: this.#createBells(thread, topology.shards, (shard) => shardBell(topology, shard)),
       acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
       counters,
       surroundings,
@@ -412,7 +430,7 @@ export class InProcessServer {
     return new DrawnSpin(this.#random, this.#patience);
   }
 
-  /** What src/shard/thread.ts and src/binlog/thread.ts answer to the points of their loop. */
+  /** What src/shard/shard-thread.ts and src/binlog/thread.ts answer to the points of their loop. */
   *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
     for (;;) {
       const point = loop.points.next().value;
@@ -434,16 +452,18 @@ export class InProcessServer {
     const loop = new AcceptorLoop({
       core,
       doorbell,
-      shards: this.#createBells(thread, topology.shards, shardThread),
+      shards: this.#createBells(thread, topology.shards, (shard) => shardBell(topology, shard)),
       counters: new TurnCounters(core.counters, core.responses),
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
+    for (const shard of residentsOf(topology, acceptor))
+      loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
     const steps = this.#acceptorSteps(acceptor, loop, doorbell);
     return { name: `acceptor ${acceptor}`, steps, ready: undefined };
   }
 
-  /** What src/acceptor/thread.ts answers to the points of its loop, with an event loop of its own. */
+  /** What src/acceptor/acceptor-thread.ts answers to the points of its loop, with an event loop of its own. */
   *#acceptorSteps(acceptor: number, loop: AcceptorLoop, owner: DoorbellOwner): ThreadSteps {
     const thread = acceptorThread(this.topology, acceptor);
     let scheduled = true;
@@ -451,7 +471,7 @@ export class InProcessServer {
       loop.wake();
       scheduled = true;
     };
-    const isRung = (): boolean => loop.asleep && this.#isRung(thread);
+    const isRung = (): boolean => loop.asleep && (this.#isRung(thread) || this.nowMs >= loop.wakeAtMs);
     if (this.#ownSockets) loop.sockets = { turn: () => this.#moveBytes(acceptor, wake, true) };
     for (;;) {
       yield () => scheduled || this.#hasSocketEvent(acceptor) || isRung();

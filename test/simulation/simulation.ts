@@ -170,6 +170,8 @@ class Simulation {
       lateRings: random.pick([0, 0, 0.2]),
       strayRings: random.chance(0.2),
       ownSockets: random.chance(0.5),
+      // No draw, so that a seed is the same run apart as before there were hosts.
+      placement: this.#options.seed % 2 === 0 ? "together" : "apart",
       tickMs: this.#tickMs,
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,

@@ -7,7 +7,8 @@ import { type FaultName, plant } from "./planted-fault.ts";
 import { Soak } from "./soak.ts";
 import { Violation } from "./violation.ts";
 
-const SECONDS = 2;
+/** A machine that is busy with other tests may not get around to the fault in the first time. */
+const SECONDS = [2, 8, 30] as const;
 
 const CASES: readonly [FaultName, RegExp][] = [
   ["lost-put", /lost/],
@@ -16,18 +17,19 @@ const CASES: readonly [FaultName, RegExp][] = [
 ];
 
 for (const [fault, complaint] of CASES) {
-  it(`soak: notices a ${fault}`, { timeout: 120_000 }, async (t) => {
+  it(`soak: notices a ${fault}`, { timeout: 240_000 }, async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
-    const soak = new Soak({
-      seed: 1,
-      seconds: SECONDS,
-      disk: false,
-      say: () => {},
-      intermediary: plant(fault),
-    });
-    await assert.rejects(
-      soak.run(),
-      (error) => error instanceof Violation && complaint.test(error.message) && error.history.length > 0,
-    );
+    let error: unknown;
+    for (const seconds of SECONDS) {
+      const soak = new Soak({ seed: 1, seconds, disk: false, say: () => {}, intermediary: plant(fault) });
+      error = await soak.run().then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      if (error !== undefined) break;
+    }
+    assert.ok(error instanceof Violation, `${error ?? "nothing was noticed"}`);
+    assert.match(error.message, complaint);
+    assert.ok(error.history.length > 0);
   });
 }

@@ -14,7 +14,7 @@ const LATE = "announces only when it sleeps";
 const SILENT = "notifies without clearing the word";
 const LEAVES_IT = "believes in an earlier wait that has ended";
 
-/** The sleep of src/acceptor/thread.ts, with news of shards in place of rings, and timers in place of sockets. */
+/** The sleep of src/acceptor/acceptor-thread.ts, with news of shards in place of rings, and timers in place of sockets. */
 class Acceptor {
   readonly #owner: DoorbellOwner;
   readonly #synced: LogWords;

@@ -1,10 +1,10 @@
-// The worker thread around one acceptor: listens, feeds sockets' bytes to the core, and runs its loop in the event loop.
+// An acceptor in the event loop of its thread: listens, feeds sockets' bytes to the core, and runs its loop.
 
 import { createServer, type Server } from "node:net";
-import { parentPort, workerData } from "node:worker_threads";
 import { Point, REAL_THREAD } from "../loop/point.ts";
+import type { Role } from "../loop/role.ts";
 import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
-import { acceptorThread, shardThread, type Topology } from "../message/topology.ts";
+import { acceptorThread, shardBell, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -54,7 +54,15 @@ export type AcceptorNews =
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   | { news: "verbose"; lines: string[]; dropped: number };
 
+/** The thread's end of the way to the main thread. */
+export interface AcceptorPort {
+  on(event: "message", listener: (order: AcceptorOrder) => void): unknown;
+  postMessage(news: AcceptorNews): void;
+}
+
 const BACKLOG = 1024;
+/** Node takes no longer timer than 2^31 - 1 ms. */
+const TIMER_MS_MAX = 3_600_000;
 const READ_BUFFER_BYTES = 256 * 1024;
 /** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
 const DESCRIPTORS_KEPT = 32;
@@ -62,7 +70,8 @@ const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** The shortage is over when connections have fallen to this share of those at its beginning. */
 const OPEN_AGAIN_SHARE = 0.95;
 
-class AcceptorThread {
+export class AcceptorThread {
+  readonly #port: AcceptorPort;
   readonly #data: AcceptorThreadData;
   readonly #core: AcceptorCore;
   readonly #doorbell: DoorbellOwner;
@@ -71,7 +80,9 @@ class AcceptorThread {
   #server: Server | undefined;
   /** It listens on a descriptor that it must not close. */
   #sharesDescriptor = false;
-  readonly #verboseLines = new VerboseLines((lines, dropped) => tell({ news: "verbose", lines, dropped }));
+  readonly #verboseLines = new VerboseLines((lines, dropped) =>
+    this.#tell({ news: "verbose", lines, dropped }),
+  );
   /** A connection with this descriptor or a higher one is closed. */
   readonly #descriptorsEnd: number;
   /** Set when io_uring moves the bytes instead of the event loop. */
@@ -79,13 +90,15 @@ class AcceptorThread {
   #scheduled = false;
   #waitPending = false;
   #stopping = false;
+  #timer: NodeJS.Timeout | undefined;
   /** Connections when the descriptors ran out; 0 while there are some. */
   #openAtLimit = 0;
   /** Clients that connected before the server was ready; undefined once it is. */
   #waitingClients: unknown[] | undefined = [];
 
-  constructor(data: AcceptorThreadData) {
+  constructor(data: AcceptorThreadData, port: AcceptorPort) {
     this.#data = data;
+    this.#port = port;
     const { topology, acceptor, facts } = data;
     this.#core = new AcceptorCore({
       topology,
@@ -102,19 +115,25 @@ class AcceptorThread {
     this.#loop = new AcceptorLoop({
       core: this.#core,
       doorbell: this.#doorbell,
-      shards: this.#core.requests.map((_, shard) => new Doorbell(words, shardThread(shard))),
+      shards: this.#core.requests.map((_, shard) => new Doorbell(words, shardBell(topology, shard))),
       counters: new TurnCounters(this.#core.counters, this.#core.responses),
       patience: new AcceptorPatience(data.waiting, monotonicMs),
       surroundings: REAL_THREAD,
     });
-    parentPort!.on("message", (order: AcceptorOrder) => this.#obey(order));
+    port.on("message", (order) => this.#obey(order));
     void this.#open();
+  }
+
+  /** A shard of this thread is ready to serve. */
+  addResident(role: Role): void {
+    this.#loop.residents.push(role);
+    this.#wake();
   }
 
   async #open(): Promise<void> {
     const { transport } = this.#data;
     if (transport === "libuv") {
-      tell({ news: "ready", transport });
+      this.#tell({ news: "ready", transport });
       return;
     }
     try {
@@ -124,11 +143,11 @@ class AcceptorThread {
       uring.turn();
       this.#uring = uring;
       this.#loop.sockets = uring;
-      tell({ news: "ready", transport: "io_uring" });
+      this.#tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
       const { message } = error as Error;
-      if (transport === "io_uring") tell({ news: "failed", code: "IO_URING", message });
-      else tell({ news: "ready", transport: "libuv", refusal: message });
+      if (transport === "io_uring") this.#tell({ news: "failed", code: "IO_URING", message });
+      else this.#tell({ news: "ready", transport: "libuv", refusal: message });
     }
   }
 
@@ -145,14 +164,14 @@ class AcceptorThread {
     const server = createServer({ allowHalfOpen: true, pauseOnConnect: true });
     this.#server = server;
     server.on("error", (error: NodeJS.ErrnoException) => {
-      tell({ news: "failed", code: error.code ?? "UNKNOWN", message: error.message });
+      this.#tell({ news: "failed", code: error.code ?? "UNKNOWN", message: error.message });
     });
     server.on("listening", () => {
       const handle = (server as unknown as { _handle: ListeningHandle })._handle;
       handle.onconnection = (status, client) => this.#accepted(status, client);
       const bound = server.address();
       const port = bound !== null && typeof bound === "object" ? bound.port : 0;
-      tell({ news: "listening", port, fd: handle.fd });
+      this.#tell({ news: "listening", port, fd: handle.fd });
     });
     if (address.kind === "tcp") {
       server.listen({
@@ -207,8 +226,12 @@ class AcceptorThread {
       this.#error("no slot left for a new connection: closed it; start with more --acceptors"),
   };
 
+  #tell(news: AcceptorNews): void {
+    this.#port.postMessage(news);
+  }
+
   #error(message: string): void {
-    tell({ news: "log", level: "error", message });
+    this.#tell({ news: "log", level: "error", message });
   }
 
   /**
@@ -226,7 +249,7 @@ class AcceptorThread {
 
   #descriptorsAgain(): void {
     this.#openAtLimit = 0;
-    tell({
+    this.#tell({
       news: "log",
       level: "info",
       message: "there are file descriptors again: new connections are served",
@@ -248,7 +271,7 @@ class AcceptorThread {
 
   #stopped(): void {
     this.#verboseLines.flush();
-    tell({ news: "stopped" });
+    this.#tell({ news: "stopped" });
   }
 
   /**
@@ -294,13 +317,15 @@ class AcceptorThread {
   /** Waits in the kernel for the sockets and the event loop; what the event loop has, it does between two such waits. */
   readonly #wait = (): void => {
     if (this.#scheduled) return;
-    if (this.#uring!.wait(EVENT_LOOP_SLEEP_MS_MAX) > 0) this.#wake();
+    const sleepMs = Math.min(this.#loop.wakeAtMs - monotonicMs(), EVENT_LOOP_SLEEP_MS_MAX);
+    if (this.#uring!.wait(Math.max(0, sleepMs)) > 0 || monotonicMs() >= this.#loop.wakeAtMs) this.#wake();
     if (!this.#scheduled) setImmediate(this.#wait);
   };
 
   /** Leaves it to the event loop to wait for sockets and for a ring of the doorbell. */
   #sleep(): void {
     if (this.#uring !== undefined) setImmediate(this.#wait);
+    else if (this.#loop.wakeAtMs !== Number.POSITIVE_INFINITY) this.#wakeLater(this.#loop.wakeAtMs);
     // An earlier wait that nobody ended still waits on the same word, and will do.
     if (this.#waitPending) return;
     const rung = this.#doorbell.sleepAsync();
@@ -313,6 +338,13 @@ class AcceptorThread {
       this.#waitPending = false;
       this.#wake();
     });
+  }
+
+  /** Wakes it when a resident has something due. A later sleep sets the time anew. */
+  #wakeLater(atMs: number): void {
+    clearTimeout(this.#timer);
+    const ms = Math.min(Math.ceil(atMs - monotonicMs()), TIMER_MS_MAX);
+    this.#timer = setTimeout(this.#wake, Math.max(1, ms));
   }
 }
 
@@ -329,9 +361,3 @@ interface AcceptedHandle {
   readonly fd: number;
   close(): void;
 }
-
-function tell(news: AcceptorNews): void {
-  parentPort!.postMessage(news);
-}
-
-new AcceptorThread(workerData as AcceptorThreadData);

@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { JobState } from "../../../src/engine/job-table.ts";
-import type { FakeSocket } from "../../simulation/fake-socket.ts";
-import { InProcessServer } from "../../simulation/in-process-server.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
-import { SeededRandom } from "../../support/seeded-random.ts";
+import { JobState } from "../../../../src/engine/job-table.ts";
+import type { FakeSocket } from "../../../simulation/fake-socket.ts";
+import { InProcessServer } from "../../../simulation/in-process-server.ts";
+import { checkInvariants } from "../../../support/engine-invariants.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const JOBS = 25;
 const TURN_JOBS = 4;

@@ -1,0 +1,35 @@
+// Whether shards live in the threads of acceptors, or each has a thread of its own.
+//
+// Together a command never waits for another thread to wake: less processor a command, and the choice where cores are
+// scarce. Apart, an acceptor and a shard work on a deep pipeline at the same time, if each really has a core and the
+// clients and the log have some left. Measured in bench/README.md.
+
+import type { Placement } from "../message/topology.ts";
+
+/** Cores that should be left for clients and the log where each role has its own. */
+const CORES_LEFT = 1;
+
+export interface ChosenPlacement {
+  readonly placement: Placement;
+  /** Cores that the process may use. */
+  readonly cores: number;
+  /** For the line at the start. */
+  readonly why: string;
+}
+
+export interface PlacementOptions {
+  readonly shards: number;
+  readonly acceptors: number;
+  readonly placement: Placement | "auto";
+}
+
+export function choosePlacement(options: PlacementOptions, cores: number): ChosenPlacement {
+  const { shards, acceptors } = options;
+  const isRoomy = cores >= shards + acceptors + CORES_LEFT;
+  const placement = options.placement === "auto" ? (isRoomy ? "apart" : "together") : options.placement;
+  const threads = placement === "together" ? acceptors : shards + acceptors;
+  const reason =
+    options.placement === "auto" ? `${cores} usable ${cores === 1 ? "core" : "cores"}` : "as asked";
+  const where = threads === 1 ? "in 1 thread" : `in ${threads} threads`;
+  return { placement, cores, why: `${placement} ${where} (${reason})` };
+}

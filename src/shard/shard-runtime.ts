@@ -1,0 +1,136 @@
+// One shard with all that it needs of its thread: its engine, its part of the log, its loop. Its thread is its own
+// or an acceptor's.
+
+import { REAL_THREAD } from "../loop/point.ts";
+import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
+import {
+  acceptorThread,
+  binlogThread,
+  ControlWord,
+  Counter,
+  countersOf,
+  shardBell,
+  type Topology,
+} from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
+import { FileTable } from "../ring/file-table.ts";
+import { JobDirectory } from "../ring/job-directory.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { type RecordRoomOptions, waitForRecordRoom } from "./record-room.ts";
+import { Restore } from "./restore.ts";
+import { ShardCore } from "./shard-core.ts";
+import { ShardLoop } from "./shard-loop.ts";
+import { RecordLog } from "./work/record-log.ts";
+
+export interface ShardRuntimeOptions {
+  topology: Topology;
+  shard: number;
+  quoteNames: boolean;
+  /** The binlog sends its jobs here before the shard starts; undefined without a log. */
+  recovery: RecoveryPort | undefined;
+}
+
+/** What the binlog says to a shard at the start. */
+export type RecoveryMessage = { bytes: Uint8Array; offsets: Uint32Array } | "end";
+
+/** The shard's end of the way to the binlog. */
+export interface RecoveryPort {
+  on(event: "message", listener: (message: RecoveryMessage) => void): unknown;
+  postMessage(message: "loaded"): void;
+  close(): void;
+}
+
+const wallOffsetMs = (): number => Date.now() - monotonicMs();
+
+export class ShardRuntime {
+  readonly role: ShardLoop;
+  readonly counters: TurnCounters;
+  readonly #core: ShardCore;
+  readonly #records: RecordLog | undefined;
+  readonly #options: ShardRuntimeOptions;
+
+  constructor(options: ShardRuntimeOptions) {
+    this.#options = options;
+    const { topology, shard } = options;
+    const control = new ControlWords(topology.control);
+    const words = new Int32Array(topology.doorbells);
+    const doorbell = new DoorbellOwner(words, shardBell(topology, shard));
+    const binlog = new Doorbell(words, binlogThread(topology));
+    const records = createRecords(options, control, {
+      doorbell,
+      binlog,
+      sleep: () => doorbell.sleep(ROOM_SLEEP_MS),
+    });
+    this.#records = records;
+    const core = new ShardCore({
+      topology,
+      shard,
+      quoteNames: options.quoteNames,
+      ...(records === undefined ? {} : { records }),
+    });
+    this.#core = core;
+    this.counters = new TurnCounters(core.counters, core.requests);
+    this.role = new ShardLoop({
+      core,
+      records,
+      control,
+      acceptors: core.ports.map((_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor))),
+      binlog,
+      counters: this.counters,
+      surroundings: REAL_THREAD,
+    });
+  }
+
+  /** Loads what the log knew, if there is one; `onReady` is called in an event loop, or at once, when it may serve. */
+  load(onReady: () => void): void {
+    const { recovery } = this.#options;
+    const records = this.#records;
+    if (recovery === undefined || records === undefined) {
+      onReady();
+      return;
+    }
+    const restore = this.#createRestore();
+    recovery.on("message", (message) => {
+      if (message !== "end") {
+        restore.load(message.bytes, message.offsets);
+        recovery.postMessage("loaded");
+        return;
+      }
+      restore.finish();
+      records.attach(this.#core.engine, restore.burySequence);
+      recovery.postMessage("loaded");
+      recovery.close();
+      onReady();
+    });
+  }
+
+  #createRestore(): Restore {
+    const { topology, shard } = this.#options;
+    const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
+    const files = new FileTable(topology.binlog!.files);
+    return new Restore(this.#core.engine, wallOffsetMs(), monotonicMs(), (id) => {
+      directory?.set(id, shard);
+      return files.find(id);
+    });
+  }
+}
+
+function createRecords(
+  { topology, shard }: ShardRuntimeOptions,
+  control: ControlWords,
+  room: RecordRoomOptions,
+): RecordLog | undefined {
+  if (topology.binlog === undefined) return undefined;
+  const counters = countersOf(topology, binlogThread(topology));
+  return new RecordLog({
+    binlog: topology.binlog,
+    shard,
+    isFull: () => control.isSet(ControlWord.BinlogFull),
+    isWaiting: () => control.isSet(ControlWord.BinlogWaits),
+    wallOffsetMs,
+    waitForRoom: (records) => waitForRecordRoom(records, room),
+    currentFile: () => counters[Counter.BinlogCurrent]!,
+  });
+}

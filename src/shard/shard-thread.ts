@@ -1,0 +1,29 @@
+// A shard with a thread of its own: loads what the log knows of it, then runs its loop and sleeps where that does.
+
+import { BlockingLoop } from "../loop/blocking-loop.ts";
+import { Point, REAL_THREAD } from "../loop/point.ts";
+import { IdleSpin, SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
+import { shardThread } from "../message/topology.ts";
+import { DoorbellOwner } from "../ring/doorbell.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { ShardRuntime, type ShardRuntimeOptions } from "./shard-runtime.ts";
+
+/** Serves for ever, once the log's jobs are loaded: from then on the thread has no event loop any more. */
+export function runShard(options: ShardRuntimeOptions, waiting: Waiting): void {
+  const { topology, shard } = options;
+  const doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), shardThread(shard));
+  const runtime = new ShardRuntime(options);
+  const { role, counters } = runtime;
+  const spin = new IdleSpin(waiting.spinMs, monotonicMs);
+  const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
+  // The port to the log closes after this turn of the event loop.
+  runtime.load(() => setImmediate(() => run(loop, doorbell)));
+}
+
+function run(loop: BlockingLoop, doorbell: DoorbellOwner): never {
+  for (;;) {
+    const point = loop.points.next().value;
+    if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
+    else if (point === Point.Ended) doorbell.rest(SLEEP_MS_MAX);
+  }
+}
