@@ -6,8 +6,8 @@
 // Its thread has an event loop and never blocks in here. It calls `wake` whenever a socket has something or the doorbell
 // was rung, and goes on to the next point when the event loop has read all sockets that are ready.
 
-import { Point, type Points, type Surroundings } from "../loop/point.ts";
-import type { Role } from "../loop/role.ts";
+import { Point, type Surroundings } from "../loop/point.ts";
+import type { Resident } from "../loop/role.ts";
 import type { Patience } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
@@ -21,6 +21,21 @@ const PASSES_PER_TURN = 8;
  * sockets are read.
  */
 const RESIDENT_TURNS = 32;
+
+/** What it does next. */
+const Action = {
+  Publish: 0,
+  TurnResidents: 1,
+  LookOnTheSpot: 2,
+  TakeAnswers: 3,
+  Send: 4,
+  Decide: 5,
+  Announce: 6,
+  AskForRoom: 7,
+  Look: 8,
+  Sleep: 9,
+} as const;
+type Action = (typeof Action)[keyof typeof Action];
 
 /** Sockets that the loop reads and writes itself, beside the event loop. */
 export interface LoopSockets {
@@ -40,20 +55,29 @@ export interface AcceptorLoopOptions {
 }
 
 export class AcceptorLoop {
-  readonly points: Points;
   /** Without them the event loop moves the bytes between two turns. */
   sockets: LoopSockets | undefined;
   /** Shards in this thread that are ready to serve. */
-  readonly residents: Role[] = [];
+  readonly residents: Resident[] = [];
   /** At `Point.Asleep`: when a resident has something due, ms; Infinity for nothing. */
   wakeAtMs: number = Number.POSITIVE_INFINITY;
   readonly #options: AcceptorLoopOptions;
+  #action: Action = Action.Publish;
+  /** The resident whose turn it is, and how many it has had in this pass. */
+  #resident = 0;
+  #residentTurns = 0;
+  /** Looks on the spot that are left; -1 before they are allowed. */
+  #looks = -1;
+  #taken = 0;
+  /** Replies waited for the log, and none does any more. */
+  #released = false;
+  /** Passes since the event loop had its turn. */
+  #passes = 0;
   /** The sleep has been announced, and nobody has woken it since. */
   #asleep = false;
 
   constructor(options: AcceptorLoopOptions) {
     this.#options = options;
-    this.points = this.#run();
   }
 
   /** Something has come from a socket, or the doorbell was rung. A turn must follow soon. */
@@ -69,62 +93,123 @@ export class AcceptorLoop {
     return this.#asleep;
   }
 
-  *#run(): Points {
-    const { core, doorbell, shards, counters, patience, surroundings } = this.#options;
-    const ring = (shard: number): void => counters.rang(shards[shard]!.ring());
-    for (let passes = 1; ; passes++) {
-      core.publish(ring);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (this.residents.length > 0) yield* this.#turnResidents();
-      for (let looks = patience.looks(core); looks > 0 && !core.hasAnswers; looks--) {
-        pause();
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-      }
-      counters.begin();
-      const taken = core.takeAnswers(ring);
-      counters.end(taken);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      const held = core.hasHeld;
-      core.flush();
-      core.publish(ring);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (taken > 0 || (held && !core.hasHeld)) patience.worked();
-      let goesOn = core.hasWork || this.#residentHasWork || patience.turnsAgain(core);
-      if (this.sockets !== undefined) {
-        if (this.sockets.turn() > 0) goesOn = true;
-        if (goesOn && passes < PASSES_PER_TURN) {
-          if (surroundings.isHeldUp()) yield Point.HeldUp;
+  /** Goes on to the next point. */
+  next(): Point {
+    const { core, doorbell, counters, patience, surroundings } = this.#options;
+    for (;;) {
+      switch (this.#action) {
+        case Action.Publish:
+          core.publish(this.#ringShard);
+          this.#resident = 0;
+          this.#residentTurns = 0;
+          this.#action = Action.TurnResidents;
+          break;
+        case Action.TurnResidents:
+          if (!this.#turnResident()) {
+            this.#action = Action.LookOnTheSpot;
+            continue;
+          }
+          break;
+        case Action.LookOnTheSpot:
+          if (this.#looks < 0) this.#looks = patience.looks(core);
+          if (this.#looks > 0 && !core.hasAnswers) {
+            this.#looks--;
+            pause();
+            break;
+          }
+          this.#looks = -1;
+          this.#action = Action.TakeAnswers;
           continue;
+        case Action.TakeAnswers:
+          counters.begin();
+          this.#taken = core.takeAnswers(this.#ringShard);
+          counters.end(this.#taken);
+          this.#action = Action.Send;
+          break;
+        case Action.Send: {
+          const held = core.hasHeld;
+          core.flush();
+          core.publish(this.#ringShard);
+          this.#released = held && !core.hasHeld;
+          this.#action = Action.Decide;
+          break;
         }
+        case Action.Decide:
+          this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
+          if (this.sockets !== undefined) {
+            if (this.sockets.turn() > 0) this.#action = Action.Publish;
+            if (this.#action === Action.Publish && ++this.#passes < PASSES_PER_TURN) break;
+            this.#passes = 0;
+          }
+          if (this.#action === Action.Publish) return Point.Turned;
+          break;
+        case Action.Announce:
+          core.stopExpecting();
+          doorbell.prepare();
+          this.#asleep = true;
+          this.#action = Action.AskForRoom;
+          break;
+        case Action.AskForRoom:
+          core.wantRoom();
+          for (const resident of this.residents) resident.wantRoom();
+          this.#action = Action.Look;
+          break;
+        case Action.Look:
+          this.wakeAtMs = this.#residentsDueAtMs;
+          if (this.#findsWork) {
+            this.wake();
+            this.#action = Action.Publish;
+            return Point.Turned;
+          }
+          counters.slept();
+          this.#action = Action.Sleep;
+          break;
+        case Action.Sleep:
+          this.#action = Action.Publish;
+          return Point.Asleep;
       }
-      passes = 0;
-      if (goesOn) {
-        yield Point.Turned;
-        continue;
-      }
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      core.stopExpecting();
-      doorbell.prepare();
-      this.#asleep = true;
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      core.wantRoom();
-      for (const resident of this.residents) resident.wantRoom();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      this.wakeAtMs = this.#residentsDueAtMs;
-      const isDue = this.wakeAtMs <= surroundings.nowMs();
-      if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork || isDue) {
-        this.wake();
-        yield Point.Turned;
-        continue;
-      }
-      counters.slept();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      yield Point.Asleep;
+      if (surroundings.isHeldUp()) return Point.HeldUp;
     }
   }
 
+  /** Whether there is more to do, or soon will be. */
+  #goesOn(): boolean {
+    const { core, patience } = this.#options;
+    if (this.#taken > 0 || this.#released) patience.worked();
+    return core.hasWork || this.#residentHasWork || patience.turnsAgain(core);
+  }
+
+  /** Whether there is something to do after all, now that the sleep has been announced. */
+  get #findsWork(): boolean {
+    const { core, surroundings } = this.#options;
+    if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork) return true;
+    return this.wakeAtMs <= surroundings.nowMs();
+  }
+
+  /** Takes one resident to its next point. Returns false when none has anything more to do in this pass. */
+  #turnResident(): boolean {
+    const resident = this.residents[this.#resident];
+    if (resident === undefined) return false;
+    if (this.#residentTurns === RESIDENT_TURNS || !this.#hasTurn(resident)) {
+      this.#resident++;
+      this.#residentTurns = 0;
+      return this.#turnResident();
+    }
+    const point = resident.next();
+    if (point === Point.Turned) this.#residentTurns++;
+    // The log takes nothing any more, and the process is about to end: nobody is due any more either.
+    else if (point === Point.Ended) this.residents.length = 0;
+    return true;
+  }
+
+  #hasTurn(resident: Resident): boolean {
+    if (resident.isInTurn || resident.hasWork) return true;
+    return this.#residentTurns === 0 && resident.nextDueAtMs <= this.#options.surroundings.nowMs();
+  }
+
   get #residentHasWork(): boolean {
-    return this.residents.some((resident) => resident.hasWork);
+    for (const resident of this.residents) if (resident.hasWork) return true;
+    return false;
   }
 
   get #residentsDueAtMs(): number {
@@ -133,25 +218,8 @@ export class AcceptorLoop {
     return atMs;
   }
 
-  /** Lets each resident that has something to do take some turns. */
-  *#turnResidents(): Generator<Point, void, void> {
-    const nowMs = this.#options.surroundings.nowMs();
-    for (const resident of this.residents) {
-      let turns = 0;
-      while (
-        (resident.hasWork || (turns === 0 && resident.nextDueAtMs <= nowMs)) &&
-        turns++ < RESIDENT_TURNS
-      ) {
-        let point = next(resident);
-        for (; point === Point.HeldUp; point = next(resident)) yield point;
-        if (point === Point.Ended) {
-          // The log takes nothing any more, and the process is about to end: nobody is due any more either.
-          this.residents.length = 0;
-          return;
-        }
-      }
-    }
-  }
+  readonly #ringShard = (shard: number): void => {
+    const { shards, counters } = this.#options;
+    counters.rang(shards[shard]!.ring());
+  };
 }
-
-const next = (role: Role): Point => role.points.next().value;

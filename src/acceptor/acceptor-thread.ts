@@ -2,7 +2,7 @@
 
 import { createServer, type Server } from "node:net";
 import { Point, REAL_THREAD } from "../loop/point.ts";
-import type { Role } from "../loop/role.ts";
+import type { Resident } from "../loop/role.ts";
 import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import { acceptorThread, shardBell, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -125,7 +125,7 @@ export class AcceptorThread {
   }
 
   /** A shard of this thread is ready to serve. */
-  addResident(role: Role): void {
+  addResident(role: Resident): void {
     this.#loop.residents.push(role);
     this.#wake();
   }
@@ -310,7 +310,7 @@ export class AcceptorThread {
     this.#scheduled = false;
     // The event loop reads its sockets between two of these turns.
     if (this.#uring === undefined) this.#core.haveRead();
-    if (this.#loop.points.next().value === Point.Asleep) this.#sleep();
+    if (this.#loop.next() === Point.Asleep) this.#sleep();
     else this.#schedule();
   };
 

@@ -1,6 +1,6 @@
 // The loop of the log: takes what the shards append, writes and syncs it, and tells how far it is. Its thread sleeps in between.
 
-import { Point, type Points, type Surroundings } from "../loop/point.ts";
+import { Point, type Surroundings } from "../loop/point.ts";
 import type { Role } from "../loop/role.ts";
 import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
@@ -9,6 +9,21 @@ import type { Doorbell } from "../ring/doorbell.ts";
 import type { BinlogCore } from "./binlog-core.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { Storage } from "./live/storage.ts";
+
+/** What it does next. Work may have written and synced as well, so how far the log is is told twice. */
+const Action = {
+  Take: 0,
+  Flush: 1,
+  Tell: 2,
+  RingAcceptors: 3,
+  Work: 4,
+  TellAgain: 5,
+  RingAcceptorsAgain: 6,
+  TellState: 7,
+  RingShards: 8,
+  End: 9,
+} as const;
+type Action = (typeof Action)[keyof typeof Action];
 
 export interface BinlogLoopOptions {
   readonly core: BinlogCore;
@@ -22,16 +37,17 @@ export interface BinlogLoopOptions {
 }
 
 export class BinlogLoop implements Role {
-  /** Ends when the log is to stop and all is taken, or when it has failed; then `close` follows. */
-  readonly points: Points;
   begunAtMs = 0;
   taken = 0;
   hasMore = false;
   readonly #options: BinlogLoopOptions;
+  #action: Action = Action.Take;
+  /** Whether it was told to stop when the turn began. */
+  #stopping = false;
+  #worksOn = false;
 
   constructor(options: BinlogLoopOptions) {
     this.#options = options;
-    this.points = this.#run();
   }
 
   get hasWork(): boolean {
@@ -55,50 +71,93 @@ export class BinlogLoop implements Role {
     return storage.failure;
   }
 
-  *#run(): Points {
-    const { core, storage, shards, acceptors, counters, surroundings } = this.#options;
-    const onWriterWaits = (shard: number): void => counters.rang(shards[shard]!.ring());
+  /** At `Point.Ended` the log is to stop and all is taken, or it has failed: `close` follows. */
+  next(): Point {
+    const { core, storage, surroundings } = this.#options;
     for (;;) {
-      const { stopping } = core;
-      this.begunAtMs = surroundings.nowMs();
-      counters.begin();
-      this.taken = core.takeRecords(storage, onWriterWaits);
-      counters.end(this.taken);
-      if (storage.failure !== undefined) break;
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      storage.flush(surroundings.nowMs());
-      if (storage.failure !== undefined) break;
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (core.publishProgress(storage)) {
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        for (const acceptor of acceptors) counters.rang(acceptor.ring());
+      switch (this.#action) {
+        case Action.Take:
+          this.#take();
+          this.#action = Action.Flush;
+          break;
+        case Action.Flush:
+          storage.flush(surroundings.nowMs());
+          this.#action = Action.Tell;
+          break;
+        case Action.Tell:
+          this.#action = core.publishProgress(storage) ? Action.RingAcceptors : Action.Work;
+          break;
+        case Action.RingAcceptors:
+          this.#ringAcceptors();
+          this.#action = Action.Work;
+          break;
+        case Action.Work:
+          // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
+          this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
+          this.#action = Action.TellAgain;
+          break;
+        case Action.TellAgain:
+          this.#action = core.publishProgress(storage) ? Action.RingAcceptorsAgain : Action.TellState;
+          break;
+        case Action.RingAcceptorsAgain:
+          this.#ringAcceptors();
+          this.#action = Action.TellState;
+          break;
+        case Action.TellState:
+          // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
+          if (!core.publishState(storage)) return this.#turned();
+          this.#action = Action.RingShards;
+          break;
+        case Action.RingShards:
+          this.#ringShards();
+          return this.#turned();
+        case Action.End:
+          return Point.Ended;
       }
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
-      const more = !stopping && storage.work(surroundings.nowMs());
-      if (storage.failure !== undefined) break;
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Work may have written and synced as well.
-      if (core.publishProgress(storage)) {
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        for (const acceptor of acceptors) counters.rang(acceptor.ring());
+      if (storage.failure !== undefined) {
+        this.#action = Action.End;
+        continue;
       }
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
-      if (core.publishState(storage)) {
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        for (const shard of shards) counters.rang(shard.ring());
-      }
-      this.hasMore = this.taken > 0 || more;
-      if (stopping && !this.hasMore) {
-        if (!storage.waiting) break;
-        // What is in the rings has been acknowledged, or will be: it is taken, or the log has failed.
-        storage.endWait(surroundings.nowMs());
-        if (storage.failure !== undefined) break;
-        this.hasMore = true;
-      }
-      yield Point.Turned;
+      if (surroundings.isHeldUp()) return Point.HeldUp;
     }
-    for (;;) yield Point.Ended;
+  }
+
+  #take(): void {
+    const { core, storage, counters, surroundings } = this.#options;
+    this.#stopping = core.stopping;
+    this.begunAtMs = surroundings.nowMs();
+    counters.begin();
+    this.taken = core.takeRecords(storage, this.#ringShard);
+    counters.end(this.taken);
+  }
+
+  #turned(): Point {
+    const { storage, surroundings } = this.#options;
+    this.#action = Action.Take;
+    this.hasMore = this.taken > 0 || this.#worksOn;
+    if (!this.#stopping || this.hasMore) return Point.Turned;
+    // What is in the rings has been acknowledged, or will be: it is taken, or the log has failed.
+    const waited = storage.waiting;
+    if (waited) storage.endWait(surroundings.nowMs());
+    if (waited && storage.failure === undefined) {
+      this.hasMore = true;
+      return Point.Turned;
+    }
+    this.#action = Action.End;
+    return Point.Ended;
+  }
+
+  readonly #ringShard = (shard: number): void => {
+    const { shards, counters } = this.#options;
+    counters.rang(shards[shard]!.ring());
+  };
+
+  #ringShards(): void {
+    for (let shard = 0; shard < this.#options.shards.length; shard++) this.#ringShard(shard);
+  }
+
+  #ringAcceptors(): void {
+    const { acceptors, counters } = this.#options;
+    for (const acceptor of acceptors) counters.rang(acceptor.ring());
   }
 }

@@ -143,7 +143,7 @@ class BinlogThread {
     const spin = new IdleSpin(0, monotonicMs);
     const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
     for (;;) {
-      const point = loop.points.next().value;
+      const point = loop.next();
       if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
       else if (point === Point.Ended) return role.close();
     }

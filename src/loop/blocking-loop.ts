@@ -2,9 +2,13 @@
 
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type DoorbellOwner, pause } from "../ring/doorbell.ts";
-import { Point, type Points, type Surroundings } from "./point.ts";
+import { Point, type Surroundings } from "./point.ts";
 import type { Role } from "./role.ts";
 import { LOOKS_PER_CLOCK_READING, SLEEP_MS_MAX, type Spin } from "./waiting-policy.ts";
+
+/** What it does next. */
+const Action = { Turn: 0, Spin: 1, Announce: 2, AskForRoom: 3, Look: 4, Sleep: 5 } as const;
+type Action = (typeof Action)[keyof typeof Action];
 
 export interface BlockingLoopOptions {
   readonly role: Role;
@@ -15,58 +19,67 @@ export interface BlockingLoopOptions {
 }
 
 export class BlockingLoop {
-  readonly points: Points;
   /** At `Point.Asleep`: when something is due, ms; Infinity for nothing. */
   wakeAtMs: number = Number.POSITIVE_INFINITY;
   /** At `Point.Asleep`: how long until then, at most SLEEP_MS_MAX. */
   sleepMs = 0;
   readonly #options: BlockingLoopOptions;
+  #action: Action = Action.Turn;
 
   constructor(options: BlockingLoopOptions) {
     this.#options = options;
-    this.points = this.#run();
   }
 
-  *#run(): Points {
+  /** Goes on to the next point. */
+  next(): Point {
     const { role, doorbell, counters, spin, surroundings } = this.#options;
     for (;;) {
-      for (let point = next(role); point !== Point.Turned; point = next(role)) yield point;
-      if (role.hasMore) {
-        spin.worked(role.taken);
-        yield Point.Turned;
-        continue;
+      switch (this.#action) {
+        case Action.Turn: {
+          const point = role.next();
+          if (point !== Point.Turned) return point;
+          if (role.hasMore) {
+            spin.worked(role.taken);
+            return point;
+          }
+          this.#action = spin.begins(role.begunAtMs, role.nextDueAtMs) ? Action.Spin : Action.Announce;
+          break;
+        }
+        case Action.Spin:
+          if (looks(role)) {
+            spin.paid();
+            this.#action = Action.Turn;
+            return Point.Turned;
+          }
+          if (!spin.goesOn()) this.#action = Action.Announce;
+          break;
+        case Action.Announce:
+          doorbell.prepare();
+          this.#action = Action.AskForRoom;
+          break;
+        case Action.AskForRoom:
+          role.wantRoom();
+          this.#action = Action.Look;
+          break;
+        case Action.Look:
+          this.wakeAtMs = role.nextDueAtMs;
+          this.sleepMs = Math.min(this.wakeAtMs - surroundings.nowMs(), SLEEP_MS_MAX);
+          if (role.hasWork || this.sleepMs <= 0) {
+            doorbell.cancel();
+            this.#action = Action.Turn;
+            return Point.Turned;
+          }
+          counters.slept();
+          this.#action = Action.Sleep;
+          break;
+        case Action.Sleep:
+          this.#action = Action.Turn;
+          return Point.Asleep;
       }
-      let found = false;
-      for (let goesOn = spin.begins(role.begunAtMs, role.nextDueAtMs); goesOn && !found; ) {
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        found = looks(role);
-        if (found) spin.paid();
-        else goesOn = spin.goesOn();
-      }
-      if (found) {
-        yield Point.Turned;
-        continue;
-      }
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      doorbell.prepare();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      role.wantRoom();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      this.wakeAtMs = role.nextDueAtMs;
-      this.sleepMs = Math.min(this.wakeAtMs - surroundings.nowMs(), SLEEP_MS_MAX);
-      if (role.hasWork || this.sleepMs <= 0) {
-        doorbell.cancel();
-        yield Point.Turned;
-        continue;
-      }
-      counters.slept();
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      yield Point.Asleep;
+      if (surroundings.isHeldUp()) return Point.HeldUp;
     }
   }
 }
-
-const next = (role: Role): Point => role.points.next().value;
 
 /** Whether work comes while the thread looks for it, for about a microsecond. */
 function looks(role: Role): boolean {

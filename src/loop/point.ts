@@ -1,7 +1,8 @@
 // Where a thread's loop gives way to whoever drives it: the thread itself, or a simulation that decides who goes on.
 //
-// A loop is a generator made once. Its body is the code that runs, in order; a thread answers its sleeps with Atomics, a
-// simulation answers every point with a draw. A turn of a shard ends with one point, for about 20 ns.
+// A loop is a row of actions; `next` does them in order and returns at the next point. A thread answers its sleeps with
+// Atomics, a simulation answers every point with a draw. (Generators read better, but cost 70 ns a turn, 4 % of the CPU
+// time with 50 connections unpipelined; this costs nothing.)
 
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 
@@ -17,14 +18,11 @@ export const Point = {
 } as const;
 export type Point = (typeof Point)[keyof typeof Point];
 
-/** A loop under way. */
-export type Points = Generator<Point, never, void>;
-
 /** What a loop knows of the thread around it. */
 export interface Surroundings {
   /** Monotonic clock, ms. */
   nowMs(): number;
-  /** Whether the loop is to give way here, in the middle of a turn: only in a simulation, at random. */
+  /** Whether the loop is to give way after an action, in the middle of a turn: only in a simulation, at random. */
   isHeldUp(): boolean;
 }
 

@@ -1,11 +1,11 @@
 // What a thread does: be a shard, or the log. A role takes turns and never sleeps; its thread does, when it has nothing to do.
 
-import type { Points } from "./point.ts";
+import type { Point } from "./point.ts";
 
 /** One thread can have several: it takes a turn of each, asks each for room, and sleeps until the soonest is due. */
 export interface Role {
-  /** Taken from point to point; a turn is over at `Point.Turned`. */
-  readonly points: Points;
+  /** Goes on to the next point; a turn is over at `Point.Turned`. */
+  next(): Point;
   /** When the last turn began, ms. */
   readonly begunAtMs: number;
   /** Messages that the last turn took. */
@@ -18,4 +18,10 @@ export interface Role {
   readonly nextDueAtMs: number;
   /** Asks to be rung where it is room in a ring that work waits for. To be called before a sleep, and `hasWork` after it. */
   wantRoom(): void;
+}
+
+/** A role that lives in the thread of an acceptor. */
+export interface Resident extends Role {
+  /** Whether it has given way in the middle of a turn. */
+  readonly isInTurn: boolean;
 }

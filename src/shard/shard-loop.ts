@@ -1,13 +1,24 @@
 // The loop of a shard: one turn after the other, each with its publications. Its thread sleeps between two of them (loop/).
 
-import { Point, type Points, type Surroundings } from "../loop/point.ts";
-import type { Role } from "../loop/role.ts";
+import { Point, type Surroundings } from "../loop/point.ts";
+import type { Resident } from "../loop/role.ts";
 import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
 import type { Doorbell } from "../ring/doorbell.ts";
 import type { ShardCore } from "./shard-core.ts";
 import type { RecordLog } from "./work/record-log.ts";
+
+/** What it does next. Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish. */
+const Action = {
+  Step: 0,
+  Release: 1,
+  PublishReplies: 2,
+  RingAcceptor: 3,
+  PublishRecords: 4,
+  RingLog: 5,
+} as const;
+type Action = (typeof Action)[keyof typeof Action];
 
 export interface ShardLoopOptions {
   readonly core: ShardCore;
@@ -20,16 +31,23 @@ export interface ShardLoopOptions {
   readonly surroundings: Surroundings;
 }
 
-export class ShardLoop implements Role {
-  readonly points: Points;
+export class ShardLoop implements Resident {
   begunAtMs = 0;
   taken = 0;
   hasMore = false;
   readonly #options: ShardLoopOptions;
+  #action: Action = Action.Step;
+  /** The acceptor whose turn it is. */
+  #acceptor = 0;
+  /** Whether it waits for the room that was released. */
+  #waits = false;
 
   constructor(options: ShardLoopOptions) {
     this.#options = options;
-    this.points = this.#run();
+  }
+
+  get isInTurn(): boolean {
+    return this.#action !== Action.Step;
   }
 
   get hasWork(): boolean {
@@ -44,33 +62,57 @@ export class ShardLoop implements Role {
     this.#options.core.wantRoom();
   }
 
-  *#run(): Points {
+  next(): Point {
     const { core, records, control, acceptors, binlog, counters, surroundings } = this.#options;
     for (;;) {
-      // Nothing that is done now would be remembered; the process is about to end.
-      while (control.isSet(ControlWord.BinlogEnded)) yield Point.Ended;
-      this.begunAtMs = surroundings.nowMs();
-      counters.begin();
-      this.taken = core.step(this.begunAtMs);
-      counters.end(this.taken);
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      // Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish.
-      const shownRecord = records?.shownNumber ?? 0;
-      for (let acceptor = 0; acceptor < acceptors.length; acceptor++) {
-        const waits = core.requests[acceptor]!.release();
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        const answered = core.ports[acceptor]!.publish(shownRecord);
-        if (!waits && !answered) continue;
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        counters.rang(acceptors[acceptor]!.ring());
+      switch (this.#action) {
+        case Action.Step:
+          // Nothing that is done now would be remembered; the process is about to end.
+          if (control.isSet(ControlWord.BinlogEnded)) return Point.Ended;
+          this.begunAtMs = surroundings.nowMs();
+          counters.begin();
+          this.taken = core.step(this.begunAtMs);
+          counters.end(this.taken);
+          this.#acceptor = 0;
+          this.#action = Action.Release;
+          break;
+        case Action.Release:
+          this.#waits = core.requests[this.#acceptor]!.release();
+          this.#action = Action.PublishReplies;
+          break;
+        case Action.PublishReplies: {
+          const answered = core.ports[this.#acceptor]!.publish(records?.shownNumber ?? 0);
+          this.#action = Action.RingAcceptor;
+          if (this.#waits || answered) break;
+          if (this.#nextAcceptor()) continue;
+          break;
+        }
+        case Action.RingAcceptor:
+          counters.rang(acceptors[this.#acceptor]!.ring());
+          if (this.#nextAcceptor()) continue;
+          break;
+        case Action.PublishRecords:
+          if (!records?.publish()) return this.#turned();
+          this.#action = Action.RingLog;
+          break;
+        case Action.RingLog:
+          counters.rang(binlog.ring());
+          return this.#turned();
       }
-      if (surroundings.isHeldUp()) yield Point.HeldUp;
-      if (records?.publish()) {
-        if (surroundings.isHeldUp()) yield Point.HeldUp;
-        counters.rang(binlog.ring());
-      }
-      this.hasMore = this.taken > 0 || core.hasWork;
-      yield Point.Turned;
+      if (surroundings.isHeldUp()) return Point.HeldUp;
     }
+  }
+
+  /** False after the last. */
+  #nextAcceptor(): boolean {
+    const isLast = ++this.#acceptor === this.#options.acceptors.length;
+    this.#action = isLast ? Action.PublishRecords : Action.Release;
+    return !isLast;
+  }
+
+  #turned(): Point {
+    this.hasMore = this.taken > 0 || this.#options.core.hasWork;
+    this.#action = Action.Step;
+    return Point.Turned;
   }
 }

@@ -22,7 +22,7 @@ export function runShard(options: ShardRuntimeOptions, waiting: Waiting): void {
 
 function run(loop: BlockingLoop, doorbell: DoorbellOwner): never {
   for (;;) {
-    const point = loop.points.next().value;
+    const point = loop.next();
     if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
     else if (point === Point.Ended) doorbell.rest(SLEEP_MS_MAX);
   }

@@ -41,7 +41,7 @@ import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
-import { waitForRecordRoom } from "../../src/shard/record-room.ts";
+import { type RecordRoomOptions, waitForRecordRoom } from "../../src/shard/record-room.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 import { ShardLoop } from "../../src/shard/shard-loop.ts";
@@ -149,6 +149,8 @@ export class InProcessServer {
   readonly #words: Int32Array;
   readonly #bells: LateBells;
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
+  /** Of each acceptor. */
+  readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
   readonly #firstJobId: number;
   readonly #slowLog: number;
@@ -225,25 +227,25 @@ export class InProcessServer {
   #createRecords(log: InProcessLog): RecordLog[] {
     const control = new ControlWords(this.topology.control);
     const counters = countersOf(this.topology, binlogThread(this.topology));
-    return Array.from(
-      { length: this.topology.shards },
-      (_, shard) =>
-        new RecordLog({
-          binlog: this.topology.binlog!,
-          shard,
-          isFull: () => control.isSet(ControlWord.BinlogFull),
-          isWaiting: () => control.isSet(ControlWord.BinlogWaits),
-          wallOffsetMs: () => log.wallOffsetMs,
-          waitForRoom: (records) => {
-            const thread = shardBell(this.topology, shard);
-            const doorbell = this.createOwner(this.#words, thread);
-            const binlog = this.createBell(thread, binlogThread(this.topology));
-            const sleep = (): void => this.#sleepForRoom(doorbell, thread);
-            waitForRecordRoom(records, { doorbell, binlog, sleep });
-          },
-          currentFile: () => counters[Counter.BinlogCurrent]!,
-        }),
-    );
+    return Array.from({ length: this.topology.shards }, (_, shard) => {
+      const room = this.#recordRoom(shard);
+      return new RecordLog({
+        binlog: this.topology.binlog!,
+        shard,
+        isFull: () => control.isSet(ControlWord.BinlogFull),
+        isWaiting: () => control.isSet(ControlWord.BinlogWaits),
+        wallOffsetMs: () => log.wallOffsetMs,
+        waitForRoom: (records) => waitForRecordRoom(records, room),
+        currentFile: () => counters[Counter.BinlogCurrent]!,
+      });
+    });
+  }
+
+  #recordRoom(shard: number): RecordRoomOptions {
+    const thread = shardBell(this.topology, shard);
+    const doorbell = this.createOwner(this.#words, thread);
+    const binlog = this.createBell(thread, binlogThread(this.topology));
+    return { doorbell, binlog, sleep: () => this.#sleepForRoom(doorbell, thread) };
   }
 
   /** Only the log's thread runs while a shard sleeps in the middle of a command: its engine is in the middle of a call. */
@@ -433,7 +435,7 @@ export class InProcessServer {
   /** What src/shard/shard-thread.ts and src/binlog/thread.ts answer to the points of their loop. */
   *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
     for (;;) {
-      const point = loop.points.next().value;
+      const point = loop.next();
       if (point === Point.Asleep) {
         this.fallAsleep(owner);
         yield () => this.#isRung(thread) || this.nowMs >= loop.wakeAtMs;
@@ -457,6 +459,7 @@ export class InProcessServer {
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
+    this.loops.push(loop);
     for (const shard of residentsOf(topology, acceptor))
       loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
     const steps = this.#acceptorSteps(acceptor, loop, doorbell);
@@ -481,8 +484,8 @@ export class InProcessServer {
       else if (!scheduled) this.#moveBytes(acceptor, wake, false);
       if (!scheduled) continue;
       scheduled = false;
-      let point = loop.points.next().value;
-      for (; point === Point.HeldUp; point = loop.points.next().value) yield undefined;
+      let point = loop.next();
+      for (; point === Point.HeldUp; point = loop.next()) yield undefined;
       if (point === Point.Turned) scheduled = true;
       else this.fallAsleep(owner);
     }

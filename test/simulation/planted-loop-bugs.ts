@@ -1,6 +1,9 @@
 // Bugs planted in what the loops rely on when they publish, ring and fall asleep, to prove that the simulation finds such.
 
-import { type PlantedBug, planted } from "./planted-bug.ts";
+import { shardThread } from "../../src/message/topology.ts";
+import type { Doorbell } from "../../src/ring/doorbell.ts";
+import { InProcessServer } from "./in-process-server.ts";
+import { type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 /** Has `look` find nothing once more after `announce` was called, until `again` is. */
 function blind<Core extends object>(
@@ -31,10 +34,28 @@ function before<Core extends object>(core: Core, method: keyof Core, act: () => 
   });
 }
 
+/** Who rings a shard that lives with an acceptor rings a bell that nobody has. */
+class ShardsOutOfHearing extends InProcessServer {
+  protected override createBell(from: number, to: number): Doorbell {
+    const { shards, hostOf } = this.topology;
+    const isAcceptor = (thread: number): boolean => thread >= shards && hostOf[0]! >= 0;
+    const isLost = isAcceptor(from) && isAcceptor(to) && from !== to;
+    return super.createBell(from, isLost ? shardThread(0) : to);
+  }
+}
+
 export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
   planted("a shard does not look once more after it has announced its sleep", ({ shards }) => {
     for (const core of shards) blind(core, "wantRoom", "hasWork", "step");
   }),
+  planted("a host does not wake for what its shards have due", ({ loops }) => {
+    for (const loop of loops)
+      Object.defineProperty(loop, "wakeAtMs", { get: () => Number.POSITIVE_INFINITY, set() {} });
+  }),
+  plantedIn(
+    "an acceptor rings a shard of another host at a bell that nobody has",
+    (settings) => new ShardsOutOfHearing(settings),
+  ),
   planted("an acceptor does not look for answers once more after it has announced its sleep", (server) => {
     for (const core of server.acceptors) blind(core, "wantRoom", "hasAnswers", "publish");
   }),

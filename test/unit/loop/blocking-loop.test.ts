@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
-import { Point, type Points } from "../../../src/loop/point.ts";
+import { Point } from "../../../src/loop/point.ts";
 import type { Role } from "../../../src/loop/role.ts";
 import { IdleSpin } from "../../../src/loop/waiting-policy.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
@@ -10,7 +10,6 @@ import { DOORBELL_WORDS, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 /** A role whose turns and looks are given, and which notes what is asked of it. */
 class FakeRole implements Role {
   readonly acts: string[] = [];
-  readonly points: Points;
   readonly #words: Int32Array;
   begunAtMs = 0;
   taken = 0;
@@ -22,7 +21,6 @@ class FakeRole implements Role {
 
   constructor(words: Int32Array) {
     this.#words = words;
-    this.points = this.#run();
   }
 
   get hasWork(): boolean {
@@ -34,11 +32,9 @@ class FakeRole implements Role {
     this.#note("want room");
   }
 
-  *#run(): Points {
-    for (;;) {
-      this.#note("turn");
-      yield this.ends ? Point.Ended : Point.Turned;
-    }
+  next(): Point {
+    this.#note("turn");
+    return this.ends ? Point.Ended : Point.Turned;
   }
 
   #note(what: string): void {
@@ -55,7 +51,7 @@ function scene(spinMs = 0) {
   const doorbell = new DoorbellOwner(words, 0);
   const spin = new IdleSpin(spinMs, surroundings.nowMs);
   const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings });
-  return { words, role, loop, next: () => loop.points.next().value };
+  return { words, role, loop, next: () => loop.next() };
 }
 
 describe("BlockingLoop", () => {
