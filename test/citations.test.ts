@@ -5,16 +5,13 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { anchorOf } from "./support/anchor-of.ts";
+import { NUMBER, type Page, protocolPage, ROWS_SECTION } from "./support/protocol-page.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PAGE = "src/protocol/README.md";
-/** The section whose table has the rows. */
-const ROWS_SECTION = "14";
 /** Its lines are examples of bad citations. */
 const SELF = "test/citations.test.ts";
 
-const NUMBER = String.raw`\d+(?:\.\d+)*`;
 /** Between a word and what belongs to it: blanks, or the end of a line and the beginning of the comment's next one. */
 const GAP = String.raw`(?:[ ,]*\n[ \t]*(?:\*|\/\/|#)?[ ]*|,?[ ])`;
 /** "protocol/README.md 3.1", "… 8.1, 8.2 and 13.2", "… 14 row 3", "… 14 rows 19 and 20". */
@@ -30,33 +27,6 @@ const OWN_CITATION = new RegExp(
 );
 /** The name of a document that is no part of the project. */
 const FOREIGN = /(?<![\w/])protocol\.md\b/g;
-
-interface Page {
-  readonly sections: ReadonlySet<string>;
-  readonly anchors: ReadonlySet<string>;
-  readonly rows: ReadonlySet<string>;
-}
-
-function readPage(text: string): Page {
-  const sections = new Set<string>();
-  const anchors = new Set<string>();
-  const rows = new Set<string>();
-  let section = "";
-  for (const line of text.split("\n")) {
-    const heading = /^#+ (.*)$/.exec(line)?.[1];
-    if (heading !== undefined) {
-      section = new RegExp(`^(${NUMBER})\\.? `).exec(heading)?.[1] ?? "";
-      if (section !== "") {
-        assert.ok(!sections.has(section), `section ${section} is there once`);
-        sections.add(section);
-      }
-      anchors.add(anchorOf(heading));
-    }
-    const row = section === ROWS_SECTION ? /^\| (\d+(?:, \d+)*) +\|/.exec(line)?.[1] : undefined;
-    for (const number of row?.split(", ") ?? []) rows.add(number);
-  }
-  return { sections, anchors, rows };
-}
 
 interface Found {
   readonly wrong: string[];
@@ -89,7 +59,7 @@ function missing(page: Page, sections: string, rows: string | undefined): string
   return wrong;
 }
 
-const page = readPage(readFileSync(join(ROOT, PAGE), "utf8"));
+const page = protocolPage();
 
 describe("citations of the protocol", () => {
   it("name sections, rows and headings that exist", () => {

@@ -4,6 +4,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { buffers } from "../src/acceptor/buffer-pool.ts";
+import { COMMANDS, commandName, hasBody } from "../src/protocol/commands.ts";
+import { type Arguments, GOOD_ARGUMENTS, lineOf } from "./support/command-lines.ts";
 import { HandDrivenServer } from "./support/hand-driven-server.ts";
 import { memoryInUse, settledBytes } from "./support/memory-in-use.ts";
 
@@ -20,34 +22,27 @@ const BODY_BYTES = 60_000;
 /** What the pool keeps is nobody's, and bounded for all together. */
 const memoryBytes = (): number => memoryInUse() - buffers.keptBytes;
 
-/** Every command, with tubes and jobs that are there. */
-const COMMANDS = [
-  "put 0 0 60 0\r\nx",
-  "reserve",
-  "reserve-with-timeout 0",
-  "reserve-with-timeout 99",
-  "reserve-job 1",
-  "delete 999999",
-  "release 1 0 0",
-  "bury 1 0",
-  "touch 1",
-  "peek 1",
-  "peek-ready",
-  "peek-delayed",
-  "peek-buried",
-  "kick 0",
-  "kick-job 999999",
-  "use default",
-  "use elsewhere",
-  "watch big",
-  "ignore nothing",
-  "stats",
-  "stats-job 1",
-  "stats-tube default",
-  "list-tubes",
-  "list-tube-used",
-  "list-tubes-watched",
-  "pause-tube default 0",
+/** Tubes and jobs that are there. */
+const PRESENT: Arguments = { ...GOOD_ARGUMENTS, bytes: "0", bound: "0" };
+/** Commands with other arguments: in several ways, or so that the jobs stay as they are. */
+const ODD: Readonly<Record<string, readonly string[]>> = {
+  // A body that ends where it should not.
+  put: ["put 0 0 60 0\r\nx"],
+  "reserve-with-timeout": ["reserve-with-timeout 0", "reserve-with-timeout 99"],
+  delete: ["delete 999999"],
+  "kick-job": ["kick-job 999999"],
+  use: ["use default", "use elsewhere"],
+  watch: ["watch big"],
+  ignore: ["ignore nothing"],
+  // Who has quit is asked no more.
+  quit: [],
+};
+
+/** Every command, and a line that is none. */
+const LINES: readonly string[] = [
+  ...COMMANDS.flatMap(
+    (command) => ODD[commandName(command)] ?? [lineOf(command, PRESENT) + (hasBody(command) ? "\r\n" : "")],
+  ),
   "nonsense",
 ];
 
@@ -100,7 +95,7 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
         // One shard differs from several by what is a conversation, not by who reads.
         if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
         const before = memoryBytes();
-        for (const command of COMMANDS) {
+        for (const command of LINES) {
           const line = `${command}\r\n`;
           // The first time its code is compiled, and what it shares with others gets its size.
           const pinned = Math.min(pinnedBytes(server, situation, line), pinnedBytes(server, situation, line));

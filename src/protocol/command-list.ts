@@ -1,6 +1,6 @@
 // The table of commands for people: in `--help`, and in README.md of this room.
 
-import { Args, COMMANDS, commandUsage } from "./commands.ts";
+import { COMMANDS, commandUsage, hasBody } from "./commands.ts";
 
 /** A line for each command. */
 export function commandListText(): string {
@@ -13,7 +13,7 @@ export function commandListMarkdown(): string {
   const rows = [
     ["command", "what it does", "replies", "section"],
     ...COMMANDS.map((command) => [
-      `\`${commandUsage(command)}\`${command.args === Args.Put ? ", body" : ""}`,
+      `\`${commandUsage(command)}\`${hasBody(command) ? ", body" : ""}`,
       command.help,
       command.replies.map(replyMarkdown).join(", "),
       command.section,

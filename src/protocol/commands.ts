@@ -58,18 +58,21 @@ export const Args = {
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
-/** Each Args as a person reads it. */
-export const ARGS_TEXT: Readonly<Record<Args, string>> = {
-  [Args.None]: "",
-  [Args.Ignored]: "",
-  [Args.Id]: "<id>",
-  [Args.IdPri]: "<id> <pri>",
-  [Args.IdPriDelay]: "<id> <pri> <delay>",
-  [Args.Put]: "<pri> <delay> <ttr> <bytes>",
-  [Args.Bound]: "<bound>",
-  [Args.Timeout]: "<seconds>",
-  [Args.Tube]: "<tube>",
-  [Args.TubeDelay]: "<tube> <delay>",
+/** What one argument is, as a person calls it. */
+export type Field = "id" | "pri" | "delay" | "ttr" | "bytes" | "bound" | "seconds" | "tube";
+
+/** The arguments that each Args stands for, in their order. Behind a line with `bytes` comes a body of that size. */
+export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
+  [Args.None]: [],
+  [Args.Ignored]: [],
+  [Args.Id]: ["id"],
+  [Args.IdPri]: ["id", "pri"],
+  [Args.IdPriDelay]: ["id", "pri", "delay"],
+  [Args.Put]: ["pri", "delay", "ttr", "bytes"],
+  [Args.Bound]: ["bound"],
+  [Args.Timeout]: ["seconds"],
+  [Args.Tube]: ["tube"],
+  [Args.TubeDelay]: ["tube", "delay"],
 };
 
 /** Where a command is executed. */
@@ -189,9 +192,14 @@ export function commandName(command: Command): string {
   return command.word.trimEnd();
 }
 
+/** Whether a body follows the line of a command. */
+export function hasBody(command: Command): boolean {
+  return FIELDS[command.args].includes("bytes");
+}
+
 /** A command as a person writes it: its word and its arguments. */
 export function commandUsage(command: Command): string {
-  return `${commandName(command)} ${ARGS_TEXT[command.args]}`.trimEnd();
+  return [commandName(command), ...FIELDS[command.args].map((field) => `<${field}>`)].join(" ");
 }
 
 /** The word of a command as beanstalkd's -VV prints it. */

@@ -1,44 +1,13 @@
 // Spoils bytes: what a client sends that is broken, mistaken or means harm.
 
+import { COMMANDS, FIELDS } from "../../src/protocol/commands.ts";
+import { GOOD_ARGUMENTS, lineOf } from "../support/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { CUT } from "./piece.ts";
 
 const INTERESTING = ["\0", "\r", "\n", "\r\n", " ", "\t", "\x7f", "\x80", "\xff", "-", "0", "9"] as const;
 
-export const DICTIONARY = [
-  ...[
-    "put ",
-    "put 0 0 1 ",
-    "put 0 0 60 3\r\n",
-    "reserve",
-    "reserve-with-timeout 0",
-    "reserve-job ",
-    "delete ",
-    "release ",
-  ],
-  ...[
-    "bury ",
-    "touch ",
-    "kick ",
-    "kick-job ",
-    "peek ",
-    "peek-ready",
-    "use ",
-    "watch ",
-    "ignore ",
-    "pause-tube ",
-    "quit",
-  ],
-  ...[
-    "stats",
-    "stats-job ",
-    "stats-tube ",
-    "list-tubes",
-    "list-tube-used",
-    "list-tubes-watched",
-    "default",
-    "\r\n",
-  ],
+const NUMBERS = [
   ...[
     "0",
     "1",
@@ -52,16 +21,18 @@ export const DICTIONARY = [
     "4294967295",
     "4294967296",
   ],
-  ...[
-    "9223372036854775808",
-    "18446744073709551615",
-    "18446744073709551616",
-    "-1",
-    "+1",
-    "junk",
-    "INSERTED 1\r\n",
-  ],
+  ...["9223372036854775808", "18446744073709551615", "18446744073709551616", "-1", "+1"],
 ] as const;
+
+/** The words of all commands, good lines of those with arguments, and what else means something in the protocol. */
+const DICTIONARY: readonly string[] = [
+  ...COMMANDS.map(({ word }) => word),
+  ...COMMANDS.filter(({ args }) => FIELDS[args].length > 0).map(
+    (command) => `${lineOf(command, GOOD_ARGUMENTS)}\r\n`,
+  ),
+  ...NUMBERS,
+  ...["put 0 0 1 ", "default", "\r\n", "junk", "INSERTED 1\r\n"],
+];
 
 /** Where a line or a window of the line reader ends, more or less. */
 const LENGTHS = [1, 2, 16, 199, 200, 201, 222, 223, 224, 225, 226, 448, 449, 4096] as const;
@@ -73,7 +44,7 @@ export function randomBytes(random: SeededRandom, length: number): string {
 /** Words and numbers of the protocol in no order. */
 export function wordSoup(random: SeededRandom, words: number): string {
   return Array.from({ length: words }, () =>
-    random.pick([...DICTIONARY, ...INTERESTING, " ", " ", " ", "\r\n", "\r\n", "\r\n", "\r\n"] as const),
+    random.pick([...DICTIONARY, ...INTERESTING, " ", " ", " ", "\r\n", "\r\n", "\r\n", "\r\n"]),
   ).join("");
 }
 
@@ -96,7 +67,7 @@ export function mutated(random: SeededRandom, text: string): string {
     case 3:
       return before + random.pick(INTERESTING) + text.slice(from);
     case 4:
-      return before + random.pick(DICTIONARY) + text.slice(from);
+      return before + random.pick(DICTIONARY)! + text.slice(from);
     case 5:
       return before + random.pick(INTERESTING) + text.slice(from + 1);
     case 6:

@@ -1,5 +1,16 @@
 // Draws commands that are right or nearly right: known words, values at the limits, every way a line or body can end.
+//
+// The words are those of the table of commands: a new row is drawn, with arguments that its Args ask for.
 
+import {
+  COMMANDS,
+  type Command,
+  commandName,
+  FIELDS,
+  type Field,
+  hasBody,
+} from "../../src/protocol/commands.ts";
+import { eachCommand } from "../support/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { idMark } from "./piece.ts";
 
@@ -53,16 +64,6 @@ const EDGE_NUMBERS = [
   "1x",
   "\0",
 ] as const;
-const BARE_WORDS = [
-  "reserve-with-timeout 0",
-  "peek-ready",
-  "peek-delayed",
-  "peek-buried",
-  "stats",
-  "list-tubes",
-  "list-tube-used",
-  "list-tubes-watched",
-] as const;
 const BODIES = [
   "",
   "a",
@@ -75,82 +76,58 @@ const BODIES = [
   "\n",
 ] as const;
 
-/** Start, what is repeated, and end of a line that is to have some length. */
-const LONG_LINES: readonly [LongLine, ...LongLine[]] = [
-  ["", "a", ""],
-  ["peek ", "0", "1"],
-  ["peek ", " ", "1"],
-  ["use ", "u", ""],
-  ["put 0 0 1 ", "0", "1"],
-  ["kick ", "0", "1"],
-  ["pause-tube ", " ", "default 0"],
-  ["reserve-with-timeout 0", "x", ""],
-  ["delete ", "\0", "1"],
-];
-type LongLine = readonly [start: string, filler: string, end: string];
+/** What makes a line long. */
+const FILLERS = ["0", " ", "\0", "x"] as const;
 
-const WEIGHTS = {
+/** How often each command is drawn. */
+const USUAL_WEIGHT = 2;
+const ODD_WEIGHTS: Readonly<Record<string, number>> = {
   put: 26,
-  "reserve-with-timeout": 10,
-  bare: 16,
-  "by-id": 14,
+  "reserve-with-timeout": 11,
   release: 8,
   bury: 5,
   kick: 5,
-  "by-name": 12,
+  use: 4,
+  watch: 4,
   "pause-tube": 4,
-  wait: 2,
-  long: 3,
-  odd: 5,
-} as const;
+  // Who waits says nothing more.
+  reserve: 0.7,
+  // Nothing comes after it: the fuzzers end some conversations with it.
+  quit: 0,
+};
+/** Besides the commands: lines near a limit, and lines that are none. */
+const LONG_WEIGHT = 3;
+const ODD_WEIGHT = 5;
+/** No command has such a name. */
+const LONG = "a long line";
+const ODD = "an odd line";
 
 export class CommandGrammar {
   readonly #random: SeededRandom;
+  readonly #commands: ReadonlyMap<string, Command>;
+  readonly #weights: Readonly<Record<string, number>>;
   /** Puts drawn in this conversation. */
   #puts = 0;
   /** How often an argument is at a limit or wrong. */
   readonly #oddness: number;
 
-  constructor(random: SeededRandom, oddness = 0.12) {
+  constructor(random: SeededRandom, oddness = 0.12, commands: readonly Command[] = COMMANDS) {
     this.#random = random;
     this.#oddness = oddness;
+    this.#commands = new Map(commands.map((command) => [commandName(command), command]));
+    this.#weights = {
+      ...eachCommand(commands, USUAL_WEIGHT, ODD_WEIGHTS),
+      [LONG]: LONG_WEIGHT,
+      [ODD]: ODD_WEIGHT,
+    };
   }
 
   /** One command with its end, and its body if it has one. Rarely without either. */
   command(): string {
-    const random = this.#random;
-    switch (random.weighted(WEIGHTS)) {
-      case "put":
-        return this.#put();
-      case "reserve-with-timeout":
-        return this.#line("reserve-with-timeout", this.#odd() ? this.#number(3) : "0");
-      case "bare":
-        return this.#line(random.pick(BARE_WORDS));
-      case "by-id":
-        return this.#line(
-          random.pick(["delete", "peek", "touch", "kick-job", "reserve-job", "stats-job"]),
-          this.#id(),
-        );
-      case "release":
-        return this.#line("release", this.#id(), this.#pri(), this.#delay());
-      case "bury":
-        return this.#line("bury", this.#id(), this.#pri());
-      case "kick":
-        return this.#line("kick", this.#number(4));
-      case "by-name":
-        return this.#line(
-          random.pick(["use", "use", "watch", "watch", "ignore", "stats-tube"]),
-          this.#tube(),
-        );
-      case "pause-tube":
-        return this.#line("pause-tube", this.#tube(), random.pick(["0", "0", "1", "100", this.#number(3)]));
-      case "wait":
-        return this.#line(random.pick(["reserve", "reserve-with-timeout 7", "reserve-with-timeout -1"]));
-      case "long":
-        return this.#longLine();
-      default:
-        return this.#oddLine();
-    }
+    const name = this.#random.weighted(this.#weights);
+    const command = this.#commands.get(name);
+    if (command === undefined) return name === LONG ? this.#longLine() : this.#oddLine();
+    return hasBody(command) ? this.#withBody(command) : this.#line(name, ...this.#arguments(command, "0"));
   }
 
   #odd(): boolean {
@@ -216,7 +193,40 @@ export class CommandGrammar {
     return this.#odd() ? this.#random.pick(EDGE_TUBES) : this.#random.pick(SIMPLE_TUBES);
   }
 
-  #put(): string {
+  #seconds(): string {
+    if (this.#odd()) return this.#number(3);
+    return this.#random.chance(0.1) ? this.#random.pick(["7", "-1"]) : "0";
+  }
+
+  #ttr(): string {
+    return this.#random.pick(["60", "60", "100", "1", "0", this.#number(4)]);
+  }
+
+  /** The arguments of `command`, where `bytes` is the size of its body. */
+  #arguments(command: Command, bytes: string): string[] {
+    return FIELDS[command.args].map((field) => (field === "bytes" ? bytes : this.#argument(field)));
+  }
+
+  #argument(field: Exclude<Field, "bytes">): string {
+    switch (field) {
+      case "id":
+        return this.#id();
+      case "pri":
+        return this.#pri();
+      case "delay":
+        return this.#delay();
+      case "ttr":
+        return this.#ttr();
+      case "bound":
+        return this.#number(4);
+      case "seconds":
+        return this.#seconds();
+      case "tube":
+        return this.#tube();
+    }
+  }
+
+  #withBody(command: Command): string {
     const random = this.#random;
     this.#puts++;
     const body = this.#body();
@@ -228,9 +238,7 @@ export class CommandGrammar {
           `0${body.length}`,
         ])
       : `${body.length}`;
-    const ttr = random.pick(["60", "60", "100", "1", "0", this.#number(4)]);
-    const line = this.#line("put", this.#pri(), this.#delay(), ttr, declared);
-    return line + body + this.#bodyEnd();
+    return this.#line(commandName(command), ...this.#arguments(command, declared)) + body + this.#bodyEnd();
   }
 
   #body(): string {
@@ -247,30 +255,30 @@ export class CommandGrammar {
     return this.#random.pick(["", "\r", "\n", "\n\r", "__", "x\r\n", "\r\r\n", "\n\r\n", "\r\n\r\n"]);
   }
 
+  /** One of those that are drawn at all. */
+  #anyCommand(): Command {
+    const names = [...this.#commands.keys()].filter((name) => this.#weights[name]! > 0);
+    return this.#commands.get(this.#random.pick(names)!)!;
+  }
+
   /** A line whose length is near a limit: of 224 bytes, or of a multiple. */
   #longLine(): string {
     const random = this.#random;
     const target = random.pick([224, 224, 224, 448, 672, 1000]) + random.between(-3, 4);
-    const [start, filler, end] = random.pick(LONG_LINES);
-    return `${start}${filler.repeat(target - 2 - start.length - end.length)}${end}\r\n`;
+    const command = this.#anyCommand();
+    const last = this.#arguments(command, "1").slice(0, -1);
+    const start = [commandName(command), ...last, ""].join(" ");
+    const end = FIELDS[command.args].length > 0 ? "1" : "";
+    const length = Math.max(0, target - 2 - start.length - end.length);
+    return `${start}${random.pick(FILLERS).repeat(length)}${end}\r\n`;
   }
 
+  /** No command, one without its arguments, or the beginning of one. */
   #oddLine(): string {
     const random = this.#random;
+    const name = commandName(this.#anyCommand());
     return this.#line(
-      random.pick([
-        "",
-        "\0",
-        "\xff\xfe",
-        "\t",
-        "put",
-        "peek",
-        "list",
-        "list-tube",
-        "reserve-job",
-        "stats-job",
-        "pause-tube",
-      ]),
+      random.pick(["", "\0", "\xff\xfe", "\t", name, name, name.slice(0, random.between(1, name.length))]),
       ...(random.chance(0.3) ? [this.#number(3)] : []),
     );
   }

@@ -1,5 +1,6 @@
 // Valid and nearly valid commands on two connections, to ours and to beanstalkd 1.12 in lockstep: every reply the same.
 
+import { BEANSTALKD_COMMANDS } from "../support/command-lines.ts";
 import { InconclusiveError } from "../support/lockstep.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { mutated } from "./byte-mutations.ts";
@@ -35,7 +36,7 @@ export class GrammarFuzzer extends ServerFuzzer {
 
   draw(seed: number): FuzzCase {
     const random = new SeededRandom(seed);
-    const grammar = new CommandGrammar(random, random.pick([0.03, 0.12, 0.3]));
+    const grammar = new CommandGrammar(random, random.pick([0.03, 0.12, 0.3]), BEANSTALKD_COMMANDS);
     const clients = random.between(1, CONVERSATION_CLIENTS);
     const pieces: Piece[] = [];
     for (let count = random.between(5, 30); count > 0; count--) {

@@ -1,5 +1,6 @@
 // What a stream of bytes must be answered with: cuts it into lines and bodies as the protocol says, and expects one reply each.
 
+import { isOurs } from "../support/command-lines.ts";
 import { type After, type LineMeaning, meaningOf } from "./expected-reply.ts";
 
 export interface Expectation {
@@ -113,7 +114,7 @@ export class StreamModel {
     this.#line = isOverlong
       ? { ...meaningOf("", 0), command: "overlong", replies: ["BAD_FORMAT"] }
       : meaningOf(line, this.#jobBytesMax);
-    if (this.#line.differsFrom112) this.differsFrom112 = true;
+    if (this.#line.differsFrom112 || isOurs(this.#line.command)) this.differsFrom112 = true;
     this.#after = this.#line.after;
     if (this.#after.kind === "body") this.putsTaken++;
     if (this.#after.kind === "line") this.#expect(this.#repliesWithState(line, this.#line));

@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { Counter } from "../../src/message/topology.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
+import { commandIn } from "../support/command-lines.ts";
 import { checkRings } from "../support/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import type { Command } from "./command.ts";
@@ -51,6 +52,8 @@ export interface SimulationOptions {
 
 export interface SimulationResult {
   readonly commands: number;
+  /** Names of the commands that were sent with nothing wrong in them. */
+  readonly sent: ReadonlySet<string>;
   readonly schedulerSteps: number;
   /** Processes that ended and were followed by another. */
   readonly restarts: number;
@@ -110,6 +113,7 @@ class Simulation {
   #wasFull = false;
   #startedAtMs = 0;
   #commands = 0;
+  readonly #sent = new Set<string>();
   #schedulerSteps = 0;
   #restarts = 0;
   #clientsMade = 0;
@@ -273,7 +277,8 @@ class Simulation {
 
   get result(): SimulationResult {
     const schedulerSteps = this.#schedulerSteps + this.#server.stepsTaken;
-    return { commands: this.#commands, schedulerSteps, restarts: this.#restarts, shape: this.shape };
+    const [commands, sent, restarts] = [this.#commands, this.#sent, this.#restarts];
+    return { commands, sent, schedulerSteps, restarts, shape: this.shape };
   }
 
   // --- watching ---------------------------------------------------------------------------------------------------
@@ -557,6 +562,8 @@ class Simulation {
       if (next === undefined) continue;
       this.#say(`client ${client.name}: ${next.text}`);
       this.#commands++;
+      const name = commandIn(next.text);
+      if (name !== undefined) this.#sent.add(name);
       client.send(next);
     }
   }

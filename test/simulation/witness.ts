@@ -30,6 +30,20 @@ export interface CommandSink {
   changed(): void;
 }
 
+/** For engines whose commands have no client. */
+export const NOBODY: CommandSink = {
+  put() {},
+  putRefused() {},
+  reserved() {},
+  refused() {},
+  byId() {},
+  kicked() {},
+  kickJob() {},
+  paused() {},
+  followed() {},
+  changed() {},
+};
+
 export type ByIdCommand = "reserve-job" | "delete" | "release" | "bury" | "touch";
 
 /** The part of an engine's host that it calls back. */

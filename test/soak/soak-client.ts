@@ -1,6 +1,7 @@
 // One connection of the soak: every command it sends and every reply it reads is told to the ledger.
 
 import type { NetConnectOpts } from "node:net";
+import { COMMANDS, commandName } from "../../src/protocol/commands.ts";
 import { type Reply, WireClient } from "../support/wire-client.ts";
 import type { ClientHost } from "./client-host.ts";
 import type { Hold, JobEntry } from "./job-entry.ts";
@@ -11,20 +12,7 @@ import { Violation } from "./violation.ts";
 /** A reply takes no longer, whatever happens to the server short of its end; a busy machine included. */
 const REPLY_MS = 30_000;
 
-/** Those that the ledger need not know. */
-const COMMANDS = [
-  "use",
-  "watch",
-  "ignore",
-  "kick",
-  "kick-job",
-  "stats",
-  "stats-tube",
-  "list-tubes",
-  "list-tubes-watched",
-  "list-tube-used",
-  "pause-tube",
-];
+const NAMES = COMMANDS.map(commandName);
 
 export interface HeldJob {
   readonly job: JobEntry;
@@ -68,7 +56,7 @@ export class SoakClient {
 
   /** Sends a line and reads its reply, which must match `expected`. */
   async ask(line: string, expected: RegExp): Promise<Reply> {
-    const kind = COMMANDS.find((name) => name === line.split(" ")[0]) ?? "a wrong command";
+    const kind = NAMES.find((name) => name === line.split(" ")[0]) ?? "a wrong command";
     const { reply } = await this.#timed(kind, `${line}\r\n`);
     this.expect(line, reply, expected);
     return reply;

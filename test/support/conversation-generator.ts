@@ -8,6 +8,8 @@
 // - two waiting clients with a watched tube in common (row 5: 1.12 serves them in another order);
 // - reserve-with-timeout with odd numbers (13.1: 1.12 reads them with strtol).
 
+import { commandName, FIELDS, Op, type Command as Row } from "../../src/protocol/commands.ts";
+import { BEANSTALKD_COMMANDS, eachCommand, lineOf } from "./command-lines.ts";
 import type { SeededRandom } from "./seeded-random.ts";
 
 export const TUBES = ["default", "a", "b", "c", "dd", "tube/5", "0.5"] as const;
@@ -25,6 +27,7 @@ export interface Command {
   /** TTR of the job it makes, or id and ttr-relevant target. */
   readonly put: { readonly ttr: number } | undefined;
   readonly jobId: number | undefined;
+  /** The tube of a watch or ignore. */
   readonly tube: string | undefined;
 }
 
@@ -52,40 +55,38 @@ export interface ConversationView {
 
 const STEP_WEIGHTS = { command: 70, burst: 14, split: 8, "half-close": 1, close: 2, quit: 1 } as const;
 
-const COMMAND_WEIGHTS = {
+/** How often each command of beanstalkd's is drawn. */
+const USUAL_WEIGHT = 2;
+const ODD_WEIGHTS: Readonly<Record<string, number>> = {
   put: 22,
-  "put-too-big": 1,
-  "put-bad-end": 1,
   reserve: 5,
   "reserve-with-timeout": 12,
   "reserve-job": 4,
   delete: 9,
   release: 6,
   bury: 4,
-  touch: 2,
   kick: 3,
-  "kick-job": 2,
-  peek: 2,
-  "peek-ready": 2,
-  "peek-delayed": 2,
-  "peek-buried": 2,
   use: 5,
   watch: 4,
   ignore: 4,
-  "pause-tube": 2,
   "stats-job": 5,
   "stats-tube": 5,
   stats: 4,
-  "list-tubes": 2,
   "list-tube-used": 1,
-  "list-tubes-watched": 2,
-  invalid: 4,
-} as const;
+  // A step of its own.
+  quit: 0,
+};
+/** Puts that are refused, and lines that are no commands. */
+const REFUSED_WEIGHTS = { "put-too-big": 1, "put-bad-end": 1, invalid: 4 } as const;
 
-type CommandKind = keyof typeof COMMAND_WEIGHTS;
+const ROWS: ReadonlyMap<string, Row> = new Map(BEANSTALKD_COMMANDS.map((row) => [commandName(row), row]));
+const COMMAND_WEIGHTS: Readonly<Record<string, number>> = {
+  ...eachCommand(BEANSTALKD_COMMANDS, USUAL_WEIGHT, ODD_WEIGHTS),
+  ...REFUSED_WEIGHTS,
+};
 
 /** Not in bursts: they would start a second timer at the same moment, or change what a wait would mean. */
-const SINGLE_ONLY: ReadonlySet<CommandKind> = new Set(["reserve", "pause-tube", "touch"]);
+const SINGLE_ONLY: ReadonlySet<string> = new Set(["reserve", "pause-tube", "touch"]);
 
 const INVALID_LINES = [
   "",
@@ -224,46 +225,32 @@ export class ConversationGenerator {
         const tail = this.#random.pick(["", "", "", " junk", "x"]);
         return plain(kind, `${kind} ${seconds}${tail}`, waits ? { mayWait: true, inSeconds: seconds } : {});
       }
-      case "release": {
-        const delay = inBurst ? 0 : this.#delay();
-        const jobId = this.#someJob(client);
-        return plain(kind, `release ${jobId} ${this.#priority()} ${delay}`, {
-          inSeconds: soon(delay),
-          jobId,
-        });
-      }
-      case "bury": {
-        const jobId = this.#someJob(client);
-        return plain(kind, `bury ${jobId} ${this.#priority()}`, { jobId });
-      }
-      case "delete":
-      case "touch":
-      case "kick-job":
-      case "peek":
-      case "stats-job":
-      case "reserve-job": {
-        const jobId = this.#someJob(client);
-        return plain(kind, `${kind} ${jobId}`, { jobId });
-      }
-      case "kick":
-        return plain(kind, `kick ${this.#random.between(0, 4)}${this.#random.pick(["", "", " junk"])}`);
-      case "use":
-      case "stats-tube":
-        return plain(kind, `${kind} ${this.#random.pick(TUBES)}`);
-      case "watch":
-      case "ignore": {
-        const tube = this.#random.pick(TUBES);
-        return plain(kind, `${kind} ${tube}`, { tube });
-      }
-      case "pause-tube": {
-        const seconds = this.#random.between(0, 2);
-        return plain(kind, `pause-tube ${this.#random.pick(TUBES)} ${seconds}`, { inSeconds: soon(seconds) });
-      }
       case "invalid":
         return this.#invalid();
       default:
-        return plain(kind, kind);
+        return this.#plain(ROWS.get(kind)!, client, inBurst);
     }
+  }
+
+  /** A command with nothing of its own but its arguments. */
+  #plain(row: Row, client: number, inBurst: boolean): Command {
+    const name = commandName(row);
+    const fields = FIELDS[row.args];
+    const jobId = fields.includes("id") ? this.#someJob(client) : undefined;
+    const tube = this.#random.pick(TUBES);
+    const delay = row.op === Op.PauseTube ? this.#random.between(0, 2) : inBurst ? 0 : this.#delay();
+    const line = lineOf(row, {
+      id: `${jobId}`,
+      pri: `${this.#priority()}`,
+      delay: `${delay}`,
+      bound: `${this.#random.between(0, 4)}${this.#random.pick(["", "", " junk"])}`,
+      tube,
+    });
+    return plain(name, line, {
+      jobId,
+      inSeconds: fields.includes("delay") ? soon(delay) : undefined,
+      tube: row.op === Op.Watch || row.op === Op.Ignore ? tube : undefined,
+    });
   }
 
   #put(inBurst: boolean): Command {

@@ -41,7 +41,7 @@ export interface Transcript {
   readonly steps: readonly Step[];
 }
 
-const FOLDER = fileURLToPath(new URL("../transcripts", import.meta.url));
+const FOLDER = fileURLToPath(new URL("../transcripts/", import.meta.url));
 const ACTS: readonly string[] = ["connect", "half-close", "close", "reset"] satisfies readonly ClientAct[];
 
 /** All transcripts in test/transcripts, by name. TRANSCRIPT=part-of-a-name picks some. */

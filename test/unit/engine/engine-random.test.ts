@@ -5,7 +5,7 @@ import { it, type TestContext } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { Session } from "../../../src/engine/session.ts";
 import { Model } from "../../simulation/model.ts";
-import { type CommandSink, type EffectsHost, EngineWitness } from "../../simulation/witness.ts";
+import { type EffectsHost, EngineWitness, NOBODY } from "../../simulation/witness.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -15,19 +15,6 @@ const SESSIONS = 6;
 /** Sessions that wait before all others, for tubes of their own, in a run with a crowd. */
 const CROWD = 20;
 const TUBES = ["default", "a", "b", ...Array.from({ length: 10 }, (_, i) => `wide-${i}`)];
-
-const ignoreAll: CommandSink = {
-  put() {},
-  putRefused() {},
-  followed() {},
-  reserved() {},
-  refused() {},
-  byId() {},
-  kicked() {},
-  kickJob() {},
-  paused() {},
-  changed() {},
-};
 
 class RandomRun {
   readonly #random: SeededRandom;
@@ -51,7 +38,7 @@ class RandomRun {
       nextTubeSequence: () => ++sequence,
     };
     this.#engine = new Engine({ effects: host, ownsDefaultTube: true });
-    this.#witness = new EngineWitness(this.#engine, host, 0, this.#model, ignoreAll);
+    this.#witness = new EngineWitness(this.#engine, host, 0, this.#model, NOBODY);
     for (let index = 0; index < SESSIONS; index++) {
       const session = this.#engine.session(index);
       this.#engine.use(session, "default");

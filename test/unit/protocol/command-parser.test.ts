@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
-import { Op } from "../../../src/protocol/commands.ts";
+import { Args, COMMANDS, commandName, Op } from "../../../src/protocol/commands.ts";
 import { U32_MAX } from "../../../src/protocol/limits.ts";
 import type { Request } from "../../../src/protocol/request.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
@@ -31,24 +31,10 @@ function check(syntax: Syntax, op: Op | undefined, lines: readonly string[]): vo
 }
 
 const N200 = "a".repeat(200);
-const ID_COMMANDS = { peek: Op.Peek, delete: Op.Delete, touch: Op.Touch, "kick-job": Op.KickJob } as const;
-const MORE_ID_COMMANDS = { ...ID_COMMANDS, "stats-job": Op.StatsJob, "reserve-job": Op.ReserveJob } as const;
-const NAME_COMMANDS = {
-  use: Op.Use,
-  watch: Op.Watch,
-  ignore: Op.Ignore,
-  "stats-tube": Op.StatsTube,
-} as const;
-const BARE_COMMANDS = {
-  reserve: Op.Reserve,
-  "peek-ready": Op.PeekReady,
-  "peek-delayed": Op.PeekDelayed,
-  "peek-buried": Op.PeekBuried,
-  stats: Op.Stats,
-  "list-tubes": Op.ListTubes,
-  "list-tube-used": Op.ListTubeUsed,
-  "list-tubes-watched": Op.ListTubesWatched,
-} as const;
+
+/** Names and ops of the commands with such arguments. */
+const commandsWith = (args: Args): [name: string, op: Op][] =>
+  COMMANDS.filter((each) => each.args === args).map((each) => [commandName(each), each.op]);
 
 describe("CommandParser recognises (protocol/README.md 2.1)", () => {
   it("case-sensitive prefixes at the first byte only", () => {
@@ -80,19 +66,11 @@ describe("CommandParser recognises (protocol/README.md 2.1)", () => {
   });
 
   it("nothing where the space that belongs to the name is missing", () => {
-    const names = [
-      "put",
-      "peek",
-      "delete",
-      "release",
-      "bury",
-      "kick",
-      "kick-job",
-      "touch",
-      "use",
-      "watch",
-      "ignore",
-    ];
+    const words = COMMANDS.map(({ word }) => word).filter((word) => word.endsWith(" "));
+    // But "stats-job" is "stats" with something behind it.
+    const isAnother = (name: string): boolean => COMMANDS.some(({ word }) => name.startsWith(word));
+    const names = words.map((word) => word.trimEnd()).filter((name) => !isAnother(name));
+    assert.ok(names.length > 10);
     check(Syntax.Unknown, undefined, names);
     check(Syntax.Unknown, undefined, [
       "putx 0 0 0 0",
@@ -113,7 +91,7 @@ describe("CommandParser recognises (protocol/README.md 2.1)", () => {
   });
 
   it("a bare command with anything behind it as malformed", () => {
-    for (const [name, op] of Object.entries(BARE_COMMANDS)) {
+    for (const [name, op] of commandsWith(Args.None)) {
       check(Syntax.Ok, op, [name]);
       check(Syntax.BadFormat, op, [`${name} `, `${name}x`, `${name} 5`]);
     }
@@ -149,7 +127,7 @@ describe("CommandParser recognises (protocol/README.md 2.1)", () => {
 
 describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
   it("ids of 64 bits, any number of blanks before and none behind", () => {
-    for (const [name, op] of Object.entries(MORE_ID_COMMANDS)) {
+    for (const [name, op] of commandsWith(Args.Id)) {
       check(Syntax.Ok, op, [
         `${name} 1`,
         `${name}   1`,
@@ -283,7 +261,7 @@ describe("CommandParser reads put (protocol/README.md 3.1)", () => {
 
 describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
   it("as everything behind the one space", () => {
-    for (const [name, op] of Object.entries(NAME_COMMANDS)) {
+    for (const [name, op] of commandsWith(Args.Tube)) {
       for (const tube of ["a", "a-", "+", "0", "0.5", "()-+/;.$_", N200, "x_y"]) {
         const got = parse(`${name} ${tube}`);
         assert.deepEqual([got.syntax, got.request.op, got.name], [Syntax.Ok, op, tube]);
@@ -332,19 +310,11 @@ describe("CommandParser reads tube names (protocol/README.md 2.3)", () => {
 
 describe("CommandParser", () => {
   it("takes any bytes without throwing, and nothing it accepts breaks a limit", (t) => {
-    const words = [
-      ...Object.keys(MORE_ID_COMMANDS),
-      ...Object.keys(NAME_COMMANDS),
-      "put",
-      "release",
-      "bury",
-      "kick",
-    ];
     const line = fc.oneof(
       fc.uint8Array({ maxLength: 40 }).map((bytes) => latin1(bytes, 0, bytes.length)),
       fc
         .tuple(
-          fc.constantFrom(...words, "pause-tube", "reserve-with-timeout"),
+          fc.constantFrom(...COMMANDS.map(commandName)),
           fc.array(fc.oneof(fc.nat().map(String), fc.string()), { maxLength: 5 }),
         )
         .map(([word, rest]) => [word, ...rest].join(" ")),
