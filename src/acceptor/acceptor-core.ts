@@ -5,8 +5,9 @@
 
 import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
+import type { BodyArena } from "../engine/body-arena.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
-import { RESPONSE_HEADER_BYTES, ResponseKind } from "../message/response.ts";
+import { RESPONSE_HEADER_BYTES, ResponseKind, STORED_HEADER_BYTES } from "../message/response.ts";
 import {
   acceptorThread,
   ControlWord,
@@ -26,7 +27,7 @@ import { LogWords } from "../ring/log-words.ts";
 import { EMPTY, type RingReader } from "../ring/ring-reader.ts";
 import type { RingWriter } from "../ring/ring-writer.ts";
 import { Agenda } from "./agenda.ts";
-import { Connection } from "./connection.ts";
+import { type BodyPart, Connection } from "./connection.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
 import { ListReplies } from "./list-replies.ts";
@@ -66,6 +67,9 @@ export class AcceptorCore implements ConnectionHost {
   readonly waitingInput: WaitingInput = new WaitingInput(this.agenda);
   readonly listReplies: ListReplies = new ListReplies();
   readonly tubeListings: TubeListings;
+  readonly storedBytesMin: number;
+  /** The arenas of the shards that live in this thread. */
+  readonly #arenas: (BodyArena | undefined)[] = [];
   /** Open connections. */
   open = 0;
   readonly #links: ShardLinks;
@@ -81,6 +85,7 @@ export class AcceptorCore implements ConnectionHost {
   /** Filled in for each message out, and for each answer that is taken. */
   readonly #message = new Request();
   readonly #payload = new Span();
+  readonly #part: BodyPart = { arena: undefined, handle: 0, offset: 0, length: 0, isLast: false };
   readonly #signal = { shard: 0, kind: 0, flags: 0, value: 0, pri: 0, soonestMs: 0 };
 
   constructor(options: AcceptorOptions) {
@@ -96,6 +101,7 @@ export class AcceptorCore implements ConnectionHost {
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
     this.claims = new ClaimWords(topology.claims[acceptor]!);
     this.counters = countersOf(topology, acceptorThread(topology, acceptor));
+    this.storedBytesMin = topology.storedBytesMin;
     this.#links = new ShardLinks(topology, acceptor);
     this.#control = new ControlWords(topology.control);
     this.#ids = new JobIds(new Int32Array(topology.control), ControlWord.JobIds);
@@ -200,6 +206,15 @@ export class AcceptorCore implements ConnectionHost {
 
   get payloadBytesMax(): number {
     return this.#links.payloadBytesMax;
+  }
+
+  /** The shard lives in this thread: large bodies go right to its arena, and come right from there. */
+  addLocalShard(shard: number, arena: BodyArena): void {
+    this.#arenas[shard] = arena;
+  }
+
+  arenaOf(shard: number): BodyArena | undefined {
+    return this.#arenas[shard];
   }
 
   message(op: number): Request {
@@ -343,10 +358,14 @@ export class AcceptorCore implements ConnectionHost {
       this.#forgotten(connection);
       return;
     }
-    // The client may be gone.
-    if (connection.dead) return;
     const payload = this.#payload;
     payload.set(ring.bytes, at, at + ring.uint32[word + 3]!);
+    if (kind === ResponseKind.Stored) {
+      this.#receiveStored(connection, ring, offset, shard);
+      return;
+    }
+    // The client may be gone.
+    if (connection.dead) return;
     if (kind === ResponseKind.Reply) {
       connection.onReply(shard, flags, ring.uint32[word + 7]!, payload);
     } else if (kind === ResponseKind.Tubes) {
@@ -361,6 +380,28 @@ export class AcceptorCore implements ConnectionHost {
       signal.soonestMs = ring.float64[at >> 3]!;
       connection.onSignal(signal);
     }
+  }
+
+  /** A reply with a part of a body, which is pinned until now. */
+  #receiveStored(connection: Connection, ring: RingReader, offset: number, shard: number): void {
+    const arena = this.#arenas[shard];
+    assert(arena !== undefined, "only a shard of this thread tells of bodies in its arena");
+    const word = offset >> 2;
+    const handle = ring.float64[(offset >> 3) + 2]!;
+    if (!connection.dead) {
+      const head = this.#payload;
+      const length = ring.uint32[head.start >> 2]!;
+      const isLast = ring.uint32[(head.start >> 2) + 1] === 1;
+      head.set(head.bytes, head.start + STORED_HEADER_BYTES, head.end);
+      const part = this.#part;
+      part.arena = arena;
+      part.handle = handle;
+      part.offset = ring.uint32[word + 6]!;
+      part.length = length;
+      part.isLast = isLast;
+      connection.onReply(shard, ring.uint32[word + 1]! >>> 16, ring.uint32[word + 7]!, head, part);
+    }
+    arena.unpin(handle);
   }
 
   /** One more shard has given back what the connection held. */

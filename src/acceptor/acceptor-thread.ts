@@ -1,6 +1,7 @@
 // An acceptor in the event loop of its thread: listens, feeds sockets' bytes to the core, and runs its loop.
 
 import { createServer, type Server } from "node:net";
+import type { BodyArena } from "../engine/body-arena.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import type { Resident } from "../loop/role.ts";
 import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
@@ -128,7 +129,8 @@ export class AcceptorThread {
   }
 
   /** A shard of this thread is ready to serve. */
-  addResident(role: Resident): void {
+  addResident(role: Resident, shard: number, arena: BodyArena): void {
+    this.#core.addLocalShard(shard, arena);
     this.#loop.residents.push(role);
     this.#wake();
   }

@@ -1,5 +1,6 @@
 // What a connection needs of its acceptor.
 
+import type { BodyArena } from "../engine/body-arena.ts";
 import type { CommandParser } from "../protocol/command-parser.ts";
 import type { Request } from "../protocol/request.ts";
 import type { ClaimWords } from "../ring/claim-word.ts";
@@ -34,6 +35,10 @@ export interface ConnectionHost extends LogProgress {
   readonly claims: ClaimWords;
   readonly listReplies: ListReplies;
   readonly tubeListings: TubeListings;
+  /** The arena of a shard that lives in the thread of the acceptor, if it does. */
+  arenaOf(shard: number): BodyArena | undefined;
+  /** A body of at least so many bytes goes right there. */
+  readonly storedBytesMin: number;
   /** Largest payload of one message to a shard. */
   readonly payloadBytesMax: number;
   /** Takes a line for each command and reply (-VV). */

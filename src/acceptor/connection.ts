@@ -7,8 +7,9 @@
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
+import type { BodyArena } from "../engine/body-arena.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
-import { RequestFlag, RequestOp } from "../message/request.ts";
+import { HandleBytes, RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseFlag } from "../message/response.ts";
 import { Syntax } from "../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route, wordOf } from "../protocol/commands.ts";
@@ -31,6 +32,7 @@ import { Outbox } from "./outbox.ts";
 import { traceReply } from "./reply-trace.ts";
 import { ShardSet } from "./shard-set.ts";
 import { SharedReserve } from "./shared-reserve.ts";
+import { StoredBody } from "./stored-body.ts";
 import type { Transport } from "./transport.ts";
 import type { TubeRef } from "./tube-ref.ts";
 import { WatchList } from "./watch-list.ts";
@@ -45,6 +47,19 @@ const WAITING_INPUT_BYTES_MAX = 512 * 1024;
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
 /** Bytes of a large body in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
+
+const CR_LF = asciiBytes("\r\n");
+const handleBytes = new HandleBytes();
+
+/** A part of a body in the arena of a shard of this thread; valid during the call. */
+export interface BodyPart {
+  arena: BodyArena | undefined;
+  handle: number;
+  offset: number;
+  length: number;
+  /** CR LF follows. */
+  isLast: boolean;
+}
 
 export class Connection implements AgendaEntry, Expectant, Closing, LineHandler, ConversationHost {
   readonly slot: number;
@@ -70,6 +85,8 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   readonly #holding = new ShardSet();
   /** The put whose body is awaited: taken at its line, executed when the body is there. Kept for the next one. */
   #put: Request | undefined;
+  /** Its body, where that goes right to the arena. */
+  #stored: StoredBody | undefined;
   #conversation: Conversation | undefined;
   #waitNumber = 0;
   #paused = false;
@@ -214,6 +231,10 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   }
 
   onPiece(bytes: Uint8Array, start: number, end: number): number {
+    if (this.#stored?.active === true) {
+      this.#stored.write(bytes, start, end - start);
+      return end - start;
+    }
     const length = Math.min(end - start, PIECE_BYTES_MAX, this.#host.payloadBytesMax);
     const piece = this.message(RequestOp.PutData);
     piece.body.set(bytes, start, start + length);
@@ -221,12 +242,28 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   }
 
   onLastPiece(endsWell: boolean): boolean {
+    if (this.#stored?.active === true) return this.#endStored(this.#stored, endsWell);
     const { shard } = this.#lane;
     const last = this.message(RequestOp.PutEnd);
     if (!endsWell) last.flags = RequestFlag.BadBody;
     if (!this.#write(shard, last)) return false;
     this.#lane.sent(shard);
     this.#host.expected.expect(this);
+    return true;
+  }
+
+  #endStored(stored: StoredBody, endsWell: boolean): boolean {
+    if (!endsWell || stored.failed) {
+      if (!this.#answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
+      stored.abandon();
+      return true;
+    }
+    const put = this.#put;
+    assert(put !== undefined, "a body belongs to a put");
+    put.op = RequestOp.PutStored;
+    handleBytes.put(stored.handle, put.body);
+    if (!this.#send(this.#used.shard, put)) return false;
+    stored.handOver();
     return true;
   }
 
@@ -272,7 +309,10 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     request.atMs = host.nowMs();
     request.id = host.takeJobId(shard);
     host.count(request.op);
-    if (pieced) {
+    if (this.#beginStored(shard, request.bodyBytes)) {
+      this.#keepPut(request);
+      this.#reader.expectPieces(request.bodyBytes);
+    } else if (pieced) {
       this.#lane.shard = shard;
       request.op = RequestOp.PutOpen;
       request.slot = this.slot;
@@ -280,11 +320,24 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
       this.touched.add(shard);
       this.#reader.expectPieces(request.bodyBytes);
     } else {
-      this.#put ??= new Request();
-      this.#put.beginPut(request);
+      this.#keepPut(request);
       this.#reader.expectBody(request.bodyBytes);
     }
     return true;
+  }
+
+  #keepPut(request: Request): void {
+    this.#put ??= new Request();
+    this.#put.beginPut(request);
+  }
+
+  /** Whether the body goes right to the arena of its shard: if that is in this thread, has memory, and it pays. */
+  #beginStored(shard: number, bodyBytes: number): boolean {
+    if (bodyBytes < this.#host.storedBytesMin) return false;
+    const arena = this.#host.arenaOf(shard);
+    if (arena === undefined) return false;
+    this.#stored ??= new StoredBody();
+    return this.#stored.begin(arena, bodyBytes);
   }
 
   #reserve(request: Request): boolean {
@@ -485,13 +538,14 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
 
   /** A reply, or a part of one; it tells of changes up to record `recordNumber` of the shard. */
   // put 9/10
-  onReply(shard: number, flags: number, recordNumber: number, reply: Span): void {
+  onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
     if (durable && this.outbox.holdFor(shard, recordNumber)) this.#host.agenda.holdBack(this);
     this.#append(reply.bytes, reply.start, reply.length);
+    const partBytes = part === undefined ? 0 : this.#appendPart(part);
     this.#noteHolding(shard, flags);
     if ((flags & ResponseFlag.Worker) !== 0) this.#becomeWorker();
-    this.outbox.meter.received(reply.length);
+    this.outbox.meter.received(reply.length + partBytes);
     this.#replyShard = shard;
     if ((flags & ResponseFlag.More) !== 0) return;
     if (this.#conversation !== undefined) {
@@ -503,6 +557,13 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
       if (!this.#ending) this.#host.expected.expectNothing(this);
     }
     if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
+  }
+
+  /** Returns how many bytes it was, with its CR LF. */
+  #appendPart({ arena, handle, offset, length, isLast }: BodyPart): number {
+    this.outbox.appendBody(arena!, handle, offset, length);
+    if (isLast) this.outbox.append(CR_LF, 0, CR_LF.length);
+    return length + (isLast ? CR_LF.length : 0);
   }
 
   /** An answer for the acceptor itself. */
@@ -598,6 +659,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     if (this.#ending) return;
     this.#ending = true;
     this.#reader.stop();
+    this.#stored?.abandon();
     this.#countWaitingInput(0);
     this.#host.waitingInput.forget(this);
     if (this.outbox.gatheredBytes > 0) this.#host.agenda.markDirty(this);

@@ -1,5 +1,6 @@
 // The replies of one connection: gathered, held back until the log has what they tell of, sent, and metered.
 
+import type { BodyArena } from "../engine/body-arena.ts";
 import { Holds } from "./holds.ts";
 import { Output } from "./output.ts";
 import { ReplyMeter } from "./reply-meter.ts";
@@ -46,6 +47,10 @@ export class Outbox {
 
   append(bytes: Uint8Array, at: number, length: number): void {
     this.#output.append(bytes, at, length);
+  }
+
+  appendBody(bodies: BodyArena, handle: number, offset: number, length: number): void {
+    this.#output.appendBody(bodies, handle, offset, length);
   }
 
   /** Whether output waits for the log. */

@@ -1,6 +1,7 @@
 // Replies of one connection on their way to its socket: gathered over a turn, sent with one write.
 
 import { copyBytes } from "../base/bytes.ts";
+import type { BodyArena } from "../engine/body-arena.ts";
 import { buffers } from "./buffer-pool.ts";
 import type { Transport } from "./transport.ts";
 
@@ -16,6 +17,12 @@ export class Output {
   // put 10/10
   append(source: Uint8Array, at: number, length: number): void {
     copyBytes(this.#room(length), this.#length, source, at, length);
+    this.#length += length;
+  }
+
+  /** The same with a part of a body, from the arena that it lies in. */
+  appendBody(bodies: BodyArena, handle: number, offset: number, length: number): void {
+    bodies.read(handle, offset, this.#room(length), this.#length, length);
     this.#length += length;
   }
 

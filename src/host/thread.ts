@@ -28,7 +28,8 @@ function start(data: HostThreadData, port: MessagePort): void {
   }
   const residents = data.acceptor.residents.map((options) => new ShardRuntime(options));
   const acceptor = new AcceptorThread(data.acceptor, port as AcceptorPort);
-  for (const resident of residents) resident.load(() => acceptor.addResident(resident.role));
+  for (const resident of residents)
+    resident.load(() => acceptor.addResident(resident.role, resident.shard, resident.arena));
 }
 
 start(workerData as HostThreadData, parentPort!);

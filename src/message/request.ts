@@ -20,7 +20,7 @@
 //   offset 72  tube, and right behind it the body
 
 import { COMMAND_OPS } from "../protocol/commands.ts";
-import type { Request } from "../protocol/request.ts";
+import type { Request, Span } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
@@ -63,6 +63,8 @@ export const RequestOp = {
   LookFirst: COMMAND_OPS + 14,
   /** The acceptor has read what its sockets had when it got the Look of number `id`. Of no connection. */
   Looked: COMMAND_OPS + 15,
+  /** A put whose body is in the arena of the shard already: the body of this message is its handle, a uint32. */
+  PutStored: COMMAND_OPS + 16,
 } as const;
 
 export const RequestFlag = {
@@ -150,4 +152,23 @@ export function readRequest(source: MessageSource, offset: number, into: Request
 /** The op of the message at `offset`. */
 export function requestOp(source: MessageSource, offset: number): number {
   return source.bytes[offset + 4]!;
+}
+
+/** Makes the body of a PutStored: bytes of their own, to be filled in for each. */
+export class HandleBytes {
+  readonly #view = new DataView(new ArrayBuffer(4));
+  readonly #bytes = new Uint8Array(this.#view.buffer);
+
+  put(handle: number, into: Span): void {
+    this.#view.setUint32(0, handle, true);
+    into.set(this.#bytes, 0, 4);
+  }
+}
+
+/** The handle that is the body of a PutStored. */
+export function handleOf(body: Span): number {
+  const { bytes, start } = body;
+  return (
+    (bytes[start]! | (bytes[start + 1]! << 8) | (bytes[start + 2]! << 16) | (bytes[start + 3]! << 24)) >>> 0
+  );
 }

@@ -29,6 +29,12 @@ export const ResponseKind = {
   Tubes: 7,
   /** Read what your sockets have, then answer with Looked and the number `value`. To no connection. */
   Look: 8,
+  /**
+   * Bytes for the client, a part of a body in the arena of the shard among them: only between roles of one thread. `value`
+   * is the handle of the body, which is pinned until this is taken, and `pri` where the part begins. The payload is its
+   * length as uint32, 1 as uint32 if CR LF follows it, and what comes before it.
+   */
+  Stored: 9,
 } as const;
 
 export const ResponseFlag = {
@@ -44,6 +50,9 @@ export const ResponseFlag = {
    */
   Durable: 8,
 } as const;
+
+/** Bytes of a Stored before those that go before the part of the body. */
+export const STORED_HEADER_BYTES = 8;
 
 export const RESPONSE_HEADER_BYTES = 32;
 

@@ -78,6 +78,8 @@ export interface Topology {
   /** For each shard the acceptor in whose thread it lives, or -1 if it has a thread of its own. */
   readonly hostOf: readonly number[];
   readonly jobBytesMax: number;
+  /** A body of at least so many bytes goes past the rings between an acceptor and the shards of its thread. */
+  readonly storedBytesMin: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
   /** int32: doorbells of the shards, then of the acceptors, then of the binlog. */
@@ -115,10 +117,13 @@ export interface TopologyOptions {
   /** Apart if it is left out. */
   placement?: Placement;
   jobBytesMax: number;
+  storedBytesMin?: number;
   ringBytes: number;
   binlog?: { repliesWaitFor: LogWord; segmentBytes: number };
 }
 
+/** Below this a copy through the ring costs less than what it takes to go past it. */
+const STORED_BYTES_MIN = 4096;
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
 
@@ -152,6 +157,7 @@ export function createTopology(options: TopologyOptions): Topology {
       options.placement === "together" ? shard % acceptors : -1,
     ),
     jobBytesMax,
+    storedBytesMin: options.storedBytesMin ?? STORED_BYTES_MIN,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
     doorbells: new SharedArrayBuffer(threads * DOORBELL_WORDS * 4),
     counters: new SharedArrayBuffer(threads * COUNTERS_PER_THREAD * 8),

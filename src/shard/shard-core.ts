@@ -14,7 +14,7 @@ import { Engine, ReserveOutcome } from "../engine/engine.ts";
 import { JobState, NO_SLOT } from "../engine/job-table.ts";
 import { type Session, Waiting } from "../engine/session.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
-import { RequestFlag, RequestOp, readRequest } from "../message/request.ts";
+import { RequestFlag, RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import {
   ControlWord,
@@ -99,7 +99,9 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#tubeSequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
-    this.ports = topology.responses.map((rings) => new ReplyPort(rings[shard]!));
+    this.ports = topology.responses.map(
+      (rings, acceptor) => new ReplyPort(rings[shard]!, topology.hostOf[shard] === acceptor),
+    );
     this.counters = countersOf(topology, shardThread(shard));
     const defaultName = asciiBytes("default");
     this.engine = new Engine({
@@ -109,7 +111,12 @@ export class ShardCore implements ClientEffects, CommandShard {
       ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
-    this.replies = new Replies(this.engine, this.ports, options.records ?? NO_NUMBERS);
+    this.replies = new Replies(
+      this.engine,
+      this.ports,
+      options.records ?? NO_NUMBERS,
+      topology.storedBytesMin,
+    );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.#looks = new Looks(this.engine, this.ports);
     this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
@@ -336,6 +343,7 @@ export class ShardCore implements ClientEffects, CommandShard {
    */
   end(session: ShardSession): void {
     session.ended = true;
+    if (session.deferred !== undefined) this.#drop(session.deferred);
     session.deferred = undefined;
     session.look = 0;
     this.leadWaits.delete(session);
@@ -354,6 +362,16 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.#sessions[index] = undefined;
     this.replies.signal(session, ResponseKind.Closed);
+  }
+
+  /** Messages that are not executed any more leave no bodies behind. */
+  #drop(deferred: DeferredMessages): void {
+    while (!deferred.isEmpty) {
+      const offset = deferred.shift();
+      if (requestOp(deferred, offset) !== RequestOp.PutStored) continue;
+      readRequest(deferred, offset, this.#request);
+      this.puts.dropStored(this.#request);
+    }
   }
 
   updateGauges(): void {

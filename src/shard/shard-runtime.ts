@@ -1,6 +1,7 @@
 // One shard with all that it needs of its thread: its engine, its part of the log, its loop. Its thread is its own
 // or an acceptor's.
 
+import type { BodyArena } from "../engine/body-arena.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
 import {
@@ -81,6 +82,14 @@ export class ShardRuntime {
       counters: this.counters,
       surroundings: REAL_THREAD,
     });
+  }
+
+  get shard(): number {
+    return this.#options.shard;
+  }
+
+  get arena(): BodyArena {
+    return this.#core.engine.bodies;
   }
 
   /** Loads what the log knew, if there is one; `onReady` is called in an event loop, or at once, when it may serve. */

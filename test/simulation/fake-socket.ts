@@ -77,6 +77,13 @@ export class FakeSocket implements Transport {
       this.onAnswered?.(source.subarray(at, at + length));
       append(source, at, length);
     };
+    const appendBody = outbox.appendBody.bind(outbox);
+    outbox.appendBody = (bodies, handle, offset, length) => {
+      const part = new Uint8Array(length);
+      bodies.read(handle, offset, part, 0, length);
+      this.onAnswered?.(part);
+      appendBody(bodies, handle, offset, length);
+    };
   }
 
   get slot(): number {

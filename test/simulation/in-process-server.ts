@@ -68,6 +68,7 @@ export interface InProcessOptions {
   strayRings?: boolean;
   /** Whether shards live in the threads of acceptors; apart if it is left out. */
   placement?: Placement;
+  storedBytesMin?: number;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
   ownSockets?: boolean;
   compat?: "default" | "1.12" | "1.13";
@@ -115,6 +116,8 @@ interface Thread {
 /** How likely a thread that sleeps is rung for nothing, at each step of a server that has such rings. */
 const STRAY_RINGS = 0.005;
 const RING_BYTES = 1 << 16;
+/** So small that many bodies of a simulation go past the rings. */
+const STORED_BYTES_MIN = 10;
 /** A shard that waits for room in the middle of a command waits for fewer steps of the log. */
 const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
@@ -166,8 +169,11 @@ export class InProcessServer {
     this.tickMs = options.tickMs ?? 0;
     this.nowMs = options.startsAtMs ?? 1_000_000;
     this.log = options.log;
-    const { placement = "apart" } = options;
-    this.topology = topologyFor({ shards, acceptors, placement, jobBytesMax, ringBytes }, this.log);
+    const { placement = "apart", storedBytesMin = STORED_BYTES_MIN } = options;
+    this.topology = topologyFor(
+      { shards, acceptors, placement, jobBytesMax, storedBytesMin, ringBytes },
+      this.log,
+    );
     this.#slowLog = options.slowLog ?? 0;
     this.#firstJobId = options.firstJobId ?? 1;
     new JobIds(new Int32Array(this.topology.control), ControlWord.JobIds).reset(this.#firstJobId);
@@ -460,8 +466,10 @@ export class InProcessServer {
       surroundings: this.#surroundings,
     });
     this.loops.push(loop);
-    for (const shard of residentsOf(topology, acceptor))
+    for (const shard of residentsOf(topology, acceptor)) {
       loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
+      core.addLocalShard(shard, this.shards[shard]!.engine.bodies);
+    }
     const steps = this.#acceptorSteps(acceptor, loop, doorbell);
     return { name: `acceptor ${acceptor}`, steps, ready: undefined };
   }

@@ -197,6 +197,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       };
     }
   }),
+  planted("a part of a body is copied from the wrong place", ({ acceptors }) => {
+    onConnections(acceptors, ({ outbox }) => {
+      const appendBody = outbox.appendBody.bind(outbox);
+      outbox.appendBody = (bodies, handle, offset, length) => appendBody(bodies, handle, offset + 1, length);
+    });
+  }),
   planted("two jobs get the same id", ({ acceptors }) => {
     for (const core of acceptors) {
       const take = core.takeJobId.bind(core);

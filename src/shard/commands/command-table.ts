@@ -13,7 +13,7 @@ import { listTubes } from "./list-tubes.ts";
 import { pauseTube } from "./pause-tube.ts";
 import { peek } from "./peek.ts";
 import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
-import { put } from "./put.ts";
+import { put, putStored } from "./put.ts";
 import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
@@ -53,6 +53,7 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [RequestOp.HalfClose]: halfClose,
   [RequestOp.Echo]: echo,
   [RequestOp.PutOpen]: putOpen,
+  [RequestOp.PutStored]: putStored,
   [RequestOp.PutData]: putData,
   [RequestOp.PutEnd]: putEnd,
   [RequestOp.Credit]: credit,

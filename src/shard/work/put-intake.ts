@@ -4,6 +4,7 @@ import { assert } from "../../base/assert.ts";
 import { type BodyArena, EMPTY_BODY } from "../../engine/body-arena.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
 import type { NewJob } from "../../engine/new-job.ts";
+import { handleOf } from "../../message/request.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "./replies.ts";
@@ -39,6 +40,22 @@ export class PutIntake {
       return;
     }
     this.#store(session, request, stored, nowMs);
+  }
+
+  /** A put whose body the acceptor has stored in the arena. */
+  putStored(session: ShardSession, request: Request, nowMs: number): void {
+    const body = handleOf(request.body);
+    if (this.#draining()) {
+      this.#arena.free(body);
+      this.#replies.fixed(session, Reply.draining);
+      return;
+    }
+    this.#store(session, request, body, nowMs);
+  }
+
+  /** Gives up the body of a stored put that is not executed. */
+  dropStored(request: Request): void {
+    this.#arena.free(handleOf(request.body));
   }
 
   /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */

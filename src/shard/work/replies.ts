@@ -11,13 +11,15 @@ import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../../message/response.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
-import type { ReplyPort } from "./reply-port.ts";
+import type { ReplyPort, StoredPart } from "./reply-port.ts";
 import type { LongReply, ShardSession } from "./shard-session.ts";
 
 /** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
+/** The same where only its place is told. */
+const STORED_PIECE_BYTES_MAX = 64 * 1024;
 
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
@@ -41,7 +43,16 @@ export class Replies {
   /** Scratch for first lines. */
   readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX);
 
-  constructor(engine: Engine, ports: readonly ReplyPort[], records: RecordNumbers) {
+  /** A body of at least so many bytes is copied by the acceptor, where that lives in this thread. */
+  readonly #storedBytesMin: number;
+
+  constructor(
+    engine: Engine,
+    ports: readonly ReplyPort[],
+    records: RecordNumbers,
+    storedBytesMin: number = Number.POSITIVE_INFINITY,
+  ) {
+    this.#storedBytesMin = storedBytesMin;
     this.#records = records;
     this.#engine = engine;
     this.#ports = ports;
@@ -102,8 +113,16 @@ export class Replies {
     head[at++] = CR;
     head[at++] = LF;
     const port = this.#ports[session.acceptor]!;
-    if (at + bodyBytes + 2 > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+    const isStored = port.isLocal && bodyBytes >= this.#storedBytesMin;
+    const wholeBytesMax = isStored ? Number.POSITIVE_INFINITY : port.payloadBytesMax;
+    if (at + bodyBytes + 2 > Math.min(wholeBytesMax, ReplyCredit.WholeReplyBytesMax)) {
       this.#beginLong(session, head.slice(0, at), body, bodyBytes, flags);
+      return;
+    }
+    if (isStored) {
+      const part = { handle: body, offset: 0, length: bodyBytes, isLast: true, headBytes: at };
+      this.#beginStored(session, flags | this.#durable, this.#records.lastNumber, part);
+      copyBytes(port.target, port.at, head, 0, at);
       return;
     }
     this.#begin(session, flags, at + bodyBytes + 2);
@@ -154,6 +173,15 @@ export class Replies {
     const port = this.#ports[session.acceptor]!;
     session.sent(length);
     port.beginReply(flags | this.#holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
+    return port;
+  }
+
+  /** Begins a reply whose part of a body the acceptor copies from the arena itself; the caller writes its head. */
+  #beginStored(session: ShardSession, flags: number, recordNumber: number, part: StoredPart): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
+    this.#engine.bodies.pin(part.handle);
+    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
+    port.beginStored(flags | this.#holds(session), session.connectionSlot, recordNumber % 2 ** 32, part);
     return port;
   }
 
@@ -225,6 +253,7 @@ export class Replies {
   /** Sends one piece; true if it was the last. */
   #sendPiece(reply: LongReply): boolean {
     const port = this.#ports[reply.session.acceptor]!;
+    if (port.isLocal && reply.bodyBytes >= this.#storedBytesMin) return this.#sendStoredPiece(reply);
     const headBytes = reply.head.length;
     const totalBytes = headBytes + reply.bodyBytes + 2;
     const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
@@ -252,6 +281,21 @@ export class Replies {
     }
     reply.sentBytes += pieceBytes;
     return last;
+  }
+
+  /** The same from the arena: the head goes with the first part of the body, CR LF with the last. */
+  #sendStoredPiece(reply: LongReply): boolean {
+    const { head, body, bodyBytes } = reply;
+    const headBytes = reply.sentBytes === 0 ? head.length : 0;
+    const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
+    const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
+    const isLast = offset + length === bodyBytes;
+    const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
+    const part = { handle: body, offset, length, isLast, headBytes };
+    const port = this.#beginStored(reply.session, flags, reply.recordNumber, part);
+    copyBytes(port.target, port.at, head, 0, headBytes);
+    reply.sentBytes += headBytes + length;
+    return isLast;
   }
 }
 

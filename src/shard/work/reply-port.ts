@@ -10,8 +10,24 @@ import {
   type ResponseHeader,
   ResponseKind,
   ResponseWriter,
+  STORED_HEADER_BYTES,
 } from "../../message/response.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
+
+/** Bytes of bodies past the ring with which no further command is taken. */
+const STORED_BYTES_MAX = 4 * 1024 * 1024;
+
+/** A part of a body that goes past the ring. */
+export interface StoredPart {
+  /** Handle of the body in the shard's arena. */
+  readonly handle: number;
+  readonly offset: number;
+  readonly length: number;
+  /** CR LF follows. */
+  readonly isLast: boolean;
+  /** Bytes that go before it. */
+  readonly headBytes: number;
+}
 
 /** A message that found no room. */
 interface Overflowed {
@@ -33,12 +49,17 @@ export class ReplyPort {
   /** The lowest record number that an unpublished reply waits for; meaningful where one waits. */
   #lowestRecord = 0;
   #waits = false;
+  /** Whether the acceptor lives in the thread of the shard, and may read its arena. */
+  readonly isLocal: boolean;
+  /** Bytes of bodies that were begun past the ring since it was last seen empty. */
+  #storedBytes = 0;
   readonly #writer: ResponseWriter;
   /** Of the message that is begun; one for all. */
   readonly #header: ResponseHeader = { kind: 0, flags: 0, slot: 0, value: 0, pri: 0, recordNumber: 0 };
   readonly #overflow: Overflowed[] = [];
 
-  constructor(ring: SharedArrayBuffer) {
+  constructor(ring: SharedArrayBuffer, isLocal = false) {
+    this.isLocal = isLocal;
     this.ring = new RingWriter(ring);
     this.#writer = new ResponseWriter(this.ring);
     this.target = this.ring.bytes;
@@ -51,27 +72,50 @@ export class ReplyPort {
 
   /** Whether any reply to one more command is sure to find room. */
   get open(): boolean {
-    return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax);
+    return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax) && !this.#isFull;
+  }
+
+  /** Whether so much lies past the ring that the acceptor should send some of it first. */
+  get #isFull(): boolean {
+    if (this.#storedBytes < STORED_BYTES_MAX) return false;
+    if (this.ring.used > 0) return true;
+    this.#storedBytes = 0;
+    return false;
   }
 
   /**
    * Begins bytes for a client, to be written at `at` of `target`. `recordNumber` counts if the flags say
    * Durable.
    */
-  beginReply(flags: number, slot: number, payloadBytes: number, recordNumber: number): void {
+  beginReply(
+    flags: number,
+    slot: number,
+    payloadBytes: number,
+    recordNumber: number,
+    part?: StoredPart,
+  ): void {
     if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
     else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
       this.#waits = true;
       this.#lowestRecord = recordNumber;
     }
     const header = this.#header;
-    header.kind = ResponseKind.Reply;
+    header.kind = part === undefined ? ResponseKind.Reply : ResponseKind.Stored;
     header.flags = flags;
     header.slot = slot;
-    header.value = 0;
-    header.pri = 0;
+    header.value = part === undefined ? 0 : part.handle;
+    header.pri = part === undefined ? 0 : part.offset;
     header.recordNumber = recordNumber;
     this.#begin(payloadBytes);
+  }
+
+  /** Begins bytes for a client with a part of a body: what goes before it is to be written at `at` of `target`. */
+  beginStored(flags: number, slot: number, recordNumber: number, part: StoredPart): void {
+    this.beginReply(flags, slot, STORED_HEADER_BYTES + part.headBytes, recordNumber, part);
+    this.#storedBytes += part.length;
+    writeUint32(this.target, this.at, part.length);
+    writeUint32(this.target, this.at + 4, part.isLast ? 1 : 0);
+    this.at += STORED_HEADER_BYTES;
   }
 
   /** Begins a message to the acceptor itself, to be written at `at` of `target`; it waits for no record. */
@@ -137,4 +181,11 @@ export class ReplyPort {
   get blocked(): boolean {
     return this.#overflow.length > 0;
   }
+}
+
+function writeUint32(target: Uint8Array, at: number, value: number): void {
+  target[at] = value;
+  target[at + 1] = value >>> 8;
+  target[at + 2] = value >>> 16;
+  target[at + 3] = value >>> 24;
 }
