@@ -119,6 +119,8 @@ const RING_BYTES = 1 << 16;
 const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
 const SETTLE_STEPS_MAX = 200_000;
+/** What is due and nobody wakes for stays due. */
+const DUE_ROUNDS_MAX = 10_000;
 
 export class InProcessServer {
   readonly topology: Topology;
@@ -575,7 +577,8 @@ export class InProcessServer {
   advance(ms: number): void {
     this.settle();
     const untilMs = this.nowMs + ms;
-    for (let dueMs = this.nextDueAtMs; dueMs <= untilMs; dueMs = this.nextDueAtMs) {
+    for (let rounds = 0, dueMs = this.nextDueAtMs; dueMs <= untilMs; rounds++, dueMs = this.nextDueAtMs) {
+      assert.ok(rounds < DUE_ROUNDS_MAX, "what is due is done");
       this.nowMs = Math.max(this.nowMs, dueMs);
       this.settle();
     }
