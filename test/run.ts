@@ -11,6 +11,8 @@ import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
 import { defaultTransport } from "../src/server/options.ts";
+import { choosePlacement } from "../src/server/placement.ts";
+import { usableCores } from "../src/server/usable-cores.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["transcripts-server-timed", "hostile", "fairness", "generators"];
@@ -107,11 +109,16 @@ async function runOnceMore(chosen: readonly string[]): Promise<void> {
     skipped.push({ name: `${chosen.length} files with --transport io_uring`, why });
     return;
   }
-  const flags = `--transport ${defaultTransport(release()) === "auto" ? "libuv" : "io_uring"}`;
+  const { placement } = choosePlacement({ ...SEVERAL, placement: "auto" }, usableCores());
+  const transport = defaultTransport(release()) === "auto" ? "libuv" : "io_uring";
+  const flags = `--transport ${transport} --placement ${placement === "together" ? "apart" : "together"}`;
   console.log(`\nOnce more with ${flags}:`);
-  const env = { ...process.env, OUR_FLAGS: flags, TOPOLOGY: "7x3" };
+  const env = { ...process.env, OUR_FLAGS: flags, TOPOLOGY: `${SEVERAL.shards}x${SEVERAL.acceptors}` };
   for (const file of chosen) await runFiles([file], 1, env);
 }
+
+/** What is run once more with the other transport and placement. */
+const SEVERAL = { shards: 7, acceptors: 3 };
 
 const startedAt = performance.now();
 await runFiles(

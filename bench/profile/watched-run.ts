@@ -8,6 +8,9 @@ import type { Contender } from "../server/contender.ts";
 import { type RoleUsage, usageBetween } from "./role-usage.ts";
 import { type ThreadUsage, threadUsages } from "./thread-usage.ts";
 
+/** Roles are told by the names of their threads, so each has one of its own. */
+const FLAGS = ["--log-level", "debug", "--placement", "apart"];
+
 export interface WatchedRun {
   /** In the measured parts. */
   readonly commands: number;
@@ -32,7 +35,7 @@ export async function watchedRun(
   const onStopped = (text: string): void => {
     log = text;
   };
-  const contender = ourContender(options, ["--log-level", "debug"], { env, onStopped });
+  const contender = ourContender(options, FLAGS, { env, onStopped });
   await benchCase.measure({
     ...context,
     contender: watch.contender(contender),

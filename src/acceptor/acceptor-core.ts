@@ -318,7 +318,11 @@ export class AcceptorCore implements ConnectionHost {
   /** Whether there is something to do that no ring or socket will tell of. */
   get hasWork(): boolean {
     return (
-      this.#looks.length > 0 || this.agenda.hasWork || this.listReplies.hasWork || this.#links.hasRoomAgain
+      this.#looks.length > 0 ||
+      this.agenda.hasWork ||
+      this.listReplies.hasWork ||
+      this.#links.hasUnpublished ||
+      this.#links.hasRoomAgain
     );
   }
 

@@ -39,7 +39,7 @@ type Action = (typeof Action)[keyof typeof Action];
 
 /** Sockets that the loop reads and writes itself, beside the event loop. */
 export interface LoopSockets {
-  /** Sends what there is to send, takes what has come. Returns how many completions there were. */
+  /** Sends what there is to send, takes what has come. Returns how often something came. */
   turn(): number;
 }
 
@@ -136,9 +136,9 @@ export class AcceptorLoop {
           break;
         }
         case Action.Decide:
-          this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
+          // What the sockets set going (bytes that were taken let a connection go on) is asked for after them.
+          this.#action = this.#turnSockets() || this.#goesOn() ? Action.Publish : Action.Announce;
           if (this.sockets !== undefined) {
-            if (this.sockets.turn() > 0) this.#action = Action.Publish;
             if (this.#action === Action.Publish && ++this.#passes < PASSES_PER_TURN) break;
             this.#passes = 0;
           }
@@ -171,6 +171,11 @@ export class AcceptorLoop {
       }
       if (surroundings.isHeldUp()) return Point.HeldUp;
     }
+  }
+
+  /** Whether something has come from the sockets of the loop's own. */
+  #turnSockets(): boolean {
+    return this.sockets !== undefined && this.sockets.turn() > 0;
   }
 
   /** Whether there is more to do, or soon will be. */

@@ -54,6 +54,12 @@ export class ShardLinks {
     this.#full.fill(0);
   }
 
+  /** Whether a shard can't see something that was written for it. */
+  get hasUnpublished(): boolean {
+    for (const ring of this.requests) if (ring.hasUnpublished) return true;
+    return false;
+  }
+
   /** Makes requests visible; `onPublished` is called for each shard with new ones. */
   publish(onPublished: (shard: number) => void): void {
     for (let shard = 0; shard < this.requests.length; shard++)

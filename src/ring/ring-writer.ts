@@ -63,6 +63,11 @@ export class RingWriter {
     return offset;
   }
 
+  /** Whether something was claimed that is not visible yet. */
+  get hasUnpublished(): boolean {
+    return this.#tail !== this.#published;
+  }
+
   /** Makes what was claimed visible. Returns whether there was anything. */
   publish(): boolean {
     if (this.#tail === this.#published) return false;

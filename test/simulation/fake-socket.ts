@@ -152,8 +152,10 @@ export class FakeSocket implements Transport {
   }
 
   /** Handles one event, with at most `bytesMax` bytes if it is a read. */
-  handleEvent(bytesMax: number): void {
+  /** Returns whether it was one that tells of the client: not if what was sent has been taken. */
+  handleEvent(bytesMax: number): boolean {
     const connection = this.#connection!;
+    const isDrain = this.#drainDue && !this.#closeDue && !this.#failDue;
     if (this.#closeDue || (this.#breaks && this.#sent.length === 0)) {
       this.#closed = true;
       this.#core.disconnect(connection);
@@ -172,6 +174,7 @@ export class FakeSocket implements Transport {
       // A client that closed, and did not only half-close, is found out when something is written to it, or at last now.
       if (this.vanished) this.#closeDue = true;
     }
+    return !isDrain;
   }
 
   #read(connection: Connection, bytesMax: number): void {

@@ -122,6 +122,8 @@ const STORED_BYTES_MIN = 10;
 const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
 const SETTLE_STEPS_MAX = 200_000;
+/** What is due and nobody wakes for stays due. */
+const DUE_ROUNDS_MAX = 10_000;
 
 export class InProcessServer {
   readonly topology: Topology;
@@ -502,14 +504,17 @@ export class InProcessServer {
   /** The sockets' events, all or some. Returns how many there were. */
   #moveBytes(acceptor: number, wake: () => void, isReading: boolean): number {
     let events = 0;
+    let told = 0;
     while (this.#hasSocketEvent(acceptor) && !(events > 0 && this.#heldUp())) {
-      this.#handleSocketEvent(acceptor);
-      wake();
+      if (this.#handleSocketEvent(acceptor)) {
+        wake();
+        told++;
+      } else if (!isReading || this.loops[acceptor]!.sockets === undefined) wake();
       events++;
     }
     // Who asks whether the sockets have been read must not be told so while some have not.
     if (isReading && !this.#hasSocketEvent(acceptor)) this.acceptors[acceptor]!.haveRead();
-    return events;
+    return told;
   }
 
   *#ringLate(): ThreadSteps {
@@ -523,16 +528,20 @@ export class InProcessServer {
     return this.#toStop.has(acceptor) || this.sockets[acceptor]!.some((socket) => socket.hasEvent);
   }
 
-  #handleSocketEvent(acceptor: number): void {
+  /** Returns whether it told of a client. */
+  #handleSocketEvent(acceptor: number): boolean {
     if (this.#toStop.delete(acceptor)) {
       this.acceptors[acceptor]!.endAll();
-      return;
+      return true;
     }
     const sockets = this.sockets[acceptor]!;
     const ready = sockets.filter((socket) => socket.hasEvent);
     const socket = this.#random.pick(ready)!;
-    socket.handleEvent(this.#holdUps > 0 && this.#random.chance(0.3) ? this.#random.between(1, 40) : 65536);
+    const tells = socket.handleEvent(
+      this.#holdUps > 0 && this.#random.chance(0.3) ? this.#random.between(1, 40) : 65536,
+    );
     if (socket.isClosed) sockets.splice(sockets.indexOf(socket), 1);
+    return tells;
   }
 
   // --- time and order ---------------------------------------------------------------------------------------------
@@ -583,7 +592,8 @@ export class InProcessServer {
   advance(ms: number): void {
     this.settle();
     const untilMs = this.nowMs + ms;
-    for (let dueMs = this.nextDueAtMs; dueMs <= untilMs; dueMs = this.nextDueAtMs) {
+    for (let rounds = 0, dueMs = this.nextDueAtMs; dueMs <= untilMs; rounds++, dueMs = this.nextDueAtMs) {
+      assert.ok(rounds < DUE_ROUNDS_MAX, "what is due is done");
       this.nowMs = Math.max(this.nowMs, dueMs);
       this.settle();
     }
