@@ -22,7 +22,11 @@ async function logOf(flags: readonly string[]): Promise<{ msg: string; threads?:
 
 it("--log-level debug: a stopped server tells what its threads did", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
-  const log = await logOf(["--log-level", "debug", "--shards", "2", "--acceptors", "1"]);
+  const log = await logOf([
+    ...["--log-level", "debug", "--shards", "2", "--acceptors", "1"],
+    // A shard that lives with an acceptor never sleeps.
+    ...["--placement", "apart"],
+  ]);
   const threads = log.find(({ msg }) => msg === "what the threads did")?.threads ?? [];
   assert.deepEqual(
     threads.map(({ thread }) => thread),

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Placement } from "../../src/message/topology.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type ServerProcess, startServer } from "../support/server-process.ts";
 import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
@@ -21,19 +22,27 @@ export interface ServerCase extends Experiment {
   readonly topology: Topology;
   /** Whether the server keeps a log, with replies that wait for it. */
   readonly hasLog: boolean;
+  readonly placement: Placement;
 }
 
 const TWO_STEP_CLAIMS = "claims by a load and a store";
 
-function serverCase(topology: Topology, hasLog: boolean, planted: readonly string[]): ServerCase {
+function serverCase(
+  topology: Topology,
+  hasLog: boolean,
+  planted: readonly string[],
+  placement: Placement = "apart",
+): ServerCase {
   const { shards, acceptors } = topology;
+  const hosts = placement === "together" ? "-together" : "";
   return {
-    name: `server-${shards}x${acceptors}${hasLog ? "-log" : ""}`,
-    about: `the whole server with ${topologyName(topology)}${hasLog ? " and a log" : ""}, all rings of 4 KiB`,
+    name: `server-${shards}x${acceptors}${hasLog ? "-log" : ""}${hosts}`,
+    about: `the whole server with ${topologyName(topology)}${hasLog ? " and a log" : ""}, ${placement}, all rings of 4 KiB`,
     outcomes: LOAD_OUTCOMES,
     planted,
     topology,
     hasLog,
+    placement,
   };
 }
 
@@ -43,6 +52,8 @@ export const SERVER_CASES: readonly ServerCase[] = [
   serverCase({ shards: 7, acceptors: 3 }, false, []),
   serverCase({ shards: 4, acceptors: 1 }, true, []),
   serverCase({ shards: 7, acceptors: 3 }, true, []),
+  serverCase({ shards: 7, acceptors: 3 }, false, [], "together"),
+  serverCase({ shards: 4, acceptors: 2 }, true, [], "together"),
 ];
 
 export async function runServerCase(played: ServerCase, options: CaseOptions): Promise<CaseReport> {
@@ -51,7 +62,7 @@ export async function runServerCase(played: ServerCase, options: CaseOptions): P
   try {
     const server = await startServer({
       kind: "ours",
-      flags: [...topologyFlags(played.topology), ...log],
+      flags: [...topologyFlags(played.topology), "--placement", played.placement, ...log],
       env: {
         NODE_OPTIONS: `--import ${PRELOAD}`,
         STRESS_SEED: `${options.seed}`,
@@ -94,7 +105,7 @@ const spoken = (stderr: string): string[] =>
   stderr.split("\n").filter((line) => line !== "" && !line.startsWith("stress: "));
 
 /** Whether the rings were small and each thread had its pauses; otherwise the run shows nothing. */
-function notStressed(stderr: string, { topology, hasLog }: ServerCase): string[] {
+function notStressed(stderr: string, { topology, hasLog, placement }: ServerCase): string[] {
   const lines = stderr.split("\n");
   const { shards, acceptors } = topology;
   const wrong: string[] = [];
@@ -102,11 +113,14 @@ function notStressed(stderr: string, { topology, hasLog }: ServerCase): string[]
   const ringsWanted = 2 * shards * acceptors + (hasLog ? shards : 0);
   if (rings !== ringsWanted) wrong.push(`${rings} of ${ringsWanted} rings were of the smallest size`);
   const threads = [
-    ...Array.from({ length: shards }, (_, shard) => `shard ${shard}`),
+    ...Array.from({ length: placement === "together" ? 0 : shards }, (_, shard) => `shard ${shard}`),
     ...Array.from({ length: acceptors }, (_, acceptor) => `acceptor ${acceptor}`),
     ...(hasLog ? ["binlog"] : []),
   ];
-  for (const thread of threads)
-    if (!lines.includes(`${PAUSES_NOTE}${thread}`)) wrong.push(`no pause in ${thread}`);
+  for (const thread of threads) {
+    // The thread of an acceptor is named for the shards that live in it, too.
+    const paused = lines.some((line) => `${line} `.startsWith(`${PAUSES_NOTE}${thread} `));
+    if (!paused) wrong.push(`no pause in ${thread}`);
+  }
   return wrong;
 }

@@ -37,6 +37,7 @@ it("an acceptor sends no reply after BinlogEnded is set, and has no work left ov
     connection.onBytes(bytes, bytes.length);
   };
   ask();
+  core.publish(() => {});
   core.flush();
   assert.equal(sent, "USING default\r\n");
   ask();
