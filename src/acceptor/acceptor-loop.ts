@@ -21,6 +21,8 @@ const PASSES_PER_TURN = 8;
  * sockets are read.
  */
 const RESIDENT_TURNS = 32;
+/** With so much time behind it in a pass a resident has no further turn: one that moves many jobs takes a millisecond or more. */
+const RESIDENT_MS = 2;
 
 /** What it does next. */
 const Action = {
@@ -66,6 +68,8 @@ export class AcceptorLoop {
   /** The resident whose turn it is, and how many it has had in this pass. */
   #resident = 0;
   #residentTurns = 0;
+  /** When its first turn in this pass began, ms. */
+  #residentSinceMs = 0;
   /** Looks on the spot that are left; -1 before they are allowed. */
   #looks = -1;
   #taken = 0;
@@ -202,15 +206,17 @@ export class AcceptorLoop {
       return this.#turnResident();
     }
     const point = resident.next();
-    if (point === Point.Turned) this.#residentTurns++;
+    if (point === Point.Turned && this.#residentTurns++ === 0) this.#residentSinceMs = resident.begunAtMs;
     // The log takes nothing any more, and the process is about to end: nobody is due any more either.
-    else if (point === Point.Ended) this.residents.length = 0;
+    if (point === Point.Ended) this.residents.length = 0;
     return true;
   }
 
   #hasTurn(resident: Resident): boolean {
-    if (resident.isInTurn || resident.hasWork) return true;
-    return this.#residentTurns === 0 && resident.nextDueAtMs <= this.#options.surroundings.nowMs();
+    if (resident.isInTurn) return true;
+    const { surroundings } = this.#options;
+    if (this.#residentTurns === 0) return resident.hasWork || resident.nextDueAtMs <= surroundings.nowMs();
+    return resident.hasWork && surroundings.nowMs() - this.#residentSinceMs < RESIDENT_MS;
   }
 
   get #residentHasWork(): boolean {

@@ -38,7 +38,7 @@ function stage() {
 /** A shard that has `work` turns to do, and something due. */
 class FakeResident implements Resident {
   readonly isInTurn = false;
-  readonly begunAtMs = 0;
+  begunAtMs = 0;
   readonly taken = 0;
   readonly hasMore = false;
   nextDueAtMs = NEVER;
@@ -50,8 +50,12 @@ class FakeResident implements Resident {
     return this.work > 0;
   }
 
+  /** What each turn does besides. */
+  onTurn: () => void = () => {};
+
   next(): Point {
     this.turns++;
+    this.onTurn();
     if (this.work > 0) this.work--;
     else this.nextDueAtMs = NEVER;
     return Point.Turned;
@@ -78,15 +82,29 @@ describe("AcceptorLoop", () => {
   });
 
   it("turns a resident as long as it has work, but lets sockets and answers have their turn", () => {
-    const { loop } = stage();
+    const { clock, loop } = stage();
     const resident = new FakeResident();
     resident.work = 100;
+    resident.begunAtMs = clock.nowMs;
     loop.residents.push(resident);
     assert.equal(loop.next(), Point.Turned);
     assert.equal(resident.turns, 32);
     while (loop.next() !== Point.Asleep) assert.ok(resident.turns <= 100);
     assert.equal(resident.turns, 100);
     assert.equal(resident.asked, 1, "it is asked for room before the sleep");
+  });
+
+  it("turns a resident no longer than some milliseconds in one pass", () => {
+    const { clock, loop } = stage();
+    const resident = new FakeResident();
+    resident.work = 10;
+    resident.onTurn = () => {
+      resident.begunAtMs = clock.nowMs;
+      clock.nowMs += 1.5;
+    };
+    loop.residents.push(resident);
+    assert.equal(loop.next(), Point.Turned);
+    assert.equal(resident.turns, 2);
   });
 
   it("sleeps until a resident has something due, and not when that is now", () => {
