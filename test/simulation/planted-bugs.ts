@@ -6,6 +6,7 @@ import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
 import { Counter } from "../../src/message/topology.ts";
+import { Op } from "../../src/protocol/commands.ts";
 import { type Doorbell, DoorbellOwner } from "../../src/ring/doorbell.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
@@ -202,6 +203,33 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       const appendBody = outbox.appendBody.bind(outbox);
       outbox.appendBody = (bodies, handle, offset, length) => appendBody(bodies, handle, offset + 1, length);
     });
+  }),
+  planted("of more than 40 commands behind a wait one is dropped", ({ acceptors }) => {
+    for (const core of acceptors) {
+      /** Commands behind a reserve that has not been answered, by the slot of their connection. */
+      const behind = new Map<number, number>();
+      onConnections([core], (connection) => {
+        behind.delete(connection.slot);
+        const onReply = connection.onReply.bind(connection);
+        connection.onReply = (...args) => {
+          behind.delete(connection.slot);
+          onReply(...args);
+        };
+      });
+      const write = core.write.bind(core);
+      core.write = (shard, message) => {
+        const { slot, op } = message;
+        const count = behind.get(slot);
+        if (count === 40) {
+          behind.set(slot, 41);
+          return true;
+        }
+        if (!write(shard, message)) return false;
+        if (count !== undefined) behind.set(slot, count + 1);
+        else if (op === Op.Reserve) behind.set(slot, 0);
+        return true;
+      };
+    }
   }),
   planted("two jobs get the same id", ({ acceptors }) => {
     for (const core of acceptors) {

@@ -555,7 +555,10 @@ class Simulation {
     const clients = this.#clients.filter((client) => client.canSend && client.pendingCount < PENDING_MAX);
     const client = random.pick(clients);
     if (client === undefined) return;
-    if (random.chance(0.05)) this.#sendPeeks(client);
+    if (random.chance(0.05)) {
+      this.#sendPeeks(client);
+      if (client.pendingCount > 0 && this.#commands % 3 === 0) this.#sendMany(client);
+    }
     const count = random.chance(this.#hurry) ? random.between(2, 8) : 1;
     for (let i = 0; i < count && client.canSend; i++) {
       const next = this.#draw(client);
@@ -575,6 +578,14 @@ class Simulation {
     );
     const job = this.#random.pick(large);
     for (let i = 0; job !== undefined && i < 6; i++) client.send(command.peek(job.id));
+  }
+
+  /** Asks for more behind what it waits for than small buffers take. */
+  #sendMany(client: SimClient): void {
+    const count = 41 + (this.#commands % 60);
+    this.#say(`client ${client.name}: ${count} times list-tube-used`);
+    for (let i = 0; i < count; i++)
+      client.send(command.fixed("list-tube-used", `USING ${client.used}\r\n`));
   }
 
   #tube(): string {
