@@ -46,6 +46,8 @@ import { TubeLists } from "./work/tube-lists.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
+/** A reading takes 40 ns. */
+const MESSAGES_PER_CLOCK_READING = 8;
 /** Tubes that the reserves of one turn look at, the last reserve not counted: about a millisecond of work. */
 const TURN_TUBES_MAX = 20_000;
 /** What is due at once, and happens in one turn: a few milliseconds of work, about a microsecond each. */
@@ -56,6 +58,8 @@ export interface ShardOptions {
   shard: number;
   /** stats-job and stats-tube quote names, as beanstalkd 1.13 does. */
   quoteNames: boolean;
+  /** Monotonic clock, ms; without it a turn lasts no time. */
+  clock?: () => number;
   /** Takes the records of changes; without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
@@ -71,6 +75,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly requests: readonly RingReader[];
   readonly counters: Float64Array;
 
+  readonly #clock: () => number;
   readonly #acceptors: number;
   readonly quoteNames: boolean;
   readonly #control: ControlWords;
@@ -93,6 +98,7 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   constructor(options: ShardOptions) {
     const { topology, shard } = options;
+    this.#clock = options.clock ?? (() => this.nowMs);
     this.#acceptors = topology.acceptors;
     this.quoteNames = options.quoteNames;
     this.#control = new ControlWords(topology.control);
@@ -157,11 +163,20 @@ export class ShardCore implements ClientEffects, CommandShard {
     while (taken < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong) {
       const offset = ring.next();
       if (offset === EMPTY) break;
+      if (taken % MESSAGES_PER_CLOCK_READING === 0) this.readClock();
       taken++;
       this.#receive(ring, offset, acceptor);
       if (this.#resuming.length > 0) this.#runResumed();
     }
     return taken;
+  }
+
+  /**
+   * Time goes on in a turn that is held up, by the log or for want of a core. A delay or time to run that counted from
+   * its beginning would be over as much too early.
+   */
+  readClock(): void {
+    this.nowMs = Math.max(this.nowMs, this.#clock());
   }
 
   #moveOn(nowMs: number): void {

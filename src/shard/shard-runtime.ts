@@ -59,16 +59,17 @@ export class ShardRuntime {
     const words = new Int32Array(topology.doorbells);
     const doorbell = new DoorbellOwner(words, shardBell(topology, shard));
     const binlog = new Doorbell(words, binlogThread(topology));
-    const records = createRecords(options, control, {
-      doorbell,
-      binlog,
-      sleep: () => doorbell.sleep(ROOM_SLEEP_MS),
-    });
+    const sleep = (): void => {
+      doorbell.sleep(ROOM_SLEEP_MS);
+      core.readClock();
+    };
+    const records = createRecords(options, control, { doorbell, binlog, sleep });
     this.#records = records;
     const core = new ShardCore({
       topology,
       shard,
       quoteNames: options.quoteNames,
+      clock: monotonicMs,
       ...(records === undefined ? {} : { records }),
     });
     this.#core = core;

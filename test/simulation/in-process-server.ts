@@ -196,6 +196,7 @@ export class InProcessServer {
           topology: this.topology,
           shard,
           quoteNames: compat === "1.13",
+          clock: () => this.nowMs,
           ...(this.log === undefined ? {} : { records: this.records[shard]! }),
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
           ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),

@@ -584,8 +584,7 @@ class Simulation {
   #sendMany(client: SimClient): void {
     const count = 41 + (this.#commands % 60);
     this.#say(`client ${client.name}: ${count} times list-tube-used`);
-    for (let i = 0; i < count; i++)
-      client.send(command.fixed("list-tube-used", `USING ${client.used}\r\n`));
+    for (let i = 0; i < count; i++) client.send(command.fixed("list-tube-used", `USING ${client.used}\r\n`));
   }
 
   #tube(): string {
