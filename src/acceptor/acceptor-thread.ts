@@ -61,8 +61,9 @@ export interface AcceptorPort {
   postMessage(news: AcceptorNews): void;
 }
 
-/** With io_uring the event loop has its turn after so many sleeps at the latest. */
+/** With io_uring the event loop has its turn after so many sleeps, or so long, at the latest, ms. */
 const ROUNDS_MAX = 64;
+const ROUNDS_MS_MAX = 5;
 const BACKLOG = 1024;
 /** Node takes no longer timer than 2^31 - 1 ms. */
 const TIMER_MS_MAX = 3_600_000;
@@ -331,6 +332,7 @@ export class AcceptorThread {
   #turnAndWait(uring: UringSockets): void {
     // What comes from the sockets meanwhile need not schedule anything.
     this.#scheduled = true;
+    const untilMs = monotonicMs() + ROUNDS_MS_MAX;
     for (let round = 0; round < ROUNDS_MAX; round++) {
       if (this.#loop.next() === Point.Turned) break;
       if (!this.#listenToDoorbell()) {
@@ -340,7 +342,7 @@ export class AcceptorThread {
       const sleepMs = Math.min(this.#loop.wakeAtMs - monotonicMs(), EVENT_LOOP_SLEEP_MS_MAX);
       const completions = uring.wait(Math.max(0, sleepMs));
       this.#loop.wake();
-      if (completions === 0 || uring.eventLoopIsReady) break;
+      if (completions === 0 || uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
     }
     setImmediate(this.#turn);
   }

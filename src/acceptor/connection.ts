@@ -101,6 +101,8 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   #isWorker = false;
   /** The shard of the reply that came last: in a conversation the only one that sends the client something. */
   #replyShard = 0;
+  /** Of the present reply a part has come, and more follows. */
+  #inReply = false;
 
   constructor(host: ConnectionHost, slot: number, transport: Transport) {
     this.#host = host;
@@ -513,10 +515,10 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     return true;
   }
 
-  /** Adds the beginning of a reply, and maybe all of it, to the output. */
-  #append(bytes: Uint8Array, at: number, length: number): void {
+  /** Adds a reply, or a part of one, to the output; `begins` if it is the beginning, of which -VV tells. */
+  #append(bytes: Uint8Array, at: number, length: number, begins = true): void {
     const { trace } = this.#host;
-    if (trace !== undefined) traceReply(trace, this.descriptor, bytes, at, length);
+    if (trace !== undefined && begins) traceReply(trace, this.descriptor, bytes, at, length);
     this.outbox.append(bytes, at, length);
     this.#host.agenda.markDirty(this);
   }
@@ -526,12 +528,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   }
 
   appendPiece(bytes: Uint8Array, length: number, first: boolean): void {
-    if (first) {
-      this.#append(bytes, 0, length);
-      return;
-    }
-    this.outbox.append(bytes, 0, length);
-    this.#host.agenda.markDirty(this);
+    this.#append(bytes, 0, length, first);
   }
 
   // --- answers in -------------------------------------------------------------------------------------------------
@@ -541,13 +538,14 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
     if (durable && this.outbox.holdFor(shard, recordNumber)) this.#host.agenda.holdBack(this);
-    this.#append(reply.bytes, reply.start, reply.length);
+    this.#append(reply.bytes, reply.start, reply.length, !this.#inReply);
     const partBytes = part === undefined ? 0 : this.#appendPart(part);
     this.#noteHolding(shard, flags);
     if ((flags & ResponseFlag.Worker) !== 0) this.#becomeWorker();
     this.outbox.meter.received(reply.length + partBytes);
     this.#replyShard = shard;
-    if ((flags & ResponseFlag.More) !== 0) return;
+    this.#inReply = (flags & ResponseFlag.More) !== 0;
+    if (this.#inReply) return;
     if (this.#conversation !== undefined) {
       this.#conversation.onReply(shard);
       return;

@@ -2,7 +2,7 @@
 //
 // Together a command never waits for another thread to wake: less processor a command, and the choice where cores are
 // scarce. Apart, an acceptor and a shard work on a deep pipeline at the same time, if each really has a core and the
-// clients and the log have some left. Measured in bench/README.md.
+// clients and the log have some left. To compare them: bench/README.md, "placement".
 
 import type { Placement } from "../message/topology.ts";
 

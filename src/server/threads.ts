@@ -108,7 +108,8 @@ export class AcceptorThreadHandle {
   constructor(acceptor: AcceptorHostData, onDeath: OnThreadDeath, onNews: (news: AcceptorNews) => void) {
     const data: HostThreadData = { kind: "acceptor", acceptor };
     const ports = acceptor.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
-    const residents = acceptor.residents.map(({ shard }) => ` with shard ${shard}`).join("");
+    const shards = acceptor.residents.map(({ shard }) => shard);
+    const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
     this.#worker = start(
       `acceptor ${acceptor.acceptor}${residents}`,
       "host",

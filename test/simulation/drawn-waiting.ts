@@ -6,46 +6,42 @@ import type { SeededRandom } from "../support/seeded-random.ts";
 const SPINS_ON = 0.5;
 const LOOKS_MAX = 3;
 
-export class DrawnSpin implements Spin {
-  readonly #random: SeededRandom;
+/** Waits for more now and then. */
+class Drawn {
+  protected readonly random: SeededRandom;
   readonly #patience: number;
 
   /** `patience` is how likely it waits for more, 0 to 1. */
   constructor(random: SeededRandom, patience: number) {
-    this.#random = random;
+    this.random = random;
     this.#patience = patience;
   }
 
-  worked(): void {}
+  protected waits(): boolean {
+    return this.random.chance(this.#patience);
+  }
 
+  worked(): void {}
+}
+
+export class DrawnSpin extends Drawn implements Spin {
   begins(): boolean {
-    return this.#random.chance(this.#patience);
+    return this.waits();
   }
 
   goesOn(): boolean {
-    return this.#random.chance(SPINS_ON);
+    return this.random.chance(SPINS_ON);
   }
 
   paid(): void {}
 }
 
-export class DrawnPatience implements Patience {
-  readonly #random: SeededRandom;
-  readonly #patience: number;
-
-  /** `patience` is how likely it waits for more, 0 to 1. */
-  constructor(random: SeededRandom, patience: number) {
-    this.#random = random;
-    this.#patience = patience;
-  }
-
-  worked(): void {}
-
+export class DrawnPatience extends Drawn implements Patience {
   looks({ expecting }: Asked): number {
-    return expecting > 0 && this.#random.chance(this.#patience) ? this.#random.between(1, LOOKS_MAX) : 0;
+    return expecting > 0 && this.waits() ? this.random.between(1, LOOKS_MAX) : 0;
   }
 
   turnsAgain({ expecting, asking }: Asked): boolean {
-    return (expecting > 0 || asking > 0) && this.#random.chance(this.#patience);
+    return (expecting > 0 || asking > 0) && this.waits();
   }
 }

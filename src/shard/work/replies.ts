@@ -246,8 +246,8 @@ export class Replies {
    * Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else.
    */
   hasRoomForPiece(session: ShardSession): boolean {
-    const ring = this.#ports[session.acceptor]!.ring;
-    return ring.used <= ring.messageBytesMax && !this.#ports[session.acceptor]!.blocked;
+    const port = this.#ports[session.acceptor]!;
+    return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
   }
 
   /** Sends one piece; true if it was the last. */

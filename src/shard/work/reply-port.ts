@@ -14,7 +14,7 @@ import {
 } from "../../message/response.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
-/** Bytes of bodies past the ring with which no further command is taken. */
+/** Bytes of bodies past the ring with which no further command is taken, nor a piece sent: a millisecond of copying. */
 const STORED_BYTES_MAX = 4 * 1024 * 1024;
 
 /** A part of a body that goes past the ring. */
@@ -72,11 +72,11 @@ export class ReplyPort {
 
   /** Whether any reply to one more command is sure to find room. */
   get open(): boolean {
-    return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax) && !this.#isFull;
+    return this.#overflow.length === 0 && this.ring.hasRoom(this.ring.messageBytesMax) && !this.storedIsFull;
   }
 
   /** Whether so much lies past the ring that the acceptor should send some of it first. */
-  get #isFull(): boolean {
+  get storedIsFull(): boolean {
     if (this.#storedBytes < STORED_BYTES_MAX) return false;
     if (this.ring.used > 0) return true;
     this.#storedBytes = 0;

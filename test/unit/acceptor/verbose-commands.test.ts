@@ -22,3 +22,25 @@ it("-VV says each command once, also one that has to wait and is tried again", (
     ["watch", "ignore", "reserve-with-timeout", "put", "put", "quit"],
   );
 });
+
+it("-VV says the first line of a reply, and nothing of the pieces that its body comes in", () => {
+  const lines: string[] = [];
+  const server = new HandDrivenServer(1, (line) => lines.push(line));
+  const client = server.connect(true);
+  const body = "secret\r\n".repeat(40_000);
+  client.say(`put 0 0 60 ${body.length}\r\n${body}\r\n`);
+  for (let turn = 0; turn < 5; turn++) {
+    server.settle();
+    client.read();
+  }
+  client.say("peek 1\r\nlist-tube-used\r\n");
+  for (let turn = 0; turn < 20; turn++) {
+    server.settle();
+    client.read();
+  }
+  assert.ok(client.take().endsWith(`${body}\r\nUSING default\r\n`));
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith(">")).map((line) => line.slice(line.indexOf(" ") + 1)),
+    ["reply INSERTED 1", `reply FOUND 1 ${body.length}`, "job 1", "reply USING default"],
+  );
+});
