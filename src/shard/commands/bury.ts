@@ -1,3 +1,5 @@
+// `bury`: puts a reserved job aside until it is kicked.
+
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

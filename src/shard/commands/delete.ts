@@ -1,3 +1,5 @@
+// `delete`: removes a job.
+
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

@@ -1,3 +1,5 @@
+// `ignore`: takes a tube from those that its connection watches on this shard.
+
 import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

@@ -1,3 +1,5 @@
+// `kick-job`: makes a buried or delayed job ready.
+
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

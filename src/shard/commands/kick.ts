@@ -1,3 +1,5 @@
+// `kick`: makes buried jobs of the tube in use ready, or delayed ones if none is buried.
+
 import { KickMany } from "../work/kick-many.ts";
 import type { ShardCommand } from "./command.ts";
 

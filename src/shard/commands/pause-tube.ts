@@ -1,3 +1,5 @@
+// `pause-tube`: lets nobody reserve from a tube for a while.
+
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

@@ -1,3 +1,5 @@
+// `peek`: shows a job.
+
 import type { ShardCommand } from "./command.ts";
 
 export const peek: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags }) => {

@@ -1,3 +1,5 @@
+// `put`, with its whole body.
+
 import type { ShardCommand } from "./command.ts";
 
 /** A job with its whole body. */

@@ -1,3 +1,5 @@
+// `release`: gives a reserved job back.
+
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

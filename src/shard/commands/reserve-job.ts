@@ -1,3 +1,5 @@
+// `reserve-job`: takes a job by its id.
+
 import { Outcome } from "../../engine/engine.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { ReplyWord } from "../../protocol/reply.ts";

@@ -1,3 +1,5 @@
+// `reserve` and `reserve-with-timeout`, of this shard alone.
+
 import { RequestFlag } from "../../message/request.ts";
 import type { ShardCommand } from "./command.ts";
 

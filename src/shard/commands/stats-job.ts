@@ -1,3 +1,5 @@
+// `stats-job`: tells about a job.
+
 import { NO_SLOT } from "../../engine/job-table.ts";
 import { statsJobText } from "../work/job-text.ts";
 import type { ShardCommand } from "./command.ts";

@@ -1,3 +1,5 @@
+// `stats-tube`: tells about a tube.
+
 import { Reply } from "../../protocol/reply.ts";
 import { statsTubeText } from "../work/job-text.ts";
 import type { ShardCommand } from "./command.ts";

@@ -1,3 +1,5 @@
+// `stats`: brings the counters of this shard up to date.
+
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 

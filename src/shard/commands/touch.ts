@@ -1,3 +1,5 @@
+// `touch`: gives a reserved job its full time to run again.
+
 import { Reply } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

@@ -1,3 +1,5 @@
+// `use`: the tube of puts, kicks and peeks.
+
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { usingReply } from "../../protocol/reply.ts";

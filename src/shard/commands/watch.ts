@@ -1,3 +1,5 @@
+// `watch`: adds a tube to those that its connection watches on this shard.
+
 import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 
