@@ -143,7 +143,7 @@ export class Engine {
       const slot = this.#queues.nextDelayed;
       const tube = this.tubeOf(slot);
       this.#queues.leave(slot);
-      this.#queues.becomeReady(slot, tube);
+      this.#queues.becomeReady(slot, tube, nowMs);
       this.#serve(tube, nowMs);
     }
     if (this.#pauseTimers.nextAtMs <= nowMs) this.#endPauses(nowMs);
@@ -193,7 +193,7 @@ export class Engine {
       }
       page.timeouts[row] = page.timeouts[row]! + 1;
       this.jobTimeouts++;
-      const tube = this.#takeBack(slot, session);
+      const tube = this.#takeBack(slot, session, nowMs);
       this.#records.updated(slot);
       this.#serve(tube, nowMs);
     }
@@ -238,7 +238,7 @@ export class Engine {
     const { heldInOrder } = session;
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
-      this.#serve(this.#takeBack(heldInOrder.first, session), nowMs);
+      this.#serve(this.#takeBack(heldInOrder.first, session, nowMs), nowMs);
     this.#sessionTimers.set(session);
     for (const watch of session.watches.values()) {
       if (steps++ >= stepsMax) return false;
@@ -250,10 +250,10 @@ export class Engine {
   /**
    * A reservation ends without its holder: the job becomes ready, but is not offered yet. Returns its tube.
    */
-  #takeBack(slot: number, session: Session): Tube {
+  #takeBack(slot: number, session: Session, nowMs: number): Tube {
     const tube = this.tubeOf(slot);
     this.#queues.leaveHolder(slot, session);
-    this.#queues.becomeReady(slot, tube);
+    this.#queues.becomeReady(slot, tube, nowMs);
     return tube;
   }
 
@@ -348,7 +348,7 @@ export class Engine {
     // A long turn began before the put was sent: its delay must not.
     if (delaySeconds > 0)
       this.#queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delaySeconds * 1000);
-    else this.#queues.becomeReady(slot, tube);
+    else this.#queues.becomeReady(slot, tube, nowMs);
     if (!this.#records.put(slot)) {
       this.#queues.leave(slot);
       this.#remove(slot, job.id, tube);
@@ -369,7 +369,6 @@ export class Engine {
     const row = rowOf(slot);
     page.id[row] = id;
     page.createdAtMs[row] = job.atMs;
-    page.deadlineAtMs[row] = 0;
     page.pri[row] = job.pri;
     page.delaySeconds[row] = job.delaySeconds;
     page.ttrSeconds[row] = job.ttrSeconds;
@@ -400,9 +399,14 @@ export class Engine {
     page.buries[row] = job.buries;
     page.kicks[row] = job.kicks;
     page.file[row] = job.file;
-    if (job.state === JobState.Buried) this.#queues.becomeBuried(slot, tube);
+    if (job.state === JobState.Buried) this.#queues.becomeBuried(slot, tube, job.deadlineAtMs);
     else if (job.state === JobState.Delayed) this.#queues.becomeDelayed(slot, tube, job.deadlineAtMs);
-    else this.#queues.becomeReady(slot, tube);
+    else this.#queues.becomeReady(slot, tube, job.deadlineAtMs);
+  }
+
+  /** All jobs of the log are back. */
+  endRestore(): void {
+    for (const tube of this.#queues.readyTubes) tube.ready.sortOrder();
   }
 
   // --- reserve --------------------------------------------------------------------------------------------
@@ -586,7 +590,7 @@ export class Engine {
     page.delaySeconds[row] = delaySeconds;
     page.releases[row] = page.releases[row]! + 1;
     if (delaySeconds > 0) this.#queues.becomeDelayed(slot, tube, nowMs + delaySeconds * 1000);
-    else this.#queues.becomeReady(slot, tube);
+    else this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
     if (delaySeconds === 0) this.#serve(tube, nowMs);
     return Outcome.Done;
@@ -602,7 +606,7 @@ export class Engine {
     this.#sessionTimers.set(session);
     page.pri[row] = pri;
     page.buries[row] = page.buries[row]! + 1;
-    this.#queues.becomeBuried(slot, this.tubeOf(slot));
+    this.#queues.becomeBuried(slot, this.tubeOf(slot), nowMs);
     this.#records.updated(slot);
     return Outcome.Done;
   }
@@ -656,7 +660,7 @@ export class Engine {
     const row = rowOf(slot);
     this.#queues.leave(slot);
     page.kicks[row] = page.kicks[row]! + 1;
-    this.#queues.becomeReady(slot, tube);
+    this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
     this.#serve(tube, nowMs);
   }

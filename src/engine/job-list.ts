@@ -23,6 +23,14 @@ export class JobList {
     return this.#last;
   }
 
+  /** The `deadlineAtMs` of the slot that came first, where that says since when it is here; Infinity without one. */
+  get firstSinceMs(): number {
+    const first = this.#first;
+    return first === NO_SLOT
+      ? Number.POSITIVE_INFINITY
+      : this.#jobs.pageOf(first).deadlineAtMs[rowOf(first)]!;
+  }
+
   append(slot: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);

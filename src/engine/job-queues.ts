@@ -44,8 +44,12 @@ export class JobQueues {
 
   // --- into a queue ---------------------------------------------------------------------------------------
 
-  becomeReady(slot: number, tube: Tube): void {
-    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Ready);
+  /** `sinceMs` is never before that of the tube's job that became ready last; only a restore may say otherwise. */
+  becomeReady(slot: number, tube: Tube, sinceMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.deadlineAtMs[row] = sinceMs;
+    this.#setState(page, row, tube, JobState.Ready);
     tube.ready.push(slot);
     if (tube.readyAt < 0) {
       tube.readyAt = this.readyTubes.length;
@@ -62,8 +66,11 @@ export class JobQueues {
     this.#retime(tube);
   }
 
-  becomeBuried(slot: number, tube: Tube): void {
-    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Buried);
+  becomeBuried(slot: number, tube: Tube, sinceMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.deadlineAtMs[row] = sinceMs;
+    this.#setState(page, row, tube, JobState.Buried);
     tube.buried.append(slot);
   }
 

@@ -31,7 +31,10 @@ export class JobPage {
   readonly id: Float64Array;
   /** When the put line was read, ms of the monotonic clock; may be negative for a job from the log. */
   readonly createdAtMs: Float64Array;
-  /** When a delayed job becomes ready or a reservation ends, ms of the monotonic clock. */
+  /**
+   * When a delayed job becomes ready or a reservation ends; since when a ready job is ready, and a buried one buried.
+   * Ms of the monotonic clock.
+   */
   readonly deadlineAtMs: Float64Array;
   readonly pri: Uint32Array;
   /** Seconds, of the last put or release; only informational. */
@@ -51,7 +54,7 @@ export class JobPage {
   readonly bodyBytes: Uint32Array;
   /** Position in the one heap that the job is in: ready, delayed, or its holder's. */
   readonly heapPosition: Int32Array;
-  /** Links of the tube's buried list, or of the holder's list of reserved jobs. */
+  /** Links of the tube's list of ready or of buried jobs, or of the holder's list of reserved ones. */
   readonly next: Int32Array;
   readonly previous: Int32Array;
   /** Number of the log file with the job's full record; 0 without a log. */

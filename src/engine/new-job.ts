@@ -22,7 +22,7 @@ export interface RestoredJob extends NewJob {
   readonly tube: string;
   /** Ready, Delayed or Buried. */
   readonly state: JobState;
-  /** When it becomes ready, ms of the monotonic clock; counts for a delayed job only. */
+  /** When it becomes ready if it is delayed; since when it is ready or buried otherwise. Ms of the monotonic clock. */
   readonly deadlineAtMs: number;
   readonly reserves: number;
   readonly timeouts: number;

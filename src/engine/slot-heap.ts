@@ -106,8 +106,72 @@ abstract class SlotHeap {
   }
 }
 
-/** Ready jobs: smallest pri first, then smallest id. */
+/**
+ * Ready jobs: smallest pri first, then smallest id. They are also linked in the order in which they came, which is not that
+ * of the heap; here and not in a list of its own, since each put and reserve passes.
+ */
 export class ReadyHeap extends SlotHeap {
+  /** The slot that came first, or NO_SLOT. */
+  first: number = NO_SLOT;
+  /** The slot that came last, or NO_SLOT. */
+  last: number = NO_SLOT;
+
+  /** Since when the one that came first is here, ms: its `deadlineAtMs`; Infinity without one. */
+  get firstSinceMs(): number {
+    return this.first === NO_SLOT ? Number.POSITIVE_INFINITY : this.#sinceMs(this.first);
+  }
+
+  #sinceMs(slot: number): number {
+    return this.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK]!;
+  }
+
+  /** Links them anew by the times since which they are here, after a restore has brought them in any order. */
+  sortOrder(): void {
+    const slots: number[] = [];
+    let isInOrder = true;
+    for (
+      let slot = this.first;
+      slot !== NO_SLOT;
+      slot = this.jobs.pages[slot >>> PAGE_BITS]!.next[slot & PAGE_MASK]!
+    ) {
+      if (slots.length > 0 && this.#sinceMs(slots.at(-1)!) > this.#sinceMs(slot)) isInOrder = false;
+      slots.push(slot);
+    }
+    if (isInOrder) return;
+    slots.sort((a, b) => this.#sinceMs(a) - this.#sinceMs(b));
+    this.first = NO_SLOT;
+    this.last = NO_SLOT;
+    for (const slot of slots) this.#append(slot);
+  }
+
+  #append(slot: number): void {
+    const page = this.jobs.pages[slot >>> PAGE_BITS]!;
+    const row = slot & PAGE_MASK;
+    const { last } = this;
+    page.previous[row] = last;
+    page.next[row] = NO_SLOT;
+    this.last = slot;
+    if (last === NO_SLOT) this.first = slot;
+    else this.jobs.pages[last >>> PAGE_BITS]!.next[last & PAGE_MASK] = slot;
+  }
+
+  override push(slot: number): void {
+    super.push(slot);
+    this.#append(slot);
+  }
+
+  override remove(slot: number): void {
+    super.remove(slot);
+    const page = this.jobs.pages[slot >>> PAGE_BITS]!;
+    const row = slot & PAGE_MASK;
+    const previous = page.previous[row]!;
+    const next = page.next[row]!;
+    if (previous === NO_SLOT) this.first = next;
+    else this.jobs.pages[previous >>> PAGE_BITS]!.next[previous & PAGE_MASK] = next;
+    if (next === NO_SLOT) this.last = previous;
+    else this.jobs.pages[next >>> PAGE_BITS]!.previous[next & PAGE_MASK] = previous;
+  }
+
   protected override less(a: number, b: number): boolean {
     const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
     const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;

@@ -50,6 +50,16 @@ export class Tube {
     return (this.#delayed ??= new DeadlineHeap(this.#jobs));
   }
 
+  /** Since when its oldest ready job is ready, ms; Infinity without one. */
+  get oldestReadyAtMs(): number {
+    return this.#ready?.firstSinceMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Since when the first of its buried jobs is buried, ms; Infinity without one. */
+  get oldestBuriedAtMs(): number {
+    return this.#buried?.firstSinceMs ?? Number.POSITIVE_INFINITY;
+  }
+
   /** Oldest burial first. */
   get buried(): JobList {
     return (this.#buried ??= new JobList(this.#jobs));

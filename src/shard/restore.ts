@@ -83,6 +83,7 @@ export class Restore {
       this.#restore(view, bytes, offset);
     }
     this.#buried.length = 0;
+    this.#engine.endRestore();
   }
 
   /** Restores the job whose record lies at `offset` and is decoded. */
@@ -102,8 +103,9 @@ export class Restore {
     job.ttrSeconds = fields.ttrSeconds;
     job.bodyBytes = bodyBytes;
     job.atMs = fields.createdAtMs - this.#wallOffsetMs;
-    job.deadlineAtMs = fields.deadlineAtMs - this.#wallOffsetMs;
-    job.state = this.#stateOf(fields.state, job.deadlineAtMs);
+    const dueAtMs = fields.deadlineAtMs - this.#wallOffsetMs;
+    job.state = this.#stateOf(fields.state, dueAtMs);
+    job.deadlineAtMs = job.state === JobState.Delayed ? dueAtMs : this.#sinceMs(job.state, dueAtMs);
     job.reserves = fields.reserves;
     job.timeouts = fields.timeouts;
     job.releases = fields.releases;
@@ -117,6 +119,17 @@ export class Restore {
   #stateOf(state: RecordState, deadlineAtMs: number): JobState {
     if (state === RecordState.buried) return JobState.Buried;
     return state === RecordState.delayed && deadlineAtMs > this.#nowMs ? JobState.Delayed : JobState.Ready;
+  }
+
+  /**
+   * Since when it is ready, as far as the log tells: a release or a kick has left no time there. Since when it is buried
+   * the log does not tell.
+   */
+  #sinceMs(state: JobState, dueAtMs: number): number {
+    if (state === JobState.Buried) return this.#nowMs;
+    const { atMs, delaySeconds } = this.#job;
+    const { state: logged } = this.#fields;
+    return Math.min(this.#nowMs, logged === RecordState.delayed ? dueAtMs : atMs + delaySeconds * 1000);
   }
 
   /** Jobs of one tube often follow each other: the last name needs no new string. */

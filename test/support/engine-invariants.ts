@@ -151,6 +151,17 @@ class InvariantCheck {
       tube.jobsIn(JobState.Buried),
       `${name}: all buried jobs are in its list`,
     );
+    assert.equal(
+      this.#list(tube.ready, JobState.Ready, name),
+      tube.jobsIn(JobState.Ready),
+      `${name}: all ready jobs are in its list`,
+    );
+    let sinceMs = Number.NEGATIVE_INFINITY;
+    for (let slot = tube.ready.first; slot !== NO_SLOT; slot = this.#page(slot).next[rowOf(slot)]!) {
+      const nextMs = this.#page(slot).deadlineAtMs[rowOf(slot)]!;
+      assert.ok(nextMs >= sinceMs, `${name}: its ready jobs are linked in the order of becoming so`);
+      sinceMs = nextMs;
+    }
     assert.equal(tube.readyAt >= 0, tube.ready.size > 0, `${name}: among the tubes with ready jobs`);
     const users = this.#sessions.filter((session) => session.used === tube);
     const watchers = this.#sessions.filter((session) => session.watches.has(tube));
@@ -162,7 +173,7 @@ class InvariantCheck {
   }
 
   /** Walks a list of jobs in a state; returns how many there are. */
-  #list(list: JobList, state: number, name: string): number {
+  #list(list: JobList | ReadyHeap, state: number, name: string): number {
     let count = 0;
     let previous: number = NO_SLOT;
     for (let slot = list.first; slot !== NO_SLOT; slot = this.#page(slot).next[rowOf(slot)]!) {
