@@ -7,7 +7,7 @@ import { release } from "node:os";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { defaultTransport } from "../src/server/options.ts";
+import { defaultTransport } from "../src/server/machine-defaults.ts";
 import { launch, startServer } from "./support/server-process.ts";
 import { startWithTransport } from "./support/start-with-transport.ts";
 import { WireClient } from "./support/wire-client.ts";

@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   protocol: ["base"],
+  config: ["base"],
   ring: ["base"],
   uring: ["base"],
   engine: ["protocol", "base"],
@@ -71,6 +72,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine",
     "ring",
     "protocol",
+    "config",
     "base",
   ],
 };
@@ -121,6 +123,7 @@ const KEEPERS: readonly Keeper[] = [
   },
   { hazard: "node:sqlite", pattern: moduleImport("sqlite"), keepers: ["binlog/disk/directory-lock.ts"] },
   { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
+  { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },
   { hazard: "child processes", pattern: moduleImport("child_process"), keepers: ["server/"] },
 ];
 

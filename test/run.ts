@@ -10,7 +10,7 @@ import { finished } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
-import { defaultTransport } from "../src/server/options.ts";
+import { defaultTransport } from "../src/server/machine-defaults.ts";
 import { choosePlacement } from "../src/server/placement.ts";
 import { usableCores } from "../src/server/usable-cores.ts";
 

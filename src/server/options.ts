@@ -1,43 +1,22 @@
-// The command line: beanstalkd's flags with their meaning and exit codes, long names for all, and our own.
+// What the server is told: flags over variables of the environment over the file over what suits the machine.
 
-import { release } from "node:os";
+import { readFileSync } from "node:fs";
 import { Command, CommanderError, Option } from "commander";
-import type { TransportKind } from "../acceptor/acceptor-thread.ts";
-import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
-import type { Placement } from "../message/topology.ts";
+import { applyEnvironment, applyFile, applyFlag } from "../config/read-settings.ts";
+import { type Setting, SettingError, variableOf } from "../config/setting.ts";
+import { type Fault, TomlSource } from "../config/toml-source.ts";
 import { commandListText } from "../protocol/command-list.ts";
-import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
-import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
-import { usableCores } from "./usable-cores.ts";
+import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
 import { VERSION } from "./version.ts";
 
-export type Compat = "default" | "1.12" | "1.13";
-
-export interface Options {
-  listen: string;
-  port: string;
-  user: string | undefined;
-  jobBytesMax: number;
-  verbose: number;
-  shards: number;
-  acceptors: number;
-  transport: TransportKind | "auto";
-  /** Whether shards live in the threads of acceptors: see placement.ts. */
-  placement: Placement | "auto";
-  compat: Compat;
-  /** Log directory, or undefined for none. */
-  binlog: string | undefined;
-  /** Longest time between a logged change and its fsync; Infinity for never. */
-  fsyncMs: number;
-  binlogBytes: number;
-  /** Start with what can be proven whole of a damaged log. */
-  salvage: boolean;
-  logLevel: LogLevel;
-  /** Whether -l or -p were given, for the notice under socket activation. */
+export interface Options extends Settings {
+  /** The file that was read. */
+  config: string | undefined;
+  /** Where -l or -p were given, for the notice under socket activation. */
   given: { flag: string; value: string }[];
-  /** To be said once logging is set up. */
-  notices: string[];
+  /** Where each setting that is not the default comes from, by its key: "FILE:12", "RUNNERBEAN_PORT", "-p". */
+  sources: Map<string, string>;
 }
 
 /** The parse ended in something else than a server: text to print, and the exit code. */
@@ -47,29 +26,11 @@ export interface Exit {
   exitCode: number;
 }
 
-export const SHARDS_MAX = 64;
-export const ACCEPTORS_MAX = 16;
-const BINLOG_BYTES_DEFAULT = 10485760;
-const FSYNC_MS_DEFAULT = 50;
+export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** How many of each suit `cores`: at full load an acceptor takes most of a core, a shard a fifth of one. */
-export function defaultThreads(cores: number): { acceptors: number; shards: number } {
-  const shards = Math.max(1, Math.min(SHARDS_MAX, Math.floor(cores / 4)));
-  return { shards, acceptors: Math.max(1, Math.min(ACCEPTORS_MAX, cores - shards - (cores > 3 ? 1 : 0))) };
-}
-
-/** The first Linux on which io_uring is tried unasked: the one that it was tested on. */
-const IO_URING_SINCE = [6, 18] as const;
-
-/**
- * io_uring where it is permitted and the kernel, of this release ("6.18.44"), is no older than those that it
- * was tested on.
- */
-export function defaultTransport(kernelRelease: string): TransportKind | "auto" {
-  const [major = 0, minor = 0] = kernelRelease.split(".").map(Number.parseFloat);
-  const [sinceMajor, sinceMinor] = IO_URING_SINCE;
-  return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor) ? "auto" : "libuv";
-}
+/** Variables of that kind which are no settings of the server. */
+const OTHER_VARIABLES = ["RUNNERBEAN_STREAM_WRITES", "RUNNERBEAN_URL", "RUNNERBEAN_TOKEN"];
+const CONFIG_VARIABLE = "RUNNERBEAN_CONFIG";
 
 class EarlyExit extends Error {
   readonly exit: Exit;
@@ -80,53 +41,108 @@ class EarlyExit extends Error {
   }
 }
 
-function size(flag: string, text: string, max: number): number {
-  if (!/^[ \t]*\+?[0-9]+$/.test(text)) throw usageError(`invalid size: ${text}`);
-  const value = Number(text);
-  if (value > max) throw usageError(`invalid size: ${text} (${flag} takes at most ${max})`);
-  return value;
-}
-
-function count(flag: string, text: string, max: number): number {
-  const value = /^[0-9]+$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > max) throw usageError(`invalid number: ${flag} ${text} (1 to ${max})`);
-  return value;
-}
-
 const usageError = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage, true);
 
+/** A flag as it was given. */
+interface GivenFlag {
+  readonly row: Setting<Settings>;
+  /** "-p" or "--port", as in the help: the short one if there is one. */
+  readonly flag: string;
+  readonly value: string;
+}
+
+interface CommandLine {
+  readonly given: GivenFlag[];
+  config: string | undefined;
+  readonly notices: string[];
+}
+
 /** Parses the arguments after the program's name. `program` names it in messages. */
-export function parseOptions(args: readonly string[], program: string): Options | Exit {
-  const threads = defaultThreads(usableCores());
-  const options: Options = {
-    listen: "127.0.0.1",
-    port: "11300",
-    user: undefined,
-    jobBytesMax: JOB_BYTES_MAX_DEFAULT,
-    verbose: 0,
-    shards: threads.shards,
-    acceptors: threads.acceptors,
-    transport: defaultTransport(release()),
-    placement: "auto",
-    compat: "default",
-    binlog: undefined,
-    fsyncMs: FSYNC_MS_DEFAULT,
-    binlogBytes: BINLOG_BYTES_DEFAULT,
-    salvage: false,
-    logLevel: "info",
-    given: [],
-    notices: [],
-  };
-  const command = describe(options, program);
+export function parseOptions(
+  args: readonly string[],
+  program: string,
+  environment: Environment = {},
+): Options | Exit {
+  const line: CommandLine = { given: [], config: environment[CONFIG_VARIABLE], notices: [] };
+  const command = describe(line, program);
   try {
     command.parse(args as string[], { from: "user" });
-    return options;
+    return compose(line, environment);
   } catch (error) {
     return exitFor(error, command, program);
   }
 }
 
-function describe(options: Options, program: string): Command {
+/** The options of a file by itself, with every fault of it: for `config check`. */
+export function checkFile(path: string): { options: Options; faults: readonly Fault[] } {
+  const options = emptyOptions();
+  return { options, faults: readFile(path, options) };
+}
+
+function emptyOptions(): Options {
+  return { ...defaultSettings(), config: undefined, given: [], sources: new Map() };
+}
+
+function compose(line: CommandLine, environment: Environment): Options {
+  const options = emptyOptions();
+  options.config = line.config;
+  if (line.config !== undefined) {
+    const faults = readFile(line.config, options);
+    if (faults.length > 0) {
+      const count = faults.length === 1 ? "a fault" : `${faults.length} faults`;
+      throw new OperatorError(
+        `the configuration has ${count}:\n${faultsText(line.config, faults)}`,
+        ExitCode.Usage,
+      );
+    }
+  }
+  const others = [...OTHER_VARIABLES, CONFIG_VARIABLE];
+  applyEnvironment(SETTINGS, options, environment, others, {
+    onApplied: (key) => options.sources.set(key, variableOf(key)),
+    notice: (text) => options.notices.push(text),
+  });
+  applyFlags(line, options);
+  options.notices.push(...line.notices);
+  return options;
+}
+
+function applyFlags({ given }: CommandLine, options: Options): void {
+  const times = new Map<string, number>();
+  for (const { row, flag, value } of given) {
+    const before = times.get(row.key) ?? 0;
+    applyFlag(row, options, value, before);
+    times.set(row.key, before + 1);
+    options.sources.set(row.key, flag);
+    if (row.key === "listen" || row.key === "port") options.given.push({ flag, value });
+  }
+}
+
+/** Applies a file; returns what is wrong with it. */
+function readFile(path: string, options: Options): readonly Fault[] {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    return [{ line: 0, message: `cannot be read: ${(error as Error).message}` }];
+  }
+  const source = TomlSource.read(text);
+  if (!(source instanceof TomlSource)) return [source];
+  options.config = path;
+  return applyFile(SETTINGS, options, source, (key, line) => {
+    options.sources.set(key, `${path}:${line}`);
+  });
+}
+
+/** "/etc/runnerbean.toml:3: unknown key …", a line for each fault. */
+export function faultsText(path: string, faults: readonly Fault[]): string {
+  return faults.map(({ line, message }) => `${path}${line > 0 ? `:${line}` : ""}: ${message}`).join("\n");
+}
+
+// --- flags --------------------------------------------------------------------------------------------------
+
+type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
+
+function describe(line: CommandLine, program: string): Command {
   const command = new Command(program);
   command
     .helpOption(false)
@@ -139,11 +155,9 @@ function describe(options: Options, program: string): Command {
     command.addOption(option);
     command.on(`option:${option.name()}`, effect);
   };
-  // The help names them in this order.
-  addOptionsOfBeanstalkd(add, options);
-  addFurtherOptions(add, options);
+  addSettings(add, line);
   addQuestions(add, command, program);
-  addRemovedFlags(command, options);
+  addRemovedFlags(command, line);
   command.action(() => {
     const unknown = command.args[0];
     if (unknown !== undefined) throw usageError(`unknown argument: ${unknown}`);
@@ -152,108 +166,26 @@ function describe(options: Options, program: string): Command {
 }
 
 /**
- * Adds an option whose effect is immediate and in order, as in beanstalkd: later ones override earlier ones.
+ * The effect of a flag is tried at once and in order, as in beanstalkd: the first bad one is told. It counts
+ * when file and environment have been read.
  */
-type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
-
-function addOptionsOfBeanstalkd(add: AddOption, options: Options): void {
-  add("-b, --binlog <dir>", "keep a log in this directory: what was acknowledged survives", (dir) => {
-    options.binlog = dir === "" ? "/" : dir;
-  });
+function addSettings(add: AddOption, line: CommandLine): void {
+  const tried = defaultSettings();
+  for (const row of SETTINGS) {
+    if (!("flags" in row) || row.flags === undefined) continue;
+    const [flag] = row.flags.split(/[, ]/) as [string];
+    add(row.flags, row.text, (value) => {
+      applyFlag(row, tried, value, 0);
+      line.given.push({ row, flag, value });
+    });
+  }
   add(
-    "-f, --fsync <ms>",
-    `with -b: fsync at most this long after a change; 0 before its reply (default ${FSYNC_MS_DEFAULT})`,
-    (ms) => {
-      options.fsyncMs = size("-f", ms, 2 ** 31);
+    "--config <file>",
+    "read settings from this file in TOML; flags and variables count before it",
+    (path) => {
+      line.config = path;
     },
   );
-  add("-F, --never-fsync", "with -b: leave it to the system when the log reaches the disk", () => {
-    options.fsyncMs = Number.POSITIVE_INFINITY;
-  });
-  add(
-    "-l, --listen <addr>",
-    "address or name to listen on, or unix:PATH (default 127.0.0.1; 0.0.0.0 for all)",
-    (addr) => {
-      options.listen = addr;
-      options.given.push({ flag: "-l", value: addr });
-    },
-  );
-  add("-p, --port <port>", "TCP port or service name (default 11300; 0 for a free one)", (port) => {
-    options.port = port;
-    options.given.push({ flag: "-p", value: port });
-  });
-  add(
-    "-s, --binlog-size <bytes>",
-    `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
-    (bytes) => {
-      options.binlogBytes = size("-s", bytes, SEGMENT_BYTES_MAX);
-    },
-  );
-  add("-u, --user <user>", "become this user, with its groups, after binding", (user) => {
-    options.user = user;
-  });
-  add(
-    "-z, --max-job-size <bytes>",
-    `largest job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
-    (bytes) => {
-      options.jobBytesMax = size("-z", bytes, Number.POSITIVE_INFINITY);
-      if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;
-      options.jobBytesMax = JOB_BYTES_MAX_LIMIT;
-      options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);
-    },
-  );
-}
-
-function addFurtherOptions(add: AddOption, options: Options): void {
-  add(
-    "--shards <n>",
-    `engine threads, 1 to ${SHARDS_MAX} (default for this machine: ${options.shards})`,
-    (n) => {
-      options.shards = count("--shards", n, SHARDS_MAX);
-    },
-  );
-  add(
-    "--acceptors <n>",
-    `socket threads, 1 to ${ACCEPTORS_MAX} (default for this machine: ${options.acceptors})`,
-    (n) => {
-      options.acceptors = count("--acceptors", n, ACCEPTORS_MAX);
-    },
-  );
-  add(
-    "--placement <how>",
-    "together: shards live in the threads of acceptors; apart: each has its own; auto: by the cores that may be used (default)",
-    (how) => {
-      if (how !== "together" && how !== "apart" && how !== "auto")
-        throw usageError(`invalid placement: ${how} (together, apart or auto)`);
-      options.placement = how;
-    },
-  );
-  add(
-    "--transport <kind>",
-    "io_uring (Linux 6.1 or later) or libuv (default: io_uring from Linux 6.18 on where it is permitted)",
-    (kind) => {
-      if (kind !== "libuv" && kind !== "io_uring")
-        throw usageError(`invalid transport: ${kind} (libuv or io_uring)`);
-      options.transport = kind;
-    },
-  );
-  add("--compat <version>", "stats output exactly as beanstalkd 1.12 or 1.13", (version) => {
-    if (version !== "1.12" && version !== "1.13")
-      throw usageError(`invalid version: --compat ${version} (1.12 or 1.13)`);
-    options.compat = version;
-  });
-  add("--salvage", "with -b: start with what is whole of a damaged log; bad files are set aside", () => {
-    options.salvage = true;
-  });
-  const levels = LOG_LEVELS.join(", ");
-  add("--log-level <level>", `least level of diagnostics: ${levels} (default info)`, (text) => {
-    const level = LOG_LEVELS.find((each) => each === text);
-    if (level === undefined) throw usageError(`invalid level: --log-level ${text} (${levels})`);
-    options.logLevel = level;
-  });
-  add("-V, --verbose", "print connections; -VV also commands and replies", () => {
-    options.verbose++;
-  });
 }
 
 /** Options that are answered on the spot: nothing is started. */
@@ -270,11 +202,11 @@ function addQuestions(add: AddOption, command: Command, program: string): void {
 }
 
 /** Flags that older versions of beanstalkd had. */
-function addRemovedFlags(command: Command, options: Options): void {
+function addRemovedFlags(command: Command, line: CommandLine): void {
   command.addOption(new Option("-c").hideHelp()).addOption(new Option("-n").hideHelp());
   for (const flag of ["c", "n"]) {
     command.on(`option:${flag}`, () => {
-      options.notices.push(`-${flag} flag was removed. binlog is always compacted.`);
+      line.notices.push(`-${flag} flag was removed. binlog is always compacted.`);
     });
   }
 }
@@ -295,6 +227,9 @@ function usageText(command: Command, program: string): string {
 function exitFor(error: unknown, command: Command, program: string): Exit {
   if (error instanceof EarlyExit) return error.exit;
   const usage = usageText(command, program);
+  if (error instanceof SettingError) {
+    return { stdout: "", stderr: `${program}: ${error.message}\n${usage}`, exitCode: ExitCode.Usage };
+  }
   if (error instanceof OperatorError) {
     const text = `${program}: ${error.message}\n${error.showUsage ? usage : ""}`;
     return { stdout: "", stderr: text, exitCode: error.exitCode };

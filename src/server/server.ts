@@ -36,8 +36,10 @@ import {
 } from "./listen-address.ts";
 import { createLog, type Diagnostics, droppedWords } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
-import { type Options, parseOptions } from "./options.ts";
+import { type Exit, type Options, parseOptions } from "./options.ts";
 import { type ChosenPlacement, choosePlacement } from "./placement.ts";
+import { Reloader } from "./reload.ts";
+import type { Settings } from "./settings.ts";
 import { switchUser } from "./switch-user.ts";
 import {
   AcceptorThreadHandle,
@@ -71,7 +73,13 @@ export async function main(): Promise<void> {
     await binlogCommand().parseAsync(args.slice(1), { from: "user" });
     return;
   }
-  const options = parseOptions(args, program);
+  if (args[0] === "config") {
+    const { configCommand } = await import("./config-command.ts");
+    await configCommand(program).parseAsync(args.slice(1), { from: "user" });
+    return;
+  }
+  const read = (): Options | Exit => parseOptions(args, program, process.env);
+  const options = read();
   if ("exitCode" in options) {
     process.stdout.write(options.stdout);
     process.stderr.write(options.stderr);
@@ -79,7 +87,7 @@ export async function main(): Promise<void> {
     return;
   }
   const diagnostics = await createLog(isatty(STDERR), options.logLevel, nonBlockingWriter(STDERR));
-  const server = new Server(options, diagnostics);
+  const server = new Server(options, diagnostics, read);
   try {
     leaveRemovedDirectory(options);
     await server.run();
@@ -99,6 +107,7 @@ class Server {
   readonly #topology: Topology;
   readonly #placement: ChosenPlacement;
   readonly #control: ControlWords;
+  readonly #reloader: Reloader;
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorThreadHandle[] = [];
   #binlog: BinlogSupervisor | undefined;
@@ -108,8 +117,10 @@ class Server {
   #stopping = false;
   #exiting = false;
 
-  constructor(options: Options, { log, lines }: Diagnostics) {
+  /** `reread` reads what it was told once more, for a reload. */
+  constructor(options: Options, { log, lines }: Diagnostics, reread: () => Options | Exit) {
     this.#options = options;
+    this.#reloader = new Reloader(options, reread, (next) => this.#prepare(next));
     this.#log = log;
     this.#diagnostics = lines;
     if (options.verbose > 0) {
@@ -379,7 +390,27 @@ class Server {
       this.#control.set(ControlWord.Draining);
       this.#log.info("SIGUSR1: draining; new jobs are refused from now on");
     });
+    // Without a file there is nothing to read again, and the signal ends the server, as it ends others.
+    if (this.#options.config !== undefined) process.on("SIGHUP", () => this.#reload());
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
+  }
+
+  /** All or nothing: with any fault everything stays as it was. */
+  #reload(): void {
+    try {
+      const { changed, needsRestart } = this.#reloader.reload();
+      const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
+      this.#log.info(`SIGHUP: configuration read again; changed: ${changed.join(", ") || "nothing"}${rest}`);
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      this.#log.error(`SIGHUP: everything stays as it was: ${error.message}`);
+    }
+  }
+
+  #prepare(next: Settings): () => void {
+    return () => {
+      this.#log.level = next.logLevel;
+    };
   }
 
   async #stop(signal: string): Promise<void> {

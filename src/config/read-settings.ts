@@ -1,0 +1,248 @@
+// Applies what a file, the variables of the environment and flags say to the options; finds every fault.
+
+import { nearestWord } from "./nearest-word.ts";
+import { parseDurationMs, parseSize } from "./quantity.ts";
+import {
+  type FileTable,
+  longFlagOf,
+  type ReadTable,
+  type ScalarKind,
+  type Setting,
+  SettingError,
+  variableOf,
+} from "./setting.ts";
+import type { Fault, Path, TomlSource } from "./toml-source.ts";
+
+const EXPECTED: Readonly<Record<ScalarKind, string>> = {
+  text: "a text in quotes",
+  number: "a whole number",
+  size: 'a size, as 65536, "64K" or "8G"',
+  milliseconds: 'a time, as "250ms" or "30s"; a bare number is in milliseconds',
+  seconds: 'a time, as "30s" or "10m"; a bare number is in seconds',
+};
+
+/** A value of the file or the environment as the setting takes it: bytes, milliseconds, or as it is. */
+function scalarText(kind: ScalarKind, value: unknown): string {
+  const wrong = (): SettingError => new SettingError(`${said(value)} is not ${EXPECTED[kind]}`);
+  const text = typeof value === "number" && Number.isFinite(value) ? `${value}` : value;
+  if (typeof text !== "string") throw wrong();
+  if (kind === "text") return text;
+  if (kind === "number") {
+    if (!/^\d+$/.test(text)) throw wrong();
+    return text;
+  }
+  const number = kind === "size" ? parseSize(text) : parseDurationMs(text, kind === "seconds" ? "s" : "ms");
+  if (number === undefined) throw wrong();
+  return `${number}`;
+}
+
+const said = (value: unknown): string => JSON.stringify(value) ?? String(value);
+
+function listOf(value: unknown): string[] {
+  if (!Array.isArray(value)) throw new SettingError(`${said(value)} is not a list of texts: ["…", "…"]`);
+  return value.map((each) => scalarText("text", each));
+}
+
+function mapOf(value: unknown): Record<string, string> {
+  if (!isTable(value)) throw new SettingError(`${said(value)} is not a table of texts`);
+  const entries = Object.entries(value).map(([name, each]) => [name, scalarText("text", each)]);
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+/** Applies a value that is no table; throws SettingError. */
+function applyValue<O>(setting: Setting<O>, options: O, value: unknown): void {
+  switch (setting.kind) {
+    case "tables":
+      throw new SettingError(`${said(value)} is not a table: begin it with [[${setting.key}]]`);
+    case "switch":
+      if (typeof value !== "boolean") throw new SettingError(`${said(value)} is neither true nor false`);
+      setting.set(options, value);
+      break;
+    case "counter":
+      setting.set(options, Number(scalarText("number", value)));
+      break;
+    case "list":
+      setting.set(options, listOf(value));
+      break;
+    case "map":
+      setting.set(options, mapOf(value));
+      break;
+    default:
+      setting.apply(options, scalarText(setting.kind, value));
+  }
+}
+
+/** Applies what stands behind a flag; throws SettingError. A switch and a counter take nothing. */
+export function applyFlag<O>(setting: Setting<O>, options: O, text: string, timesBefore: number): void {
+  if (setting.kind === "switch") setting.set(options, true);
+  else if (setting.kind === "counter") setting.set(options, timesBefore + 1);
+  else if (setting.kind === "list") setting.set(options, splitList(text));
+  else if (setting.kind !== "map" && setting.kind !== "tables") {
+    setting.apply(options, setting.plainFlag === true ? text : scalarText(setting.kind, text));
+  }
+}
+
+const splitList = (text: string): string[] =>
+  text.split(",").flatMap((each) => (each.trim() === "" ? [] : [each.trim()]));
+
+// --- the file -----------------------------------------------------------------------------------------------
+
+const isTable = (value: unknown): value is FileTable =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+
+/** Applies a file. Returns its faults in the order of lines; `onApplied` hears of each key with its line. */
+export function applyFile<O>(
+  rows: readonly Setting<O>[],
+  options: O,
+  source: TomlSource,
+  onApplied: (key: string, line: number) => void,
+): Fault[] {
+  const faults: Fault[] = [];
+  new FileReader(source, faults).table(rows, options, source.table, [], onApplied);
+  return faults.sort((a, b) => a.line - b.line);
+}
+
+class FileReader {
+  readonly #source: TomlSource;
+  readonly #faults: Fault[];
+
+  constructor(source: TomlSource, faults: Fault[]) {
+    this.#source = source;
+    this.#faults = faults;
+  }
+
+  /** Applies the entries of a table at `path` of the file. */
+  table<O>(
+    rows: readonly Setting<O>[],
+    options: O,
+    table: FileTable,
+    path: Path,
+    onApplied: (key: string, line: number) => void,
+  ): void {
+    for (const [key, value, at] of this.#entries(rows, table, path, "")) {
+      const row = rows.find((each) => each.key === key);
+      if (row === undefined) {
+        this.#unknown(rows, key, at);
+        continue;
+      }
+      this.#try(at, key, () => {
+        if (row.kind === "tables") this.#tables(row, options, value, at);
+        else applyValue(row, options, value);
+        onApplied(key, this.#source.lineOf(at));
+      });
+    }
+  }
+
+  /** Keys with the names of the tables that they are in: "http.listen". What no row knows is one entry. */
+  *#entries<O>(
+    rows: readonly Setting<O>[],
+    table: FileTable,
+    path: Path,
+    prefix: string,
+  ): Generator<[key: string, value: unknown, at: Path]> {
+    for (const [name, value] of Object.entries(table)) {
+      const key = `${prefix}${name}`;
+      const at = [...path, name];
+      const isSection = rows.some((row) => row.key.startsWith(`${key}.`));
+      if (isSection && isTable(value)) yield* this.#entries(rows, value, at, `${key}.`);
+      else yield [key, value, at];
+    }
+  }
+
+  #tables<O>(row: Setting<O> & { kind: "tables" }, options: O, value: unknown, at: Path): void {
+    const entries = Array.isArray(value) ? value : [value];
+    const tables: FileTable[] = [];
+    const paths: Path[] = [];
+    entries.forEach((entry, index) => {
+      if (isTable(entry)) {
+        tables.push(entry);
+        paths.push(Array.isArray(value) ? [...at, index] : at);
+      } else if (typeof entry === "string" && row.applyText !== undefined) row.applyText(options, entry);
+      else applyValue(row, options, entry);
+    });
+    const read: ReadTable = (rows, required, target, table) => {
+      const path = paths[tables.indexOf(table)] ?? at;
+      const given = new Set<string>();
+      this.table(rows, target, table, path, (key) => void given.add(key));
+      for (const key of required) {
+        if (!given.has(key) && !(key in table)) this.#fault(path, `[[${row.key}]] needs ${key}`);
+      }
+    };
+    row.apply(options, tables, read);
+  }
+
+  #unknown<O>(rows: readonly Setting<O>[], key: string, at: Path): void {
+    const nearest = nearestWord(
+      key,
+      rows.map((row) => row.key),
+    );
+    this.#fault(at, `unknown key ${key}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
+  }
+
+  #try(at: Path, key: string, apply: () => void): void {
+    try {
+      apply();
+    } catch (error) {
+      if (!(error instanceof SettingError)) throw error;
+      this.#fault(at, `${key}: ${error.message}`);
+    }
+  }
+
+  #fault(at: Path, message: string): void {
+    this.#faults.push({ line: this.#source.lineOf(at), message });
+  }
+}
+
+// --- the environment ----------------------------------------------------------------------------------------
+
+/** What Kubernetes puts into a container for a service of the name "runnerbean". */
+const KUBERNETES = /^RUNNERBEAN_(?:SERVICE_|PORT_\d+_)/;
+
+/** Applies the variables. Throws SettingError for a bad value; `notice` hears of what nobody knows. */
+export function applyEnvironment<O>(
+  rows: readonly Setting<O>[],
+  options: O,
+  environment: Readonly<Record<string, string | undefined>>,
+  others: readonly string[],
+  { onApplied, notice }: { onApplied: (key: string) => void; notice: (text: string) => void },
+): void {
+  const byVariable = new Map(rows.flatMap((row) => (takesText(row) ? [[variableOf(row.key), row]] : [])));
+  for (const [name, value] of Object.entries(environment).sort()) {
+    if (!name.startsWith("RUNNERBEAN_") || value === undefined || others.includes(name)) continue;
+    if (KUBERNETES.test(name)) continue;
+    const row = byVariable.get(name);
+    if (row === undefined) {
+      const nearest = nearestWord(name, byVariable.keys());
+      notice(`nothing is called ${name}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
+    } else if (name === "RUNNERBEAN_PORT" && /^tcp:\/\//.test(value)) {
+      notice(`ignoring ${name}=${value}, which Kubernetes sets for a service of that name`);
+    } else {
+      applyVariable(row, options, name, value);
+      onApplied(row.key);
+    }
+  }
+}
+
+/** Maps and tables are for the file. */
+const takesText = <O>(row: Setting<O>): boolean => row.kind !== "map" && row.kind !== "tables";
+
+function applyVariable<O>(row: Setting<O>, options: O, name: string, value: string): void {
+  try {
+    if (row.kind === "switch") row.set(options, switchOf(value));
+    else applyValue(row, options, row.kind === "list" ? splitList(value) : value);
+  } catch (error) {
+    if (error instanceof SettingError) throw new SettingError(`${name}: ${error.message}`);
+    throw error;
+  }
+}
+
+function switchOf(text: string): boolean {
+  if (/^(?:1|true|yes|on)$/i.test(text)) return true;
+  if (/^(?:0|false|no|off|)$/i.test(text)) return false;
+  throw new SettingError(`${said(text)} is neither true nor false`);
+}
+
+/** The long flags of the rows, for messages. */
+export function flagsOf<O>(rows: readonly Setting<O>[]): string[] {
+  return rows.flatMap((row) => ("flags" in row ? (longFlagOf(row) ?? []) : []));
+}

@@ -1,0 +1,45 @@
+// `runnerbean config`: is a file right, what counts and where it comes from, and an example of all that can be said.
+
+import { Command } from "commander";
+import { exampleSettings, printSettings } from "../config/write-settings.ts";
+import { ExitCode } from "./operator-error.ts";
+import { checkFile, faultsText, parseOptions } from "./options.ts";
+import { defaultSettings, SETTINGS } from "./settings.ts";
+
+export function configCommand(program: string): Command {
+  const config = new Command("config").description("check, print or begin a configuration file");
+  config
+    .command("check <file>")
+    .description("say every fault with its line; exit code 0 without any, else 5")
+    .action((path: string) => {
+      const { faults } = checkFile(path);
+      if (faults.length === 0) console.log(`${path} is right`);
+      else fail(faultsText(path, faults));
+    });
+  config
+    .command("print")
+    .description(
+      "what counts with these options of the server, and where each comes from; begin with -- for flags",
+    )
+    .argument("[options...]", "as the server would be given them, with --config FILE among them")
+    .allowUnknownOption()
+    .helpOption(false)
+    .action((args: string[]) => {
+      const options = parseOptions(args, program, process.env);
+      if ("exitCode" in options) {
+        process.exitCode = options.exitCode;
+        process.stdout.write(options.stdout);
+        process.stderr.write(options.stderr);
+      } else process.stdout.write(printSettings(SETTINGS, options, options.sources));
+    });
+  config
+    .command("example")
+    .description("a file with every key, explained")
+    .action(() => void process.stdout.write(exampleSettings(SETTINGS, defaultSettings())));
+  return config;
+}
+
+function fail(text: string): void {
+  console.error(text);
+  process.exitCode = ExitCode.Usage;
+}

@@ -1,0 +1,55 @@
+// SIGHUP: reads file and environment once more, and takes what may change while it runs. All of it, or nothing.
+
+import { OperatorError } from "./operator-error.ts";
+import type { Exit, Options } from "./options.ts";
+import { SETTINGS, type Settings } from "./settings.ts";
+
+export interface Reloaded {
+  /** Keys that count from now on. */
+  readonly changed: readonly string[];
+  /** Keys that are not what the server was started with, and count after a restart. */
+  readonly needsRestart: readonly string[];
+}
+
+/** Gets ready what `next` needs (files, certificates) or throws; what it returns makes it count, and can't fail. */
+export type Prepare = (next: Settings) => () => void;
+
+export class Reloader {
+  readonly #startedWith: Settings;
+  #current: Settings;
+  readonly #reread: () => Options | Exit;
+  readonly #prepare: Prepare;
+  /** Whether the last reload was taken; true before the first. */
+  lastSuccessful = true;
+  /** Unix time of the last one that was, or of the start, in seconds. */
+  lastSuccessAt: number = Date.now() / 1000;
+
+  constructor(options: Settings, reread: () => Options | Exit, prepare: Prepare) {
+    this.#startedWith = options;
+    this.#current = options;
+    this.#reread = reread;
+    this.#prepare = prepare;
+  }
+
+  /** Throws an OperatorError that names every fault; nothing has changed then. */
+  reload(): Reloaded {
+    this.lastSuccessful = false;
+    const next = this.#reread();
+    if ("exitCode" in next) throw new OperatorError(next.stderr.trimEnd(), next.exitCode);
+    const commit = this.#prepare(next);
+    commit();
+    const changed = changes(this.#current, next, true);
+    const needsRestart = changes(this.#startedWith, next, false);
+    this.#current = next;
+    this.lastSuccessful = true;
+    this.lastSuccessAt = Date.now() / 1000;
+    return { changed, needsRestart };
+  }
+}
+
+function changes(before: Settings, after: Settings, reloads: boolean): string[] {
+  const rows = SETTINGS.filter((row) => (row.reloads === true) === reloads);
+  return rows
+    .filter((row) => JSON.stringify(row.show(before)) !== JSON.stringify(row.show(after)))
+    .map((row) => row.key);
+}

@@ -1,0 +1,266 @@
+// The rows of what can be set, in the order of the help: each with its flag, its key in the file, and its effect.
+
+import { release } from "node:os";
+import type { TransportKind } from "../acceptor/acceptor-thread.ts";
+import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
+import { type Setting, SettingError } from "../config/setting.ts";
+import type { Placement } from "../message/topology.ts";
+import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
+import { LOG_LEVELS, type LogLevel } from "./log.ts";
+import { ACCEPTORS_MAX, defaultThreads, defaultTransport, SHARDS_MAX } from "./machine-defaults.ts";
+import { usableCores } from "./usable-cores.ts";
+
+export type Compat = "default" | "1.12" | "1.13";
+
+/** What can be set. */
+export interface Settings {
+  listen: string;
+  port: string;
+  user: string | undefined;
+  jobBytesMax: number;
+  verbose: number;
+  shards: number;
+  acceptors: number;
+  transport: TransportKind | "auto";
+  /** Whether shards live in the threads of acceptors: see placement.ts. */
+  placement: Placement | "auto";
+  compat: Compat;
+  /** Log directory, or undefined for none. */
+  binlog: string | undefined;
+  /** Longest time between a logged change and its fsync; Infinity for never. */
+  fsyncMs: number;
+  binlogBytes: number;
+  /** Start with what can be proven whole of a damaged log. */
+  salvage: boolean;
+  logLevel: LogLevel;
+  /** To be said once logging is set up. */
+  notices: string[];
+}
+
+const BINLOG_BYTES_DEFAULT = 10485760;
+const FSYNC_MS_DEFAULT = 50;
+const THREADS = defaultThreads(usableCores());
+
+export function defaultSettings(): Settings {
+  return {
+    listen: "127.0.0.1",
+    port: "11300",
+    user: undefined,
+    jobBytesMax: JOB_BYTES_MAX_DEFAULT,
+    verbose: 0,
+    shards: THREADS.shards,
+    acceptors: THREADS.acceptors,
+    transport: defaultTransport(release()),
+    placement: "auto",
+    compat: "default",
+    binlog: undefined,
+    fsyncMs: FSYNC_MS_DEFAULT,
+    binlogBytes: BINLOG_BYTES_DEFAULT,
+    salvage: false,
+    logLevel: "info",
+    notices: [],
+  };
+}
+
+function size(name: string, text: string, max: number): number {
+  if (!/^[ \t]*\+?[0-9]+$/.test(text)) throw new SettingError(`invalid size: ${text}`);
+  const value = Number(text);
+  if (value > max) throw new SettingError(`invalid size: ${text} (${name} takes at most ${max})`);
+  return value;
+}
+
+function count(name: string, text: string, max: number): number {
+  const value = /^[0-9]+$/.test(text) ? Number(text) : 0;
+  if (value < 1 || value > max) throw new SettingError(`invalid number: ${name} ${text} (1 to ${max})`);
+  return value;
+}
+
+/** beanstalkd's own. */
+const OF_BEANSTALKD: readonly Setting<Settings>[] = [
+  {
+    key: "binlog",
+    flags: "-b, --binlog <dir>",
+    kind: "text",
+    text: "keep a log in this directory: what was acknowledged survives",
+    example: "/var/lib/runnerbean",
+    apply(options, dir) {
+      options.binlog = dir === "" ? "/" : dir;
+    },
+    show: ({ binlog }) => binlog,
+  },
+  {
+    key: "fsync",
+    flags: "-f, --fsync <ms>",
+    kind: "milliseconds",
+    plainFlag: true,
+    text: `with -b: fsync at most this long after a change; 0 before its reply (default ${FSYNC_MS_DEFAULT})`,
+    apply(options, ms) {
+      options.fsyncMs = size("-f", ms, 2 ** 31);
+    },
+    show: ({ fsyncMs }) => (fsyncMs === Number.POSITIVE_INFINITY ? undefined : fsyncMs),
+  },
+  {
+    key: "never-fsync",
+    flags: "-F, --never-fsync",
+    kind: "switch",
+    text: "with -b: leave it to the system when the log reaches the disk",
+    set(options, on) {
+      if (on) options.fsyncMs = Number.POSITIVE_INFINITY;
+      else if (options.fsyncMs === Number.POSITIVE_INFINITY) options.fsyncMs = FSYNC_MS_DEFAULT;
+    },
+    show: ({ fsyncMs }) => fsyncMs === Number.POSITIVE_INFINITY,
+  },
+  {
+    key: "listen",
+    flags: "-l, --listen <addr>",
+    kind: "text",
+    text: "address or name to listen on, or unix:PATH (default 127.0.0.1; 0.0.0.0 for all)",
+    apply(options, address) {
+      options.listen = address;
+    },
+    show: ({ listen }) => listen,
+  },
+  {
+    key: "port",
+    flags: "-p, --port <port>",
+    kind: "text",
+    text: "TCP port or service name (default 11300; 0 for a free one)",
+    apply(options, port) {
+      options.port = port;
+    },
+    show: ({ port }) => (/^\d+$/.test(port) ? Number(port) : port),
+  },
+  {
+    key: "binlog-size",
+    flags: "-s, --binlog-size <bytes>",
+    kind: "size",
+    plainFlag: true,
+    text: `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
+    apply(options, bytes) {
+      options.binlogBytes = size("-s", bytes, SEGMENT_BYTES_MAX);
+    },
+    show: ({ binlogBytes }) => binlogBytes,
+  },
+  {
+    key: "user",
+    flags: "-u, --user <user>",
+    kind: "text",
+    text: "become this user, with its groups, after binding",
+    example: "runnerbean",
+    apply(options, user) {
+      options.user = user;
+    },
+    show: ({ user }) => user,
+  },
+  {
+    key: "max-job-size",
+    flags: "-z, --max-job-size <bytes>",
+    kind: "size",
+    plainFlag: true,
+    text: `largest job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
+    apply(options, bytes) {
+      options.jobBytesMax = size("-z", bytes, Number.POSITIVE_INFINITY);
+      if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;
+      options.jobBytesMax = JOB_BYTES_MAX_LIMIT;
+      options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);
+    },
+    show: ({ jobBytesMax }) => jobBytesMax,
+  },
+];
+
+const FURTHER: readonly Setting<Settings>[] = [
+  {
+    key: "shards",
+    flags: "--shards <n>",
+    kind: "text",
+    text: `engine threads, 1 to ${SHARDS_MAX} (default for this machine: ${THREADS.shards})`,
+    apply(options, n) {
+      options.shards = count("--shards", n, SHARDS_MAX);
+    },
+    show: ({ shards }) => shards,
+  },
+  {
+    key: "acceptors",
+    flags: "--acceptors <n>",
+    kind: "text",
+    text: `socket threads, 1 to ${ACCEPTORS_MAX} (default for this machine: ${THREADS.acceptors})`,
+    apply(options, n) {
+      options.acceptors = count("--acceptors", n, ACCEPTORS_MAX);
+    },
+    show: ({ acceptors }) => acceptors,
+  },
+  {
+    key: "placement",
+    flags: "--placement <how>",
+    kind: "text",
+    text: "together: shards live in the threads of acceptors; apart: each has its own; auto: by the cores that may be used (default)",
+    apply(options, how) {
+      if (how !== "together" && how !== "apart" && how !== "auto")
+        throw new SettingError(`invalid placement: ${how} (together, apart or auto)`);
+      options.placement = how;
+    },
+    show: ({ placement }) => placement,
+  },
+  {
+    key: "transport",
+    flags: "--transport <kind>",
+    kind: "text",
+    text: "io_uring (Linux 6.1 or later) or libuv (default: io_uring from Linux 6.18 on where it is permitted)",
+    example: "libuv",
+    apply(options, kind) {
+      if (kind !== "libuv" && kind !== "io_uring")
+        throw new SettingError(`invalid transport: ${kind} (libuv or io_uring)`);
+      options.transport = kind;
+    },
+    show: ({ transport }) => (transport === "auto" ? undefined : transport),
+  },
+  {
+    key: "compat",
+    flags: "--compat <version>",
+    kind: "text",
+    text: "stats output exactly as beanstalkd 1.12 or 1.13",
+    example: "1.13",
+    apply(options, version) {
+      if (version !== "1.12" && version !== "1.13")
+        throw new SettingError(`invalid version: --compat ${version} (1.12 or 1.13)`);
+      options.compat = version;
+    },
+    show: ({ compat }) => (compat === "default" ? undefined : compat),
+  },
+  {
+    key: "salvage",
+    flags: "--salvage",
+    kind: "switch",
+    text: "with -b: start with what is whole of a damaged log; bad files are set aside",
+    set(options, on) {
+      options.salvage = on;
+    },
+    show: ({ salvage }) => salvage,
+  },
+  {
+    key: "log-level",
+    flags: "--log-level <level>",
+    kind: "text",
+    reloads: true,
+    text: `least level of diagnostics: ${LOG_LEVELS.join(", ")} (default info)`,
+    apply(options, text) {
+      const level = LOG_LEVELS.find((each) => each === text);
+      if (level === undefined)
+        throw new SettingError(`invalid level: --log-level ${text} (${LOG_LEVELS.join(", ")})`);
+      options.logLevel = level;
+    },
+    show: ({ logLevel }) => logLevel,
+  },
+  {
+    key: "verbose",
+    flags: "-V, --verbose",
+    kind: "counter",
+    text: "print connections; -VV also commands and replies",
+    set(options, times) {
+      options.verbose = times;
+    },
+    show: ({ verbose }) => verbose,
+  },
+];
+
+export const SETTINGS: readonly Setting<Settings>[] = [...OF_BEANSTALKD, ...FURTHER];

@@ -1,0 +1,20 @@
+// Which known word an unknown one is most like.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { nearestWord } from "../../../src/config/nearest-word.ts";
+
+const WORDS = ["max-memory", "max-connections", "port", "listen", "shards"];
+
+describe("nearestWord", () => {
+  for (const [word, nearest] of [
+    ["max-memoy", "max-memory"],
+    ["shardz", "shards"],
+    ["prot", "port"],
+    ["lissten", "listen"],
+    ["something-else-altogether", undefined],
+    ["", undefined],
+  ] as const) {
+    it(`takes "${word}" for ${nearest}`, () => assert.equal(nearestWord(word, WORDS), nearest));
+  }
+});

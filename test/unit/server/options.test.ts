@@ -1,0 +1,122 @@
+// Flags over variables over the file over defaults; what is wrong is told with its place.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { variableOf } from "../../../src/config/setting.ts";
+import { TomlSource } from "../../../src/config/toml-source.ts";
+import { exampleSettings, printSettings } from "../../../src/config/write-settings.ts";
+import { checkFile, type Environment, type Options, parseOptions } from "../../../src/server/options.ts";
+import { defaultSettings, SETTINGS } from "../../../src/server/settings.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
+
+function fileOf(t: TestContext, text: string): string {
+  const path = join(temporaryFolder(t, "config"), "runnerbean.toml");
+  writeFileSync(path, text);
+  return path;
+}
+
+function optionsOf(args: readonly string[], environment: Environment = {}): Options {
+  const options = parseOptions(args, "runnerbean", environment);
+  assert.ok(!("exitCode" in options), JSON.stringify(options));
+  return options;
+}
+
+function refusalOf(args: readonly string[], environment: Environment = {}): string {
+  const exit = parseOptions(args, "runnerbean", environment);
+  assert.ok("exitCode" in exit, "it was not refused");
+  assert.equal(exit.exitCode, 5);
+  return exit.stderr;
+}
+
+describe("options", () => {
+  it("are taken from flags, then variables, then the file, then defaults", (t) => {
+    const config = fileOf(t, 'port = 1\nshards = 2\nacceptors = 3\nbinlog = "/b"\n');
+    const environment = { RUNNERBEAN_PORT: "4", RUNNERBEAN_SHARDS: "5" };
+    const options = optionsOf(["-p", "6", "--config", config], environment);
+    assert.deepEqual([options.port, options.shards, options.acceptors, options.fsyncMs], ["6", 5, 3, 50]);
+    assert.equal(options.config, config);
+    assert.deepEqual(
+      ["port", "shards", "acceptors", "binlog", "fsync"].map((key) => options.sources.get(key)),
+      ["-p", "RUNNERBEAN_SHARDS", `${config}:3`, `${config}:4`, undefined],
+    );
+  });
+
+  it("read a file named by a variable, and none unasked", (t) => {
+    const config = fileOf(t, 'max-job-size = "64K"\nfsync = "1s"\nverbose = 2\n');
+    const { jobBytesMax, fsyncMs, verbose } = optionsOf([], { RUNNERBEAN_CONFIG: config });
+    assert.deepEqual([jobBytesMax, fsyncMs, verbose], [65536, 1000, 2]);
+    assert.equal(optionsOf([]).config, undefined);
+  });
+
+  it("count -V and let -f come behind -F", () => {
+    assert.equal(optionsOf(["-VV", "-V"]).verbose, 3);
+    assert.equal(optionsOf(["-F", "-f", "7"]).fsyncMs, 7);
+    assert.equal(optionsOf(["-f", "7", "-F"]).fsyncMs, Number.POSITIVE_INFINITY);
+  });
+
+  it("of beanstalkd take digits only behind their flags, as beanstalkd does", () => {
+    assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nUse: /);
+    assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
+  });
+
+  it("that a file has wrong are all told, each with line and nearest key", (t) => {
+    const config = fileOf(t, 'shardz = 2\nsalvage = "no"\n\n[nothing.x]\ny = 1\n[log]\nlevel = 1\n');
+    const { faults } = checkFile(config);
+    assert.deepEqual(
+      faults.map(({ line }) => line),
+      [1, 2, 4, 6],
+    );
+    assert.match(faults[1]!.message, /^salvage: "no" is neither true nor false/);
+    assert.match(faults[2]!.message, /^unknown key nothing/);
+    assert.match(faults[0]!.message, /is shards meant/);
+    assert.match(refusalOf(["--config", config]), /has 4 faults:\n.*runnerbean\.toml:1: unknown key shardz/);
+  });
+
+  it("of a file that is not there, or is no TOML, are refused", (t) => {
+    assert.match(refusalOf(["--config", "/nonexistent"]), /cannot be read/);
+    assert.match(refusalOf(["--config", fileOf(t, "port = 1\nport = 2\n")]), /runnerbean\.toml:2: /);
+  });
+
+  it("by variables: a bad one is refused, an unknown one noted, what Kubernetes sets ignored", () => {
+    assert.match(refusalOf([], { RUNNERBEAN_SHARDS: "0" }), /RUNNERBEAN_SHARDS: /);
+    assert.match(refusalOf([], { RUNNERBEAN_SALVAGE: "perhaps" }), /RUNNERBEAN_SALVAGE: /);
+    const { notices, port } = optionsOf([], {
+      RUNNERBEAN_SHARDZ: "1",
+      RUNNERBEAN_PORT: "tcp://10.0.0.1:11300",
+      RUNNERBEAN_PORT_11300_TCP_ADDR: "10.0.0.1",
+      RUNNERBEAN_SERVICE_HOST: "10.0.0.1",
+      RUNNERBEAN_URL: "tls://x",
+      PATH: "/bin",
+    });
+    assert.equal(port, "11300");
+    assert.equal(notices.length, 2, notices.join("\n"));
+    assert.match(notices.join("\n"), /RUNNERBEAN_SHARDZ: is RUNNERBEAN_SHARDS meant/);
+  });
+
+  it("are shown with their source, as a file that says the same", (t) => {
+    const options = optionsOf(["-p", "7", "-F"], { RUNNERBEAN_COMPAT: "1.12" });
+    const text = printSettings(SETTINGS, options, options.sources);
+    assert.match(text, /^port = 7 {2}# -p$/m);
+    assert.match(text, /^compat = "1.12" {2}# RUNNERBEAN_COMPAT$/m);
+    const again = optionsOf(["--config", fileOf(t, text)]);
+    for (const row of SETTINGS) assert.deepEqual(row.show(again), row.show(options), row.key);
+  });
+
+  it("stand all in the example, which changes nothing, and says a right file when it is uncommented", (t) => {
+    const example = exampleSettings(SETTINGS, defaultSettings());
+    const source = TomlSource.read(example);
+    assert.ok(source instanceof TomlSource);
+    assert.deepEqual({ ...source.table }, {});
+    const uncommented = example.replaceAll(/^# (?=\[|[\w.-]+ = )/gm, "");
+    const { faults } = checkFile(fileOf(t, uncommented));
+    assert.deepEqual(faults, []);
+    for (const row of SETTINGS) assert.ok(uncommented.includes(row.key.split(".").at(-1)!), row.key);
+  });
+
+  it("have each a variable of their own", () => {
+    const variables = SETTINGS.map((row) => variableOf(row.key));
+    assert.equal(new Set(variables).size, variables.length);
+  });
+});
