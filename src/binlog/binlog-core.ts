@@ -11,6 +11,8 @@ import { RECORD_ID_AT } from "../message/record.ts";
 import { binlogThread, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { FileTable } from "../ring/file-table.ts";
+import { JobIds } from "../ring/job-ids.ts";
+import { LentIds } from "../ring/lent-ids.ts";
 import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { Storage } from "./live/storage.ts";
@@ -31,6 +33,11 @@ export class BinlogCore {
   readonly #control: ControlWords;
   readonly counters: Float64Array;
   readonly #files: FileTable;
+  readonly #ids: JobIds;
+  readonly #lent: LentIds;
+  #publishedLent = 0;
+  /** The first id since the start. */
+  #firstId = 1;
 
   /** `topology` must have a binlog. */
   constructor(topology: Topology) {
@@ -44,6 +51,26 @@ export class BinlogCore {
     this.#control = new ControlWords(topology.control);
     this.counters = countersOf(topology, binlogThread(topology));
     this.#files = new FileTable(binlog.files);
+    this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
+    this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);
+  }
+
+  /** Sets the first id that will be given, before any thread takes one; it is lent when somebody wants it. */
+  beginIds(nextId: number): void {
+    this.#ids.reset(nextId);
+    this.#lent.publish(nextId - 1);
+    this.#firstId = nextId;
+  }
+
+  /** The last id that was taken since the start; 0: none. */
+  get #lastId(): number {
+    const { next } = this.#ids;
+    return next === this.#firstId ? 0 : next - 1;
+  }
+
+  /** Whether ids have to be lent. */
+  lendIsDue(storage: Storage): boolean {
+    return storage.lendIsDue(this.#lastId);
   }
 
   /** A job's full record is in this segment now. */
@@ -93,6 +120,7 @@ export class BinlogCore {
       }
       if (ring.release()) onWriterWaits(shard);
     }
+    storage.lendIds(this.#lastId);
     return taken;
   }
 
@@ -133,6 +161,14 @@ export class BinlogCore {
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
-    return hadWaited && !storage.waiting;
+    return this.#publishLent(storage.idsLent) || (hadWaited && !storage.waiting);
+  }
+
+  /** True if puts may have waited for it. */
+  #publishLent(idsLent: number): boolean {
+    if (idsLent === this.#publishedLent) return false;
+    this.#publishedLent = idsLent;
+    this.#lent.publish(idsLent);
+    return true;
   }
 }

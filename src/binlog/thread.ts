@@ -12,7 +12,6 @@ import { acceptorThread, binlogThread, ControlWord, shardBell, type Topology } f
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
-import { JobIds } from "../ring/job-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
@@ -94,7 +93,7 @@ class BinlogThread {
       progress: (doneBytes, totalBytes) => tell({ news: "progress", doneBytes, totalBytes }),
       onFull: (id, segment) => this.#core.noteFile(id, segment),
     });
-    new JobIds(this.#control.words, ControlWord.JobIds).reset(opened.nextId);
+    this.#core.beginIds(opened.nextId);
     try {
       await this.#feedShards(this.#core.recovered(opened), stopping);
     } catch (error) {

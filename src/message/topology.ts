@@ -29,8 +29,10 @@ export const ControlWord = {
    * process ends.
    */
   BinlogEnded: 96,
+  /** Up to which job id the log has lent ids (see ring/lent-ids.ts). */
+  IdsLent: 112,
 } as const;
-const CONTROL_WORDS = 112;
+const CONTROL_WORDS = 128;
 
 /** Slots of float64 counters that each thread writes for itself and any acceptor may read. */
 export const COUNTERS_PER_THREAD = 192;

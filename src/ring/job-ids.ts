@@ -30,12 +30,20 @@ export class JobIds {
 
   /** Takes the next id. */
   take(): number {
-    const low = Atomics.add(this.#words, this.#low, 1) >>> 0;
-    const near = Atomics.load(this.#words, this.#hint) * HINT_UNIT;
-    let id = near - (near % LOW_RANGE) + low;
-    if (id < near - LOW_RANGE / 2) id += LOW_RANGE;
-    else if (id > near + LOW_RANGE / 2) id -= LOW_RANGE;
+    const id = this.#complete(Atomics.add(this.#words, this.#low, 1) >>> 0);
     if (id % HINT_UNIT === 0) Atomics.store(this.#words, this.#hint, id / HINT_UNIT);
     return id;
+  }
+
+  /** The next id, which stays the next one. */
+  get next(): number {
+    return this.#complete(Atomics.load(this.#words, this.#low) >>> 0);
+  }
+
+  #complete(low: number): number {
+    const near = Atomics.load(this.#words, this.#hint) * HINT_UNIT;
+    const id = near - (near % LOW_RANGE) + low;
+    if (id < near - LOW_RANGE / 2) return id + LOW_RANGE;
+    return id > near + LOW_RANGE / 2 ? id - LOW_RANGE : id;
   }
 }

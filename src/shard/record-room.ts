@@ -4,6 +4,7 @@
 // engine: the one wait that is no point of its loop.
 
 import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
+import { isLent, type LentIds } from "../ring/lent-ids.ts";
 import type { RecordLog } from "./work/record-log.ts";
 
 export interface RecordRoomOptions {
@@ -21,5 +22,19 @@ export function waitForRecordRoom(records: RecordLog, { doorbell, binlog, sleep 
   doorbell.prepare();
   ring.wantRoom();
   if (ring.hasRoom(ring.messageBytesMax)) doorbell.cancel();
+  else sleep();
+}
+
+/** Returns when the log may have lent `id`; the binlog looks by itself whether ids have to be lent. */
+export function waitForLend(
+  records: RecordLog,
+  { doorbell, binlog, sleep }: RecordRoomOptions,
+  lent: LentIds,
+  id: number,
+): void {
+  records.publish();
+  binlog.ring();
+  doorbell.prepare();
+  if (isLent(lent.low, id)) doorbell.cancel();
   else sleep();
 }

@@ -18,8 +18,9 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
+import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { type RecordRoomOptions, waitForRecordRoom } from "./record-room.ts";
+import { type RecordRoomOptions, waitForLend, waitForRecordRoom } from "./record-room.ts";
 import { Restore } from "./restore.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";
@@ -134,6 +135,7 @@ function createRecords(
 ): RecordLog | undefined {
   if (topology.binlog === undefined) return undefined;
   const counters = countersOf(topology, binlogThread(topology));
+  const lent = new LentIds(control.words, ControlWord.IdsLent);
   return new RecordLog({
     binlog: topology.binlog,
     shard,
@@ -141,6 +143,8 @@ function createRecords(
     isWaiting: () => control.isSet(ControlWord.BinlogWaits),
     wallOffsetMs,
     waitForRoom: (records) => waitForRecordRoom(records, room),
+    lent,
+    waitForLend: (records, id) => waitForLend(records, room, lent, id),
     currentFile: () => counters[Counter.BinlogCurrent]!,
   });
 }

@@ -51,6 +51,8 @@ export class DurabilityLedger {
   #lastBurial = 0;
   /** Ids that the log is known to know. */
   readonly #knownIds = new Set<number>();
+  /** Ids that jobs have had, in all processes. */
+  readonly #givenIds = new Set<number>();
   #synced: (shard: number) => number = () => 0;
   #syncEvery: SyncEvery = "never";
 
@@ -94,9 +96,10 @@ export class DurabilityLedger {
     for (const change of this.lastCall) this.#owed[shard]!.set(change.n, change);
   }
 
-  /** A job's id was given out: the log must not have known it before. */
+  /** A job's id was given out, and a consumer may see it from now on: no other job may have had it, whatever has ended since. */
   checkNew(id: number): void {
-    assert.ok(!this.#knownIds.has(id), `job id ${id} was given before, and the log knew it`);
+    assert.ok(!this.#givenIds.has(id), `job id ${id} was given to another job before`);
+    this.#givenIds.add(id);
   }
 
   acknowledge(changes: readonly OwedChange[]): void {

@@ -39,9 +39,10 @@ import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../src/ring/doorbell
 import { FileTable } from "../../src/ring/file-table.ts";
 import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
+import { LentIds } from "../../src/ring/lent-ids.ts";
 import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
-import { type RecordRoomOptions, waitForRecordRoom } from "../../src/shard/record-room.ts";
+import { type RecordRoomOptions, waitForLend, waitForRecordRoom } from "../../src/shard/record-room.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 import { ShardLoop } from "../../src/shard/shard-loop.ts";
@@ -236,6 +237,7 @@ export class InProcessServer {
   #createRecords(log: InProcessLog): RecordLog[] {
     const control = new ControlWords(this.topology.control);
     const counters = countersOf(this.topology, binlogThread(this.topology));
+    const lent = new LentIds(control.words, ControlWord.IdsLent);
     return Array.from({ length: this.topology.shards }, (_, shard) => {
       const room = this.#recordRoom(shard);
       return new RecordLog({
@@ -245,6 +247,8 @@ export class InProcessServer {
         isWaiting: () => control.isSet(ControlWord.BinlogWaits),
         wallOffsetMs: () => log.wallOffsetMs,
         waitForRoom: (records) => waitForRecordRoom(records, room),
+        lent,
+        waitForLend: (records, id) => waitForLend(records, room, lent, id),
         currentFile: () => counters[Counter.BinlogCurrent]!,
       });
     });
@@ -282,7 +286,7 @@ export class InProcessServer {
   restore(onBatch: (batch: RecoveredBatch) => void = () => {}): void {
     const { topology } = this;
     const { opened, wallOffsetMs } = this.log!;
-    new JobIds(new Int32Array(topology.control), ControlWord.JobIds).reset(this.firstJobId(opened));
+    this.binlog!.beginIds(this.firstJobId(opened));
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const files = new FileTable(topology.binlog!.files);
     const restores = this.shards.map(

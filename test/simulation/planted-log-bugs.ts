@@ -7,6 +7,7 @@ import { RecordKind } from "../../src/message/record.ts";
 import { binlogThread, ControlWord } from "../../src/message/topology.ts";
 import { ControlWords } from "../../src/ring/control-words.ts";
 import type { Doorbell } from "../../src/ring/doorbell.ts";
+import { LentIds } from "../../src/ring/lent-ids.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
@@ -146,6 +147,15 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
     state === JobState.Buried ? { state: JobState.Ready } : {},
   ),
   plantedIn("a restart gives the last id once more", (settings) => new ReusedId(settings)),
+  planted("a job is seen before its id is lent", ({ binlog, storage, topology }) => {
+    if (binlog === undefined || storage === undefined) return;
+    const beginIds = binlog.beginIds.bind(binlog);
+    binlog.beginIds = (nextId) => {
+      beginIds(nextId);
+      new LentIds(new Int32Array(topology.control), ControlWord.IdsLent).publish(nextId + 2 ** 30);
+    };
+    storage.lendIsDue = () => false;
+  }),
   planted("a put is taken although the log is full", ({ records }) => {
     for (const log of records) log.roomForPut = () => true;
   }),

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
+import { LENT_IDS } from "../../src/binlog/live/storage.ts";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
@@ -88,6 +89,7 @@ export class SimulatedLog {
       salvage: false,
       parallel: false,
       smallSegments: true,
+      lentIds: this.#random.pick([4, 64, LENT_IDS]),
       randomSalt: () => this.#random.bits(),
       wallMs: () => this.#wallMs,
       clockMs: () => this.#clockMs(),

@@ -58,7 +58,7 @@ export const OwnKind = {
 
 /**
  * end, mark and drop: kind, u8 whether the next segment was there already (end), 2 zero bytes, u32 oldest
- * segment that counts, f64 highest id ever given.
+ * segment that counts, f64 the id up to which ids are lent (the last such record of a log counts).
  */
 export const OWN_RECORD_BYTES = 16;
 export const END_BYTES = FRAME_BYTES + OWN_RECORD_BYTES;
@@ -172,7 +172,7 @@ export interface OwnRecord {
   hasNext: boolean;
   /** The oldest segment that counts. */
   oldest: number;
-  /** The highest job id ever given. */
+  /** No job id up to this one is given again. */
   maxId: number;
 }
 

@@ -40,6 +40,11 @@ const PACE = 4;
  */
 const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
+/**
+ * So many job ids are lent at a time: after a crash the next id is behind all of them. A new lend is made when half of
+ * the last one is used up.
+ */
+export const LENT_IDS = 65_536;
 
 /** A record that has been taken from its shard and has no place in the log yet. */
 interface PendingRecord {
@@ -67,6 +72,8 @@ export interface StorageOptions {
   /** Monotonic clock with fractions, for measuring and for ending slices of work. */
   clockMs: () => number;
   notice: (notice: StorageNotice) => void;
+  /** Ids lent at a time; LENT_IDS if it is left out. */
+  lentIds?: number;
   /** Told in which segment a job's full record is now. */
   onFull?: (id: number, segment: number) => void;
 }
@@ -124,6 +131,11 @@ export class Storage implements CompactionHost {
   /** The current segment has its END, so nothing may follow; it could not be left yet. */
   #ending = false;
   #failure: BinlogError | undefined;
+  /** What the log says about ids: none up to this one is given again after a crash. 0: it has lent none yet. */
+  #lentUpTo = 0;
+  readonly #lentIds: number;
+  #lendSequence = 0;
+  #durablyLentUpTo = 0;
   #batchSinceMs = 0;
   #recordsWritten = 0;
   #recordsMigrated = 0;
@@ -135,6 +147,7 @@ export class Storage implements CompactionHost {
   constructor(options: StorageOptions) {
     const { disk, log, shards } = options;
     this.#options = options;
+    this.#lentIds = options.lentIds ?? LENT_IDS;
     this.#disk = disk;
     this.table = log.table;
     this.index = log.index;
@@ -200,6 +213,32 @@ export class Storage implements CompactionHost {
   /** The segment that holds the job's latest full record (`file` in stats-job); 0: no such job. */
   fileOf(id: number): number {
     return this.index.fullSegmentOf(id);
+  }
+
+  /** Ids up to this one may be seen by clients: it is durable that they were lent. 0: none. */
+  get idsLent(): number {
+    return this.#durablyLentUpTo;
+  }
+
+  /** Whether ids have to be lent before many are taken behind `highestId`, the last that was. */
+  lendIsDue(highestId: number): boolean {
+    return highestId > 0 && highestId + this.#lentIds / 2 > this.#lentUpTo;
+  }
+
+  /** Lends the ids behind `highestId`, if that is due; they are lent once the next flush has made it durable. */
+  lendIds(highestId: number): void {
+    if (!this.lendIsDue(highestId)) return;
+    if (this.#failure !== undefined || this.#waiting || this.#closed) return;
+    try {
+      this.#makeOwnFit();
+      this.#lentUpTo = highestId + this.#lentIds;
+      this.#appendOwnKind(OwnKind.mark);
+      this.#lendSequence = this.#sequence;
+    } catch (error) {
+      // Puts wait for it, and it is tried again in the next turn.
+      if (isShortage(error)) this.#noteShortage(this.#nowMs, systemCode(error));
+      else this.#fail("write to", error);
+    }
   }
 
   /**
@@ -423,7 +462,8 @@ export class Storage implements CompactionHost {
   #appendOwnKind(kind: number): void {
     if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
     const hasNext = this.#writer.next !== undefined;
-    encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.#oldest, maxId: this.index.maxId });
+    const maxId = Math.max(this.index.maxId, this.#lentUpTo);
+    encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.#oldest, maxId });
     const segment = this.#writer.current;
     this.#batch.add(
       this.#own.bytes,
@@ -472,6 +512,7 @@ export class Storage implements CompactionHost {
     this.#writtenBytes = 0;
     this.#syncedSequence = this.#sequence;
     this.#synced.set(this.#appended);
+    if (this.#lendSequence <= this.#syncedSequence) this.#durablyLentUpTo = this.#lentUpTo;
     return endedMs - beganMs;
   }
 
@@ -487,7 +528,8 @@ export class Storage implements CompactionHost {
         this.#flushedSequence = this.#sequence;
         if (this.#sequence > this.#syncedSequence) this.#policy.dirty(nowMs);
       }
-      if (nowMs >= this.#policy.syncAtMs) this.#syncAll(nowMs, false);
+      const lends = this.#lendSequence > this.#syncedSequence;
+      if (lends || nowMs >= this.#policy.syncAtMs) this.#syncAll(nowMs, false);
       else if (nowMs >= this.#policy.markAtMs) this.#mark(nowMs);
     } catch (error) {
       if (isShortage(error)) this.#wait(error);
@@ -502,9 +544,14 @@ export class Storage implements CompactionHost {
     this.#policy.synced(nowMs, tookMs, marked);
   }
 
-  #mark(nowMs: number): void {
+  /** Makes room for a MARK or DROP, if need be in the next segment. */
+  #makeOwnFit(): void {
     if (!this.#writer.fitsTightly(FRAME_BYTES + OWN_RECORD_BYTES))
       this.#makeFit(FRAME_BYTES + OWN_RECORD_BYTES);
+  }
+
+  #mark(nowMs: number): void {
+    this.#makeOwnFit();
     this.#appendOwnKind(OwnKind.mark);
     this.#syncAll(nowMs, true);
   }
@@ -584,8 +631,7 @@ export class Storage implements CompactionHost {
   }
 
   #beginDrop(): void {
-    if (!this.#writer.fitsTightly(FRAME_BYTES + OWN_RECORD_BYTES))
-      this.#makeFit(FRAME_BYTES + OWN_RECORD_BYTES);
+    this.#makeOwnFit();
     if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
     // From here on nothing may fail: a segment is only dropped by a DROP that is in the log.
     this.#dropping = this.table.oldest!.number;
@@ -721,6 +767,8 @@ export class Storage implements CompactionHost {
 
   #endSegment(nowMs: number, trim: boolean): void {
     try {
+      // In order: no id was seen but those of records, so the rest of the lend is given back.
+      this.#lentUpTo = 0;
       this.#appendOwnKind(OwnKind.end);
       this.#syncAll(nowMs, true);
       if (trim) this.#writer.trim();

@@ -26,6 +26,7 @@ export interface LogVerdict {
   cutBytes: number;
   lastSequence: number;
   oldest: number;
+  /** The highest id that may have been seen by anybody. */
   maxId: number;
   problems: LogProblem[];
 }
@@ -44,10 +45,14 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
     problems: [],
   };
   for (const scan of scans) refuseUnknownVersion(scan, path);
+  // The last word counts: an orderly end gives back what was lent and not used.
+  let idsLent = 0;
   for (const scan of scans) {
     verdict.oldest = Math.max(verdict.oldest, scan.oldest);
     verdict.maxId = Math.max(verdict.maxId, scan.maxId);
+    if (scan.idsLent >= 0) idsLent = scan.idsLent;
   }
+  verdict.maxId = Math.max(verdict.maxId, idsLent);
   const counting = scans.filter((scan) => scan.number >= verdict.oldest);
   verdict.stale = scans.filter((scan) => scan.number < verdict.oldest).map((scan) => scan.number);
   if (scans.length > 0) judgeNumbers(verdict, counting, path);

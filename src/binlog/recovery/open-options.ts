@@ -31,6 +31,8 @@ export interface OpenOptions {
    * anew.
    */
   stopping?: () => boolean;
+  /** For simulations: ids lent at a time. */
+  lentIds?: number;
   /** Told in which segment a job's full record is, whenever one is written. */
   onFull?: (id: number, segment: number) => void;
 }

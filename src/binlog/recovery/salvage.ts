@@ -5,7 +5,7 @@ import { Memory } from "../../base/memory.ts";
 import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
 import { segmentName } from "../format/segment-format.ts";
-import { Storage } from "../live/storage.ts";
+import { LENT_IDS, Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import type { LogBooks } from "./log-recovery.ts";
 import type { LogVerdict } from "./log-verdict.ts";
@@ -55,6 +55,8 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
 export function salvageLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): void {
   const { disk, notice } = options;
   const old = segmentNumbers(disk);
+  // A later lend may have been among what is lost.
+  books.index.maxId += LENT_IDS;
   const jobs = rewriteLog(options, verdict, books);
   const damaged = new Set(verdict.problems.map((problem) => problem.segment));
   removeSegments(disk, old, damaged);

@@ -55,7 +55,10 @@ export interface SegmentScan {
   synced: number;
   /** The highest of what END, MARK and DROP say. */
   oldest: number;
+  /** The highest id of its header and of its PUTs. */
   maxId: number;
+  /** What the last END, MARK or DROP says of ids: they were lent up to this one. -1: there is none. */
+  idsLent: number;
   /** Whole records behind the damage (salvage takes them, otherwise they only testify). */
   beyond: number;
   /** The lowest sequence of any whole record, and how many whole records there are. */
@@ -110,6 +113,7 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
     synced: 0,
     oldest: 0,
     maxId: 0,
+    idsLent: -1,
     beyond: 0,
     lowestSequence: 0,
     records: 0,
@@ -207,7 +211,7 @@ class SegmentScanner {
       return;
     }
     scan.oldest = Math.max(scan.oldest, view.getUint32(record + 4, true));
-    scan.maxId = Math.max(scan.maxId, view.getFloat64(record + 8, true));
+    scan.idsLent = view.getFloat64(record + 8, true);
     if (kind === OwnKind.end) {
       scan.end = "sealed";
       scan.promisesNext = bytes[record + 1] === 1;

@@ -23,6 +23,7 @@ import {
 } from "../../message/record.ts";
 import type { BinlogTopology } from "../../message/topology.ts";
 import { FileTable } from "../../ring/file-table.ts";
+import { isLent, type LentIds } from "../../ring/lent-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 
 export interface RecordLogOptions {
@@ -39,6 +40,10 @@ export interface RecordLogOptions {
   wallOffsetMs: () => number;
   /** Called while the ring is full; returns when the binlog may have made room. */
   waitForRoom: (records: RecordLog) => void;
+  /** Up to which id the log has lent ids. */
+  lent: LentIds;
+  /** Called while the log has not lent the id of a put; returns when it may have. */
+  waitForLend: (records: RecordLog, id: number) => void;
   /** The file that new records go to, for stats-job. */
   currentFile: () => number;
 }
@@ -56,6 +61,8 @@ export class RecordLog implements RecordSink {
   readonly #recordBytesMax: number;
   #attached: Engine | undefined;
   #burySequence = 0;
+  /** What `lent` said last. */
+  #lentLow = 0;
   /** Names of tubes as bytes, made once a tube. */
   readonly #tubeNames = new WeakMap<object, Uint8Array>();
 
@@ -71,6 +78,7 @@ export class RecordLog implements RecordSink {
   attach(engine: Engine, burySequence: number): void {
     this.#attached = engine;
     this.#burySequence = burySequence;
+    this.#lentLow = this.#options.lent.low;
   }
 
   get #engine(): Engine {
@@ -111,6 +119,8 @@ export class RecordLog implements RecordSink {
     const engine = this.#engine;
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
+    // From here on others may see the id.
+    if (!isLent(this.#lentLow, page.id[row]!)) this.#awaitLend(page.id[row]!);
     const tube = this.#tubeName(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
@@ -132,6 +142,16 @@ export class RecordLog implements RecordSink {
       done += pieceBytes;
     }
     return true;
+  }
+
+  /** Once in tens of thousands of puts, and then mostly long before they get here. */
+  #awaitLend(id: number): void {
+    const { lent, waitForLend } = this.#options;
+    for (;;) {
+      this.#lentLow = lent.low;
+      if (isLent(this.#lentLow, id)) return;
+      waitForLend(this, id);
+    }
   }
 
   updated(slot: number): void {

@@ -1,0 +1,81 @@
+// No id that a consumer may have seen is given to another job, whatever ends the process.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { LENT_IDS } from "../../src/binlog/live/storage.ts";
+import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
+
+const open = (disk: VirtualDisk): Promise<OpenedBinlog> => openBinlog(virtualOptions(disk));
+
+/** Puts job `id` where a consumer sees it at once: its id is lent, its record is appended and not yet on the disk. */
+function show({ storage }: OpenedBinlog, id: number, lends: boolean): void {
+  if (lends) {
+    storage.lendIds(id);
+    storage.flush(1);
+    assert.ok(storage.idsLent >= id, "the id is lent before anybody sees it");
+  }
+  new JobWriter(storage).put(id, "seen by a consumer");
+}
+
+test("an id that was seen before a power cut is given again where ids are not lent (the fault that lending mends)", async () => {
+  const disk = new VirtualDisk();
+  const opened = await open(disk);
+  show(opened, 1, false);
+  disk.crash(new SeededRandom(4));
+  assert.equal(
+    (await open(disk)).nextId,
+    1,
+    "the job's record was not durable, so the log does not know its id",
+  );
+});
+
+for (const end of ["power cut", "kill"] as const) {
+  test(`an id that was seen before a ${end} is not given again`, async () => {
+    for (let seed = 1; seed <= 20; seed++) {
+      const disk = new VirtualDisk();
+      const opened = await open(disk);
+      show(opened, 1, true);
+      if (end === "kill") disk.kill();
+      else disk.crash(new SeededRandom(seed));
+      const again = await open(disk);
+      assert.equal(again.nextId, LENT_IDS + 2, "ids go on behind all that were lent");
+      // Nobody took one this time: nothing more is lost at the next crash.
+      disk.crash(new SeededRandom(seed));
+      assert.equal((await open(disk)).nextId, LENT_IDS + 2);
+    }
+  });
+}
+
+test("an orderly end gives back what was lent and not used", async () => {
+  const disk = new VirtualDisk();
+  const opened = await open(disk);
+  show(opened, 7, true);
+  opened.storage.close(2);
+  assert.equal((await open(disk)).nextId, 8);
+});
+
+test("ids are lent anew when half of them are used up, and compaction does not forget it", async () => {
+  const disk = new VirtualDisk();
+  const opened = await open(disk);
+  const { storage } = opened;
+  storage.lendIds(1);
+  storage.flush(1);
+  assert.equal(storage.lendIsDue(LENT_IDS / 2), false);
+  assert.equal(storage.lendIsDue(LENT_IDS / 2 + 2), true);
+  storage.lendIds(LENT_IDS);
+  storage.flush(2);
+  assert.equal(storage.idsLent, 2 * LENT_IDS);
+  const writer = new JobWriter(storage);
+  // So much that the segments in which ids were lent are dropped.
+  for (let id = 1; storage.oldestSegment < 4; id++) {
+    writer.put(id, "x".repeat(2000));
+    writer.delete(id);
+    writer.settle();
+    while (storage.work(3)) {}
+  }
+  disk.kill();
+  assert.equal((await open(disk)).nextId, 2 * LENT_IDS + 1);
+});
