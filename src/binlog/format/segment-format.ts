@@ -3,6 +3,7 @@
 
 import { crc32 } from "node:zlib";
 import type { Memory } from "../../base/memory.ts";
+import { BATCH_HEADER_BYTES, BATCH_RECORD_KIND } from "../../message/batch.ts";
 import {
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
@@ -54,6 +55,8 @@ export const OwnKind = {
   drop: 18,
   /** Variable content (msgpack): beginning and end of a takeover. */
   note: 19,
+  /** In a group: a batch begins here, with its place in the chain (message/batch.ts). */
+  batch: BATCH_RECORD_KIND,
 } as const;
 
 /**
@@ -214,6 +217,8 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
       return recordBytes === OWN_RECORD_BYTES;
     case RecordKind.piece:
       return recordBytes > PIECE_HEADER_BYTES;
+    case OwnKind.batch:
+      return recordBytes === BATCH_HEADER_BYTES;
     case OwnKind.note:
       return true;
     default:

@@ -3,32 +3,26 @@
 // ../README.md.
 
 import { pack } from "msgpackr";
-import { Memory } from "../../base/memory.ts";
-import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
 import type { LogState } from "../books/log-state.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage, isShortage, systemCode } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
 import {
-  encodeOwn,
   FRAME_BYTES,
   HEADER_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
-  recordExtra,
-  recordIsKnown,
   SPARE_BYTES,
   segmentName,
 } from "../format/segment-format.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
-import { RecordBatch } from "./record-batch.ts";
+import { LogWriter } from "./log-writer.ts";
 import { SegmentReader } from "./segment-reader.ts";
 import { SegmentWriter } from "./segment-writer.ts";
-import { StorageTimings } from "./storage-timings.ts";
+import type { StorageTimings } from "./storage-timings.ts";
 import { type SyncEvery, SyncPolicy } from "./sync-policy.ts";
 
-const BATCH_BYTES = 1024 * 1024;
 const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;
 /** A slice ends soon after this long, so that no reply waits noticeably for it. */
@@ -92,23 +86,15 @@ export interface StorageStats {
 export class Storage implements CompactionHost {
   readonly #disk: Disk;
   readonly #writer: SegmentWriter;
-  readonly #batch = new RecordBatch(BATCH_BYTES);
+  readonly #records: LogWriter;
   readonly #policy: SyncPolicy;
   readonly #compaction: Compaction;
   readonly #options: StorageOptions;
-  readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
   readonly table: SegmentTable;
   readonly index: RecordIndex;
   readonly reader: SegmentReader;
-  readonly timings = new StorageTimings();
-  /** The newest record number of each shard that was appended, that is written, and that is durable. */
-  readonly #appended: Float64Array;
-  readonly #written: Float64Array;
-  readonly #synced: Float64Array;
-  #sequence: number;
+  readonly timings: StorageTimings;
   #flushedSequence: number;
-  #syncedSequence: number;
-  #writtenBytes = 0;
   #oldest: number;
   /** The segment whose live records are all appended again, and the DROP that says so; 0: none. */
   #dropping = 0;
@@ -136,13 +122,10 @@ export class Storage implements CompactionHost {
   readonly #lentIds: number;
   #lendSequence = 0;
   #durablyLentUpTo = 0;
-  #batchSinceMs = 0;
   #recordsWritten = 0;
   #recordsMigrated = 0;
   #closed = false;
   #nowMs = 0;
-  /** The longest frame so far. */
-  #largestBytes = 0;
 
   constructor(options: StorageOptions) {
     const { disk, log, shards } = options;
@@ -153,13 +136,21 @@ export class Storage implements CompactionHost {
     this.index = log.index;
     this.reader = new SegmentReader(disk);
     this.#policy = new SyncPolicy(options.syncEvery);
-    this.#appended = new Float64Array(shards);
-    this.#written = new Float64Array(shards);
-    this.#synced = new Float64Array(shards);
-    this.#sequence = this.#flushedSequence = this.#syncedSequence = log.lastSequence;
+    this.#flushedSequence = log.lastSequence;
     this.#oldest = log.oldest;
-    const { segmentBytes, randomSalt } = options;
+    const { segmentBytes, randomSalt, clockMs, onFull } = options;
     this.#writer = new SegmentWriter({ disk, table: log.table, segmentBytes, randomSalt, first: log.first });
+    const { index, lastSequence } = log;
+    this.#records = new LogWriter({
+      disk,
+      segments: this.#writer,
+      index,
+      shards,
+      lastSequence,
+      clockMs,
+      onFull,
+    });
+    this.timings = this.#records.timings;
     try {
       this.#writer.begin(log.empty, options.wallMs(), log.index.maxId, log.oldest);
       // The reserve of deletes and compaction has to be there before the first put is taken.
@@ -202,12 +193,12 @@ export class Storage implements CompactionHost {
 
   /** All records of the shard up to this number are durable. */
   syncedUpTo(shard: number): number {
-    return this.#synced[shard]!;
+    return this.#records.syncedUpTo(shard);
   }
 
   /** All records of the shard up to this number are written: they outlive the process. */
   writtenUpTo(shard: number): number {
-    return this.#written[shard]!;
+    return this.#records.writtenUpTo(shard);
   }
 
   /** The segment that holds the job's latest full record (`file` in stats-job); 0: no such job. */
@@ -249,7 +240,7 @@ export class Storage implements CompactionHost {
     if (this.#waiting) throw new Error("the log waits for room");
     try {
       this.#take(bytes, start, length);
-      this.#appended[shard] = n;
+      this.#records.appended(shard, n);
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
@@ -300,7 +291,7 @@ export class Storage implements CompactionHost {
     const pending = this.#pending;
     if (pending !== undefined) {
       this.#take(pending.bytes, 0, pending.bytes.length);
-      this.#appended[pending.shard] = pending.n;
+      this.#records.appended(pending.shard, pending.n);
       this.#pending = undefined;
     }
     // It has waited for longer than it may be without a sync.
@@ -331,30 +322,11 @@ export class Storage implements CompactionHost {
   }
 
   #place(bytes: Uint8Array, start: number, length: number): void {
-    // What recovery would not accept must not get in: it would be taken for damage.
-    if (!recordIsKnown(bytes, start, length)) throw new Error("not a record that the log can hold");
     const framedBytes = FRAME_BYTES + length;
-    if (framedBytes > this.#largestBytes) this.#largestBytes = framedBytes;
-    if (!this.#writer.fits(framedBytes)) this.#makeFit(framedBytes);
+    const neededBytes = this.#records.bytesFor(framedBytes);
+    if (!this.#writer.fits(neededBytes)) this.#makeFit(neededBytes);
     this.#placedBytes += framedBytes;
-    if (!this.#batch.fits(length)) this.#write();
-    if (this.#batch.usedBytes === 0) this.#batchSinceMs = this.#options.clockMs();
-    const segment = this.#writer.current;
-    const offset = segment.usedBytes;
-    const batch = this.#batch;
-    const record = batch.add(bytes, start, length, segment.salt, ++this.#sequence, this.#syncedSequence);
-    segment.usedBytes += framedBytes;
-    this.#book(segment.number, offset, record, length);
-  }
-
-  #book(segment: number, offset: number, record: number, length: number): void {
-    const { memory } = this.#batch;
-    const kind = memory.bytes[record]!;
-    if (kind >= OwnKind.end) return;
-    const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
-    const extra = recordExtra(memory, record, length);
-    this.index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
-    if (kind === RecordKind.put) this.#options.onFull?.(id, segment);
+    this.#records.place(bytes, start, length);
   }
 
   /** The current segment is full: goes to the next one, making room there if that was not done in time. */
@@ -436,7 +408,7 @@ export class Storage implements CompactionHost {
 
   /** What may be lost at the ends of segments because a record does not fit there. */
   #marginBytes(): number {
-    return 2 * this.#largestBytes + 2 * SPARE_BYTES;
+    return 2 * this.#records.bytesFor(this.#records.largestBytes) + 2 * SPARE_BYTES;
   }
 
   #fill(): "enough" | "more" | "full" {
@@ -460,60 +432,28 @@ export class Storage implements CompactionHost {
   }
 
   #appendOwnKind(kind: number): void {
-    if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
     const hasNext = this.#writer.next !== undefined;
     const maxId = Math.max(this.index.maxId, this.#lentUpTo);
-    encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.#oldest, maxId });
-    const segment = this.#writer.current;
-    this.#batch.add(
-      this.#own.bytes,
-      0,
-      OWN_RECORD_BYTES,
-      segment.salt,
-      ++this.#sequence,
-      this.#syncedSequence,
-    );
-    segment.usedBytes += FRAME_BYTES + OWN_RECORD_BYTES;
+    this.#records.placeOwn({ kind, hasNext, oldest: this.#oldest, maxId });
   }
 
-  /** One write for all that was appended. */
   #write(): void {
-    const { memory, usedBytes, records } = this.#batch;
-    if (usedBytes === 0) return;
-    this.#disk.write(
-      this.#writer.handle,
-      memory.bytes,
-      0,
-      usedBytes,
-      this.#writer.current.usedBytes - usedBytes,
-    );
-    this.#batch.clear();
-    // A record counts as appended after it was placed, so whatever counts was in this batch or an earlier
-    // one.
-    this.#written.set(this.#appended);
-    this.#writtenBytes += usedBytes;
-    this.timings.recordWrite(usedBytes, records);
+    this.#records.write();
   }
 
-  /** One sync for all that was written. */
+  /** Returns how long it took, ms. */
   #sync(marked = false): number {
-    if (this.#writtenBytes === 0) return 0;
-    const beganMs = this.#options.clockMs();
-    try {
-      this.#disk.sync(this.#writer.handle);
-    } catch (error) {
-      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync
-      // does.
-      throw isShortage(error) ? this.#writer.ioError("sync", error) : error;
-    }
-    const endedMs = this.#options.clockMs();
-    // Nobody waits for a mark.
-    this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
-    this.#writtenBytes = 0;
-    this.#syncedSequence = this.#sequence;
-    this.#synced.set(this.#appended);
+    const tookMs = this.#records.sync(marked);
     if (this.#lendSequence <= this.#syncedSequence) this.#durablyLentUpTo = this.#lentUpTo;
-    return endedMs - beganMs;
+    return tookMs;
+  }
+
+  get #sequence(): number {
+    return this.#records.sequence;
+  }
+
+  get #syncedSequence(): number {
+    return this.#records.syncedSequence;
   }
 
   /** Writes what was appended, and syncs if the policy says so. `nowMs` is monotonic. */
@@ -546,8 +486,8 @@ export class Storage implements CompactionHost {
 
   /** Makes room for a MARK or DROP, if need be in the next segment. */
   #makeOwnFit(): void {
-    if (!this.#writer.fitsTightly(FRAME_BYTES + OWN_RECORD_BYTES))
-      this.#makeFit(FRAME_BYTES + OWN_RECORD_BYTES);
+    const neededBytes = this.#records.bytesFor(FRAME_BYTES + OWN_RECORD_BYTES);
+    if (!this.#writer.fitsTightly(neededBytes)) this.#makeFit(neededBytes);
   }
 
   #mark(nowMs: number): void {
@@ -632,7 +572,7 @@ export class Storage implements CompactionHost {
 
   #beginDrop(): void {
     this.#makeOwnFit();
-    if (!this.#batch.fits(OWN_RECORD_BYTES)) this.#write();
+    this.#records.makeRoom(OWN_RECORD_BYTES);
     // From here on nothing may fail: a segment is only dropped by a DROP that is in the log.
     this.#dropping = this.table.oldest!.number;
     this.#oldest = this.#dropping + 1;

@@ -2,6 +2,7 @@
 // that says.
 
 import { Memory } from "../../base/memory.ts";
+import { type BatchHeader, decodeBatchHeader } from "../../message/batch.ts";
 import { MAX_RECORD_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
 import {
   decodeHeader,
@@ -66,6 +67,18 @@ export interface SegmentScan {
   records: number;
   /** Places of NOTE records. */
   notes: number[];
+  /** Batches of a group, those whose frames are not all there left out. */
+  batches: ScannedBatch[];
+  /** Whether there are records behind the first batch that belong to none: made by a server outside of its group. */
+  strays: boolean;
+}
+
+/** A whole batch in a segment. */
+export interface ScannedBatch {
+  header: BatchHeader;
+  /** Where its BATCH record's frame begins, and where its last frame ends. */
+  at: number;
+  endsAt: number;
 }
 
 function firstNonZero(bytes: Uint8Array, from: number): number {
@@ -118,6 +131,8 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
     lowestSequence: 0,
     records: 0,
     notes: [],
+    batches: [],
+    strays: false,
   };
 }
 
@@ -181,6 +196,7 @@ class SegmentScanner {
       if (scan.lastSequence !== 0 && sequence !== scan.lastSequence + 1) break;
       const recordBytes = memory.view.getUint32(at + 4, true);
       if (!recordIsKnown(memory.bytes, at + FRAME_BYTES, recordBytes)) break;
+      this.#noteBatch(at, recordBytes);
       if (scan.firstSequence === 0) scan.firstSequence = sequence;
       scan.lastSequence = sequence;
       scan.records++;
@@ -188,6 +204,28 @@ class SegmentScanner {
       at += FRAME_BYTES + recordBytes;
     }
     return at;
+  }
+
+  /** Frames that the batch under way still wants; where it began. */
+  #framesLeft = 0;
+  #batchAt = 0;
+
+  /** A whole frame at `at`, in sequence: begins, goes on with or ends a batch. */
+  #noteBatch(at: number, recordBytes: number): void {
+    const { bytes, view } = this.#memory;
+    const { batches } = this.#scan;
+    const record = at + FRAME_BYTES;
+    if (bytes[record] === OwnKind.batch) {
+      this.#batchAt = at;
+      this.#framesLeft = view.getUint32(record + 56, true);
+    } else if (this.#framesLeft > 0) this.#framesLeft--;
+    else {
+      if (batches.length > 0) this.#scan.strays = true;
+      return;
+    }
+    if (this.#framesLeft > 0) return;
+    const header = decodeBatchHeader(view, this.#batchAt + FRAME_BYTES);
+    batches.push({ header, at: this.#batchAt, endsAt: record + recordBytes });
   }
 
   /** Books one whole record. */
@@ -204,6 +242,11 @@ class SegmentScanner {
       if (kind === RecordKind.update) this.#columns.addUpdate(bytes, record);
       const extra = recordExtra(this.#memory, record, recordBytes);
       this.#columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
+      return;
+    }
+    if (kind === OwnKind.batch) {
+      const header = decodeBatchHeader(view, record);
+      scan.idsLent = header.idsLent;
       return;
     }
     if (kind === OwnKind.note) {

@@ -1,0 +1,111 @@
+// Gives each batch of a log in a group its place in the chain, and hands it on to who brings it to the shared log.
+
+import { Memory } from "../../base/memory.ts";
+import {
+  BATCH_BYTES_MAX,
+  BATCH_HEADER_BYTES,
+  type BatchHeader,
+  BatchKind,
+  encodeBatchHeader,
+  sealBatch,
+} from "../../message/batch.ts";
+import type { Segment } from "../books/segment-table.ts";
+import { FRAME_BYTES, sealFrame } from "../format/segment-format.ts";
+import type { RecordBatch } from "./record-batch.ts";
+
+/** The last batch of a chain: what the next one follows. */
+export interface ChainPlace {
+  epoch: number;
+  n: number;
+  tag: number;
+}
+
+/** Takes batches as they are written. */
+export interface BatchSink {
+  /** Whether one of any size finds room now; more than one may follow when there is some. */
+  readonly hasRoom: boolean;
+  /** `bytes`: header and frames, valid during the call. `numbers`: of each shard the last record that is in this batch or an earlier one. */
+  take(bytes: Uint8Array, numbers: Float64Array, oldest: number): void;
+}
+
+export interface BatchChainOptions {
+  place: ChainPlace;
+  node: number;
+  sink: BatchSink;
+  randomTag: () => number;
+  /** Up to which id the log has lent ids. */
+  idsLent: () => number;
+  /** The oldest segment that counts. */
+  oldest: () => number;
+}
+
+export class BatchChain {
+  readonly frameBytes: number = FRAME_BYTES + BATCH_HEADER_BYTES;
+  readonly batchBytesMax: number = BATCH_BYTES_MAX;
+  readonly #options: BatchChainOptions;
+  readonly #empty = new Uint8Array(BATCH_HEADER_BYTES);
+  #place: ChainPlace;
+  #sequence = 0;
+  /** The kind of the next batch. */
+  kind: BatchKind = BatchKind.data;
+
+  constructor(options: BatchChainOptions) {
+    this.#options = options;
+    this.#place = options.place;
+  }
+
+  get hasRoom(): boolean {
+    return this.#options.sink.hasRoom;
+  }
+
+  get place(): ChainPlace {
+    return this.#place;
+  }
+
+  /** Keeps room for the BATCH record, which is number `sequence`. */
+  begin(batch: RecordBatch, sequence: number): void {
+    this.#sequence = sequence;
+    batch.add(this.#empty, 0, BATCH_HEADER_BYTES, 0, sequence, sequence);
+  }
+
+  /** All records are in it: it gets its place. */
+  seal({ memory, usedBytes, records }: RecordBatch, segment: Segment, syncedSequence: number): void {
+    const { epoch, n, tag: previousTag } = this.#place;
+    const header: BatchHeader = {
+      kind: this.kind,
+      epoch,
+      segment: segment.number,
+      n: n + 1,
+      previousTag,
+      tag: this.#options.randomTag(),
+      sequence: this.#sequence,
+      idsLent: this.#options.idsLent(),
+      frames: records - 1,
+      bodyBytes: usedBytes - this.frameBytes,
+      node: this.#options.node,
+    };
+    encodeBatchHeader(memory, FRAME_BYTES, header);
+    sealBatch(memory, FRAME_BYTES);
+    sealFrame(memory, 0, BATCH_HEADER_BYTES, segment.salt, this.#sequence, syncedSequence);
+    this.#sealed = header;
+  }
+
+  #sealed: BatchHeader | undefined;
+
+  /** It is written: it belongs to the chain from here on. A write that found no room is sealed anew. */
+  handOn({ memory, usedBytes }: RecordBatch, numbers: Float64Array): void {
+    const { epoch, n, tag } = this.#sealed!;
+    this.#place = { epoch, n, tag };
+    this.kind = BatchKind.data;
+    this.#options.sink.take(memory.bytes.subarray(FRAME_BYTES, usedBytes), numbers, this.#options.oldest());
+  }
+}
+
+/** The bytes of a LEAD of one's own, which seals the segment if that is under way (`end`: an END with its frame, or nothing). */
+export function leadBatch(header: BatchHeader, end: Uint8Array): Uint8Array {
+  const memory = Memory.ofSize(BATCH_HEADER_BYTES + end.length);
+  memory.bytes.set(end, BATCH_HEADER_BYTES);
+  encodeBatchHeader(memory, 0, header);
+  sealBatch(memory, 0);
+  return memory.bytes;
+}
