@@ -1,6 +1,7 @@
 // Plays every transcript against the whole server in this process, on virtual time, at several shards and acceptors.
 
 import { describe, it } from "node:test";
+import type { ProtocolName } from "../src/message/topology.ts";
 import { InProcessDriver } from "./simulation/in-process-driver.ts";
 import { InProcessServer } from "./simulation/in-process-server.ts";
 import { runTranscript } from "./support/run-transcript.ts";
@@ -23,7 +24,7 @@ function serverFor(
   topology: { shards: number; acceptors: number },
   ringBytes: number,
 ): InProcessServer {
-  const known = ["-z", "--compat"];
+  const known = ["-z", "--compat", "--protocol"];
   for (let at = 0; at < transcript.flags.length; at += 2) {
     if (!known.includes(transcript.flags[at]!)) throw new Error(`no such flag here: ${transcript.flags[at]}`);
   }
@@ -34,6 +35,7 @@ function serverFor(
     holdUps: ringBytes === RINGS[0] ? 0 : 0.3,
     jobBytesMax: Number(flagOf(transcript, "-z") ?? 65535),
     compat: (flagOf(transcript, "--compat") ?? "default") as "default" | "1.12" | "1.13",
+    protocol: (flagOf(transcript, "--protocol") ?? "extended") as ProtocolName,
   });
 }
 

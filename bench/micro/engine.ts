@@ -39,7 +39,15 @@ function cycle(name: string, standing: number): MicroBenchmark {
       engine.use(session, "default");
       engine.watch(session, "default");
       const body = Buffer.alloc(BODY_BYTES, "x");
-      const job = { id: 0, pri: 0, delaySeconds: 0, ttrSeconds: TTR_SECONDS, bodyBytes: BODY_BYTES, atMs: 0 };
+      const job = {
+        id: 0,
+        pri: 0,
+        delaySeconds: 0,
+        delayMillis: 0,
+        ttrSeconds: TTR_SECONDS,
+        bodyBytes: BODY_BYTES,
+        atMs: 0,
+      };
       let nextId = 1;
       let nowMs = 0;
       const put = (pri: number): void => {

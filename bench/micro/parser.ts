@@ -61,7 +61,7 @@ function numbersOf(request: Request): number {
     case Op.Touch:
       return request.id;
     case Op.Kick:
-      return request.bound;
+      return request.count;
     case Op.Use:
       return request.tube.length;
     default:

@@ -18,6 +18,7 @@ import {
   type Topology,
 } from "../message/topology.ts";
 import { CommandParser } from "../protocol/command-parser.ts";
+import { COMMANDS } from "../protocol/commands.ts";
 import { Request, Span } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -30,6 +31,7 @@ import { Agenda } from "./agenda.ts";
 import { type BodyPart, Connection } from "./connection.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
+import { extensionsText } from "./extensions-text.ts";
 import { ListReplies } from "./list-replies.ts";
 import { ShardLinks } from "./shard-links.ts";
 import type { Transport } from "./transport.ts";
@@ -60,6 +62,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly claims: ClaimWords;
   readonly nowMs: () => number;
   readonly statsText: () => string;
+  readonly extensionsText: () => string;
   readonly trace: ((line: string) => void) | undefined;
   readonly counters: Float64Array;
   readonly agenda: Agenda = new Agenda();
@@ -96,7 +99,9 @@ export class AcceptorCore implements ConnectionHost {
     this.nowMs = options.nowMs;
     this.statsText = options.statsText;
     this.trace = options.trace;
-    this.parser = new CommandParser(topology.jobBytesMax);
+    this.extensionsText = () => extensionsText(topology);
+    const commands = COMMANDS.filter(({ extension }) => !extension || topology.protocol === "extended");
+    this.parser = new CommandParser(topology.jobBytesMax, commands);
     const defaultName = asciiBytes("default");
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
     this.claims = new ClaimWords(topology.claims[acceptor]!);

@@ -45,6 +45,7 @@ export interface ConnectionHost extends LogProgress {
   readonly trace: ((line: string) => void) | undefined;
   readonly nowMs: () => number;
   readonly statsText: () => string;
+  readonly extensionsText: () => string;
 
   /** The message of this acceptor, begun anew: to be sent before the next one is asked for. */
   message(op: number): Request;

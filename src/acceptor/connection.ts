@@ -13,7 +13,7 @@ import { HandleBytes, RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseFlag } from "../message/response.ts";
 import { Syntax } from "../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route, wordOf } from "../protocol/commands.ts";
-import { Reply, usingReply, watchingReply } from "../protocol/reply.ts";
+import { Reply, unknownOptionReply, usingReply, watchingReply } from "../protocol/reply.ts";
 import { Request, type Span } from "../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
@@ -85,8 +85,12 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   readonly #holding = new ShardSet();
   /** The put whose body is awaited: taken at its line, executed when the body is there. Kept for the next one. */
   #put: Request | undefined;
+  /** The shard that stores it. */
+  #putShard = 0;
   /** Its body, where that goes right to the arena. */
   #stored: StoredBody | undefined;
+  /** What a dropped body is answered with. */
+  #afterDrop = Reply.jobTooBig;
   #conversation: Conversation | undefined;
   #waitNumber = 0;
   #paused = false;
@@ -197,6 +201,10 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     this.#host.agenda.proceedLater(this);
   }
 
+  lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
+    return this.#host.parser.lineBytesMax(bytes, start, end);
+  }
+
   onBadLine(): boolean {
     return this.#answer(0, Reply.badFormat);
   }
@@ -213,13 +221,23 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     if (syntax === Syntax.Unknown) return this.#answer(0, Reply.unknownCommand);
     if (syntax === Syntax.BadFormat) return this.#answer(0, Reply.badFormat);
     if (syntax === Syntax.BadFormatCounted) return this.#answer(request.op, Reply.badFormat);
+    const reply = this.#refusal(syntax);
+    if (ROUTE_OF[request.op] !== Route.Put) return this.#answer(0, reply);
     this.#host.count(request.op);
+    this.#afterDrop = reply;
     this.#reader.dropBody(request.bodyBytes);
     return true;
   }
 
+  /** What a line is answered with whose body is swallowed first, if one comes with it. */
+  #refusal(syntax: Syntax): Uint8Array {
+    if (syntax === Syntax.TooBig) return Reply.jobTooBig;
+    if (syntax === Syntax.BadOption) return Reply.badFormat;
+    return unknownOptionReply(this.#host.parser.unknownOption);
+  }
+
   onDropped(): boolean {
-    return this.#answer(0, Reply.jobTooBig);
+    return this.#answer(0, this.#afterDrop);
   }
 
   onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean {
@@ -227,7 +245,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     const put = this.#put;
     assert(put !== undefined, "a body belongs to a put");
     put.body.set(bytes, start, end);
-    const sent = this.#send(this.#used.shard, put);
+    const sent = this.#send(this.#putShard, put);
     put.body.clear();
     return sent;
   }
@@ -264,7 +282,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     assert(put !== undefined, "a body belongs to a put");
     put.op = RequestOp.PutStored;
     handleBytes.put(stored.handle, put.body);
-    if (!this.#send(this.#used.shard, put)) return false;
+    if (!this.#send(this.#putShard, put)) return false;
     stored.handOver();
     return true;
   }
@@ -301,8 +319,14 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   // put 3/10
   #takePut(request: Request): boolean {
     const host = this.#host;
-    const { shard } = this.#used;
-    const pieced = request.bodyBytes > Math.min(GATHERED_BODY_BYTES_MAX, host.payloadBytesMax);
+    const { tube, options } = request;
+    const shard =
+      tube.length === 0 ? this.#used.shard : shardOfTube(tube.bytes, tube.start, tube.end, host.shards);
+    const wholeBytesMax = Math.min(
+      GATHERED_BODY_BYTES_MAX,
+      host.payloadBytesMax - tube.length - options.length,
+    );
+    const pieced = request.bodyBytes > wholeBytesMax;
     if (!this.#lane.mayPut(shard, request.bodyBytes) || (pieced && this.#lane.underWay > 0)) return false;
     if (!this.#isProducer) {
       this.#isProducer = true;
@@ -311,6 +335,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     request.atMs = host.nowMs();
     request.id = host.takeJobId(shard);
     host.count(request.op);
+    this.#putShard = shard;
     if (this.#beginStored(shard, request.bodyBytes)) {
       this.#keepPut(request);
       this.#reader.expectPieces(request.bodyBytes);
@@ -418,7 +443,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     const { bytes, start, end } = request.tube;
     if (watched.find(bytes, start, end) >= 0) return this.#answer(Op.Watch, watchingReply(watched.size));
     const tube = this.#host.tubeRef(bytes, start, end);
-    request.watching = watched.size + 1;
+    request.count = watched.size + 1;
     if (!this.#sendCounted(tube.shard, request)) return false;
     watched.add(tube);
     return true;
@@ -430,7 +455,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     const position = watched.find(bytes, start, end);
     if (position < 0) return this.#answer(Op.Ignore, watchingReply(watched.size));
     if (watched.size === 1) return this.#answer(Op.Ignore, Reply.notIgnored);
-    request.watching = watched.size - 1;
+    request.count = watched.size - 1;
     if (!this.#sendCounted(watched.tubes[position]!.shard, request)) return false;
     watched.removeAt(position);
     return true;
@@ -439,10 +464,10 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   #report(op: number): boolean {
     if (op === Op.ListTubeUsed) return this.#answer(op, usingReply(this.#used.name));
     if (!this.#idle) return false;
-    const { shards, tubeListings, listReplies, statsText } = this.#host;
+    const { shards, tubeListings, listReplies, statsText, extensionsText } = this.#host;
     this.#host.count(op);
-    if (op === Op.Stats) {
-      this.#conversation = new GatherStats(this, shards, statsText);
+    if (op === Op.Stats || op === Op.Extensions) {
+      this.#conversation = new GatherStats(this, shards, op === Op.Stats ? statsText : extensionsText);
       for (let shard = 0; shard < shards; shard++) this.post(shard, this.message(Op.Stats));
     } else if (op === Op.ListTubes) {
       const conversation = new ListTubes(this, tubeListings, listReplies);

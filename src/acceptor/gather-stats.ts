@@ -1,4 +1,4 @@
-// `stats`: every shard brings its counters up to date, then the reply is put together.
+// `stats` and `extensions`: every shard brings its counters up to date, then the reply is put together.
 
 import { ResponseKind } from "../message/response.ts";
 import type { Conversation, Signal } from "./conversation.ts";

@@ -33,6 +33,8 @@ type Expect = (typeof Expect)[keyof typeof Expect];
 export interface LineHandler {
   /** Whether the next line may be looked at. */
   readonly mayTakeLine: boolean;
+  /** Most bytes, with its CR LF, of the line that `bytes[start, end)` begins: at least LINE_BYTES_MAX. */
+  lineBytesMax(bytes: Uint8Array, start: number, end: number): number;
   /** A line `bytes[start, end)`, without its CR LF; `again` if it has been told before. */
   onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean;
   /** A line that is too long or has a NUL. */
@@ -54,6 +56,8 @@ export class LineReader {
   #expect: Expect = Expect.Line;
   /** The next line has been looked at before and had to wait. */
   #again = false;
+  /** So many bytes of the next line have come before, without an end: more than LINE_BYTES_MAX, or 0. */
+  #longLineBytes = 0;
   /** Bytes of the present body still to come, with its CR LF. */
   #bodyLeft = 0;
   #bodyEndsInCr = false;
@@ -170,6 +174,29 @@ export class LineReader {
       return done ? at + 1 : start;
     }
     if (at - start < LINE_BYTES_MAX) return start;
+    return this.#longLine(bytes, start, end);
+  }
+
+  /** A line without an end in its first LINE_BYTES_MAX bytes, which some commands may have. */
+  #longLine(bytes: Uint8Array, start: number, end: number): number {
+    const handler = this.#handler;
+    const bytesMax = handler.lineBytesMax(bytes, start, start + LINE_BYTES_MAX);
+    const limit = Math.min(end, start + bytesMax);
+    // What has been searched is not searched again, however small the pieces are in which the line comes.
+    let at = start + Math.max(LINE_BYTES_MAX, this.#longLineBytes);
+    while (at < limit && (bytes[at] !== LF || bytes[at - 1] !== CR)) at++;
+    if (at < limit) {
+      const hasNul = bytes.subarray(start, at).includes(0);
+      const done = hasNul ? handler.onBadLine() : handler.onLine(bytes, start, at - 1, this.#again);
+      this.#again = !done;
+      this.#longLineBytes = done ? 0 : at - start;
+      return done ? at + 1 : start;
+    }
+    if (at - start < bytesMax) {
+      this.#longLineBytes = at - start;
+      return start;
+    }
+    this.#longLineBytes = 0;
     this.#expect = Expect.OverlongLine;
     // The last byte may be the CR of the line's end.
     return bytes[at - 1] === CR ? at - 1 : at;

@@ -13,7 +13,7 @@ import { type ClientEffects, NO_RECORDS, type RecordSink } from "./effects.ts";
 import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
-import type { NewJob, RestoredJob } from "./new-job.ts";
+import type { JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, type Watch } from "./session.ts";
 import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
@@ -333,21 +333,30 @@ export class Engine {
   // --- put ------------------------------------------------------------------------------------------------
 
   /**
-   * Stores a job whose body is in the arena, in the tube that the session uses, and serves a client that
-   * waits for it. Throws RangeError when memory is exhausted, before anything has changed; then, and with
+   * Stores a job whose body is in the arena, in the tube of this name, which is made if there is none, or for
+   * "" in the one that the session uses; and serves a client that waits for it. Throws RangeError when memory is exhausted, before anything has changed; then, and with
    * NoRoom, the body is still the caller's.
    */
   // put 6/10
-  put(session: Session, job: NewJob, body: number, nowMs: number): Outcome {
+  put(session: Session, job: NewJob, body: number, nowMs: number, tubeName = ""): Outcome {
     this.runDue(nowMs);
-    const tube = session.tubeInUse;
-    const { delaySeconds } = job;
+    if (tubeName === "") return this.#put(session.tubeInUse, job, body, nowMs);
+    const tube = this.#tubes.open(tubeName);
+    try {
+      return this.#put(tube, job, body, nowMs);
+    } finally {
+      // Without the job nobody may need it.
+      this.#dropIfUnreferenced(tube);
+    }
+  }
+
+  #put(tube: Tube, job: NewJob, body: number, nowMs: number): Outcome {
+    const delayMs = job.delaySeconds * 1000 + job.delayMillis;
     if (!this.#records.roomForPut()) return Outcome.NoRoom;
-    (delaySeconds > 0 ? tube.delayed : tube.ready).makeRoom();
+    (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, job, body);
     // A long turn began before the put was sent: its delay must not.
-    if (delaySeconds > 0)
-      this.#queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delaySeconds * 1000);
+    if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.#queues.becomeReady(slot, tube, nowMs);
     if (!this.#records.put(slot)) {
       this.#queues.leave(slot);
@@ -356,12 +365,12 @@ export class Engine {
     }
     tube.totalJobs++;
     this.totalJobs++;
-    if (delaySeconds === 0) this.#serve(tube, nowMs);
+    if (delayMs === 0) this.#serve(tube, nowMs);
     return Outcome.Done;
   }
 
   /** A row for a job, in no queue. */
-  #insert(tube: Tube, job: NewJob, body: number): number {
+  #insert(tube: Tube, job: JobFacts, body: number): number {
     const { id } = job;
     this.#index.makeRoom(id);
     const slot = this.jobs.allocate();

@@ -3,7 +3,7 @@
 
 import type { JobState } from "./job-table.ts";
 
-export interface NewJob {
+export interface JobFacts {
   /** Positive, and new on all shards. */
   readonly id: number;
   readonly pri: number;
@@ -17,8 +17,13 @@ export interface NewJob {
   readonly atMs: number;
 }
 
+export interface NewJob extends JobFacts {
+  /** What its delay has besides its seconds, 0 to 999 ms. */
+  readonly delayMillis: number;
+}
+
 /** A job from the log. */
-export interface RestoredJob extends NewJob {
+export interface RestoredJob extends JobFacts {
   readonly tube: string;
   /** Ready, Delayed or Buried. */
   readonly state: JobState;

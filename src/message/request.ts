@@ -14,10 +14,12 @@
 //   offset 40  float64  atMs
 //   offset 48  float64  timeoutMs
 //   offset 56  uint32   bodyBytes
-//   offset 60  uint32   bound
+//   offset 60  uint32   count
 //   offset 64  uint32   waitNumber
-//   offset 68  uint32   bytes of the tube's name, in the low 8 bits; watching, in the others
-//   offset 72  tube, and right behind it the body
+//   offset 68  uint8    bytes of the tube's name
+//   offset 69  uint8    bytes of the options, divided by 4
+//   offset 70  uint16   delayMillis
+//   offset 72  tube, and right behind it options and body
 
 import { COMMAND_OPS } from "../protocol/commands.ts";
 import type { Request, Span } from "../protocol/request.ts";
@@ -91,7 +93,7 @@ export const RequestFlag = {
 
 export const REQUEST_HEADER_BYTES = 72;
 
-/** The largest payload, tube and body together, of one message in a ring. */
+/** The largest payload, tube, options and body together, of one message in a ring. */
 export function requestPayloadBytesMax(ring: RingWriter): number {
   return ring.messageBytesMax - REQUEST_HEADER_BYTES;
 }
@@ -99,8 +101,8 @@ export function requestPayloadBytesMax(ring: RingWriter): number {
 /** Writes a request into a ring; false if there is no room for it now. */
 // put 4/10
 export function writeRequest(ring: RingWriter, request: Request): boolean {
-  const { tube, body } = request;
-  const offset = ring.claim(REQUEST_HEADER_BYTES + tube.length + body.length);
+  const { tube, options, body } = request;
+  const offset = ring.claim(REQUEST_HEADER_BYTES + tube.length + options.length + body.length);
   if (offset === FULL) return false;
   const word = offset >> 2;
   const { uint32, float64 } = ring;
@@ -115,10 +117,12 @@ export function writeRequest(ring: RingWriter, request: Request): boolean {
   float64[(offset >> 3) + 5] = request.atMs;
   float64[(offset >> 3) + 6] = request.timeoutMs;
   uint32[word + 14] = request.bodyBytes;
-  uint32[word + 15] = request.bound;
+  uint32[word + 15] = request.count;
   uint32[word + 16] = request.waitNumber;
-  uint32[word + 17] = tube.length | (request.watching << 8);
-  body.copyTo(ring.bytes, tube.copyTo(ring.bytes, offset + REQUEST_HEADER_BYTES));
+  uint32[word + 17] = tube.length | (options.length << 6) | (request.delayMillis << 16);
+  let at = tube.copyTo(ring.bytes, offset + REQUEST_HEADER_BYTES);
+  if (options.length > 0) at = options.copyTo(ring.bytes, at);
+  body.copyTo(ring.bytes, at);
   return true;
 }
 
@@ -139,13 +143,15 @@ export function readRequest(source: MessageSource, offset: number, into: Request
   into.atMs = float64[(offset >> 3) + 5]!;
   into.timeoutMs = float64[(offset >> 3) + 6]!;
   into.bodyBytes = uint32[word + 14]!;
-  into.bound = uint32[word + 15]!;
+  into.count = uint32[word + 15]!;
   into.waitNumber = uint32[word + 16]!;
   const last = uint32[word + 17]!;
-  into.watching = last >>> 8;
+  into.delayMillis = last >>> 16;
   const tubeAt = offset + REQUEST_HEADER_BYTES;
-  const bodyAt = tubeAt + (last & 0xff);
-  into.tube.set(bytes, tubeAt, bodyAt);
+  const optionsAt = tubeAt + (last & 0xff);
+  const bodyAt = optionsAt + ((last >>> 6) & 0x3fc);
+  into.tube.set(bytes, tubeAt, optionsAt);
+  into.options.set(bytes, optionsAt, bodyAt);
   into.body.set(bytes, bodyAt, bodyAt + uint32[word + 3]!);
 }
 

@@ -74,9 +74,13 @@ export function commandCounter(op: number): number {
 /** Connections that one acceptor serves at most. */
 export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 
+/** Which commands are known: those of beanstalkd only, or ours too. */
+export type ProtocolName = "extended" | "strict";
+
 export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
+  readonly protocol: ProtocolName;
   /** For each shard the acceptor in whose thread it lives, or -1 if it has a thread of its own. */
   readonly hostOf: readonly number[];
   readonly jobBytesMax: number;
@@ -118,6 +122,8 @@ export interface TopologyOptions {
   acceptors: number;
   /** Apart if it is left out. */
   placement?: Placement;
+  /** Extended if it is left out. */
+  protocol?: ProtocolName;
   jobBytesMax: number;
   storedBytesMin?: number;
   ringBytes: number;
@@ -155,6 +161,7 @@ export function createTopology(options: TopologyOptions): Topology {
   return {
     shards,
     acceptors,
+    protocol: options.protocol ?? "extended",
     hostOf: Array.from({ length: shards }, (_, shard) =>
       options.placement === "together" ? shard % acceptors : -1,
     ),
@@ -200,6 +207,9 @@ export const acceptorThread = (topology: Topology, acceptor: number): number => 
 
 /** Index of the binlog's doorbell and counters. */
 export const binlogThread = (topology: Topology): number => topology.shards + topology.acceptors;
+
+/** How many threads have counters. */
+export const threadsOf = (topology: Topology): number => binlogThread(topology) + 1;
 
 /** The counters of one thread. */
 export function countersOf(topology: Topology, thread: number): Float64Array {

@@ -1,9 +1,11 @@
 // Parses one command line into a Request that is used again for the next: nothing is allocated.
 
 import { HYPHEN, SPACE } from "../base/ascii.ts";
-import { type CommandWords, commandWords, startsWith } from "./command-words.ts";
-import { Args, COMMANDS, Op } from "./commands.ts";
+import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
+import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
+import { EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
+import { OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { Request } from "./request.ts";
 import { isTubeName, tubeNameEnd } from "./tube-name.ts";
 
@@ -19,6 +21,13 @@ export const Syntax = {
   Unknown: 3,
   /** A put over the size limit: swallow `bodyBytes + 2` bytes, then answer JOB_TOO_BIG. */
   TooBig: 4,
+  /**
+   * An extension's option is wrong: answer BAD_FORMAT. Of a command with a body, count it and swallow that
+   * before.
+   */
+  BadOption: 5,
+  /** The same, but nobody knows the option: answer UNKNOWN_OPTION with the parser's `unknownOption`. */
+  UnknownOption: 6,
 } as const;
 export type Syntax = (typeof Syntax)[keyof typeof Syntax];
 
@@ -26,11 +35,25 @@ export type Syntax = (typeof Syntax)[keyof typeof Syntax];
 export class CommandParser {
   readonly request: Request = new Request();
   readonly #number = new NumberReader();
-  readonly #words: CommandWords = commandWords(COMMANDS);
+  readonly #words: CommandWords;
+  readonly #options = new OptionParser();
   readonly #jobBytesMax: number;
 
-  constructor(jobBytesMax: number) {
+  /** Knows `commands` and no other word. */
+  constructor(jobBytesMax: number, commands: readonly Command[] = COMMANDS) {
     this.#jobBytesMax = jobBytesMax;
+    this.#words = commandWords(commands);
+  }
+
+  /** Most bytes of the line that `bytes[start, end)` begins, with its CR LF. */
+  lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
+    const word = this.#wordOf(bytes, start, end);
+    return word?.isExtension === true ? EXTENSION_LINE_BYTES_MAX : LINE_BYTES_MAX;
+  }
+
+  /** The name of the option that the last line had and nobody knows. */
+  get unknownOption(): string {
+    return this.#options.unknown.text;
   }
 
   /**
@@ -38,17 +61,26 @@ export class CommandParser {
    * part of `bytes`. Its op is that of the word, also where the arguments are wrong.
    */
   parse(bytes: Uint8Array, start: number, end: number): Syntax {
-    const words = this.#words[bytes[start]!];
-    if (words !== undefined) {
-      for (let i = 0; i < words.length; i++) {
-        const word = words[i]!;
-        if (!startsWith(bytes, start, end, word.bytes)) continue;
-        this.request.begin(word.op);
-        return this.#arguments(word.args, bytes, start + word.bytes.length, end);
-      }
+    const word = this.#wordOf(bytes, start, end);
+    if (word === undefined) {
+      this.request.begin(Op.Unknown);
+      return Syntax.Unknown;
     }
-    this.request.begin(Op.Unknown);
-    return Syntax.Unknown;
+    this.request.begin(word.op);
+    const at = start + word.bytes.length;
+    if (word.isExtension) return this.#extension(word, bytes, at, end);
+    return this.#arguments(word.args, bytes, at, end);
+  }
+
+  /** The word of the command that `bytes[start, end)` begins with, if any. */
+  #wordOf(bytes: Uint8Array, start: number, end: number): CommandWord | undefined {
+    const words = this.#words[bytes[start]!];
+    if (words === undefined) return undefined;
+    for (let i = 0; i < words.length; i++) {
+      const word = words[i]!;
+      if (startsWith(bytes, start, end, word.bytes)) return word;
+    }
+    return undefined;
   }
 
   #arguments(args: Args, bytes: Uint8Array, at: number, end: number): Syntax {
@@ -68,7 +100,7 @@ export class CommandParser {
         return this.#put(bytes, end);
       case Args.Bound:
         if (!number.readKickBound(bytes, end)) return Syntax.BadFormat;
-        request.bound = number.value;
+        request.count = number.value;
         return Syntax.Ok;
       case Args.Timeout:
         if (!number.readTimeout(bytes, end)) return Syntax.BadFormat;
@@ -82,7 +114,84 @@ export class CommandParser {
         return this.#tubeDelay(bytes, at, end);
       case Args.Ignored:
         return Syntax.Ok;
+      default:
+        throw new Error("broken invariant: these arguments are an extension's");
     }
+  }
+
+  // Arguments, the size limit, and then options: a wrong option is known only behind the size of the body that comes
+  // with it (protocol/README.md 18.1).
+  #extension({ args, options }: CommandWord, bytes: Uint8Array, at: number, end: number): Syntax {
+    const { request } = this;
+    const number = this.#number;
+    number.at = at;
+    const fields = FIELDS[args];
+    for (let i = 0; i < fields.length; i++)
+      if (!this.#field(fields[i]!, bytes, end) || (number.at < end && bytes[number.at] !== SPACE))
+        return Syntax.BadFormat;
+    if (request.bodyBytes > this.#jobBytesMax) return Syntax.TooBig;
+    if (options === undefined) return number.at === end ? Syntax.Ok : Syntax.BadFormat;
+    switch (this.#options.parse(bytes, number.at, end, options, request.options)) {
+      case OptionsSyntax.Ok:
+        return Syntax.Ok;
+      case OptionsSyntax.Bad:
+        return Syntax.BadOption;
+      case OptionsSyntax.Unknown:
+        return Syntax.UnknownOption;
+    }
+  }
+
+  /** Reads an argument of an extension. */
+  #field(field: Field, bytes: Uint8Array, end: number): boolean {
+    const { request } = this;
+    const number = this.#number;
+    switch (field) {
+      case "tube":
+        return this.#tube(bytes, end);
+      case "id":
+        return this.#id(bytes, end);
+      case "pri":
+        return this.#pri(bytes, end);
+      case "delay": {
+        if (!number.readDuration(bytes, end)) return false;
+        request.delaySeconds = Math.floor(number.value / 1000);
+        request.delayMillis = number.value % 1000;
+        return true;
+      }
+      case "ttr":
+        return this.#ttr(bytes, end);
+      case "bytes":
+        return this.#bodyBytes(bytes, end);
+      case "seconds":
+        if (!number.readWait(bytes, end)) return false;
+        request.timeoutMs = number.value;
+        return true;
+      case "bound":
+        throw new Error("broken invariant: no extension has such an argument");
+    }
+  }
+
+  /** Blanks, and a tube name up to the next blank or the end. */
+  #tube(bytes: Uint8Array, end: number): boolean {
+    let start = this.#number.at;
+    while (start < end && bytes[start] === SPACE) start++;
+    let nameEnd = start;
+    while (nameEnd < end && bytes[nameEnd] !== SPACE) nameEnd++;
+    this.#number.at = nameEnd;
+    this.request.tube.set(bytes, start, nameEnd);
+    return isTubeName(bytes, start, nameEnd);
+  }
+
+  #ttr(bytes: Uint8Array, end: number): boolean {
+    const well = this.#number.readU32(bytes, end);
+    this.request.ttrSeconds = Math.max(1, this.#number.value);
+    return well;
+  }
+
+  #bodyBytes(bytes: Uint8Array, end: number): boolean {
+    const well = this.#number.readU32(bytes, end);
+    this.request.bodyBytes = this.#number.value;
+    return well;
   }
 
   /** What a line is that should end behind its numbers, `well` if these are. */
@@ -114,10 +223,7 @@ export class CommandParser {
     const request = this.request;
     const number = this.#number;
     if (!this.#pri(bytes, end) || !this.#delay(bytes, end)) return Syntax.BadFormat;
-    if (!number.readU32(bytes, end)) return Syntax.BadFormat;
-    request.ttrSeconds = number.value === 0 ? 1 : number.value;
-    if (!number.readU32(bytes, end)) return Syntax.BadFormat;
-    request.bodyBytes = number.value;
+    if (!this.#ttr(bytes, end) || !this.#bodyBytes(bytes, end)) return Syntax.BadFormat;
     if (request.bodyBytes > this.#jobBytesMax) return Syntax.TooBig;
     return number.at === end ? Syntax.Ok : Syntax.BadFormatCounted;
   }

@@ -2,11 +2,14 @@
 
 import { asciiBytes } from "../base/bytes.ts";
 import type { Args, Command, Op } from "./commands.ts";
+import type { OptionRow } from "./option-rows.ts";
 
 export interface CommandWord {
   readonly bytes: Uint8Array;
   readonly op: Op;
   readonly args: Args;
+  readonly isExtension: boolean;
+  readonly options: readonly OptionRow[] | undefined;
 }
 
 /** For each first byte the words that begin with it, in the order in which they are tried. */
@@ -18,11 +21,17 @@ export type CommandWords = readonly (readonly CommandWord[] | undefined)[];
  */
 export function commandWords(commands: readonly Command[]): CommandWords {
   const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);
-  for (const { word, op, args } of commands) {
+  for (const { word, op, args, extension, options } of commands) {
     const bytes = asciiBytes(word);
     const words = (byFirstByte[bytes[0]!] ??= []);
     const shorter = words.findIndex((each) => startsWith(bytes, 0, bytes.length, each.bytes));
-    words.splice(shorter < 0 ? words.length : shorter, 0, { bytes, op, args });
+    words.splice(shorter < 0 ? words.length : shorter, 0, {
+      bytes,
+      op,
+      args,
+      isExtension: extension === true,
+      options,
+    });
   }
   return byFirstByte;
 }

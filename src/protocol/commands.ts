@@ -1,6 +1,8 @@
 // The table of commands: everything that is decided by which command it is and nothing else. Parser,
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
+import type { OptionRow } from "./option-rows.ts";
+
 /**
  * What a message asks for: commands of the wire. Numbers below 128; they are used between threads only, in no
  * order.
@@ -32,6 +34,8 @@ export const Op = {
   ReserveJob: 23,
   KickJob: 24,
   Quit: 25,
+  Extensions: 26,
+  PutInTube: 27,
 } as const;
 export type Op = (typeof Op)[keyof typeof Op];
 
@@ -55,6 +59,8 @@ export const Args = {
   Tube: 8,
   /** A tube and a delay; blanks before the tube are skipped, and its name is judged last. */
   TubeDelay: 9,
+  /** A tube, and then what put takes. */
+  TubePut: 10,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -73,11 +79,12 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.Timeout]: ["seconds"],
   [Args.Tube]: ["tube"],
   [Args.TubeDelay]: ["tube", "delay"],
+  [Args.TubePut]: ["tube", "pri", "delay", "ttr", "bytes"],
 };
 
 /** Where a command is executed. */
 export const Route = {
-  /** On the shard of the tube in use, with a body. */
+  /** On the shard of the tube in use or of the one that it names, with a body. */
   Put: 0,
   /** On the shards of the watched tubes, maybe after a wait. */
   Reserve: 1,
@@ -107,8 +114,12 @@ export interface Command {
   readonly route: Route;
   /** It has a counter in `stats`: `cmd-` and its name. They stand there in the order of this table. */
   readonly inStats?: true;
-  /** beanstalkd does not know it. */
+  /**
+   * beanstalkd does not know it: its line may be longer, its durations have decimals, and `options` may follow
+   * its arguments.
+   */
   readonly extension?: true;
+  readonly options?: readonly OptionRow[];
   /** Its replies, besides BAD_FORMAT, the usual one first; how a body or text follows stands behind it. */
   readonly replies: readonly string[];
   /** The section of README.md that tells of it. */
@@ -117,7 +128,7 @@ export interface Command {
   readonly help: string;
 }
 
-const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay } = Args;
+const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay, TubePut } = Args;
 
 const NOT_FOUND = "NOT_FOUND";
 const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
@@ -125,11 +136,13 @@ const RESERVED = "RESERVED <id> <bytes> and body";
 const USING = "USING <tube>";
 const WATCHING = "WATCHING <count>";
 const OK = "OK <bytes> and YAML";
+const STORED = ["INSERTED <id>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY"];
+const UNKNOWN_OPTION = "UNKNOWN_OPTION <name>";
 
 // biome-ignore format: a table
 export const COMMANDS: readonly Command[] = [
   { op: Op.Put, word: "put ", args: Args.Put, route: Route.Put, inStats: true,
-    replies: ["INSERTED <id>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY"], section: "3", help: "stores a job in the tube in use" },
+    replies: STORED, section: "3", help: "stores a job in the tube in use" },
   { op: Op.Peek, word: "peek ", args: Id, route: Route.Job, inStats: true,
     replies: FOUND, section: "6", help: "shows a job" },
   { op: Op.PeekReady, word: "peek-ready", args: None, route: Route.UsedTube, inStats: true,
@@ -178,6 +191,10 @@ export const COMMANDS: readonly Command[] = [
     replies: ["KICKED", NOT_FOUND], section: "6", help: "makes a buried or delayed job ready" },
   { op: Op.Quit, word: "quit", args: Ignored, route: Route.End,
     replies: ["none: the connection is closed"], section: "12", help: "ends the connection" },
+  { op: Op.Extensions, word: "extensions", args: None, route: Route.Report, extension: true,
+    replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each was used" },
+  { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: [], route: Route.Put, extension: true,
+    replies: [...STORED, UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
 ];
 
 const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
@@ -186,6 +203,9 @@ const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS 
 
 /** The Route of each op of a command. */
 export const ROUTE_OF: Uint8Array = Uint8Array.from(ROWS, (row) => row?.route ?? 0);
+
+/** The commands that beanstalkd does not have. */
+export const EXTENSIONS: readonly Command[] = COMMANDS.filter(({ extension }) => extension);
 
 /** The name of a command, as `stats` and people write it. */
 export function commandName(command: Command): string {
@@ -197,9 +217,11 @@ export function hasBody(command: Command): boolean {
   return FIELDS[command.args].includes("bytes");
 }
 
-/** A command as a person writes it: its word and its arguments. */
+/** A command as a person writes it: its word, its arguments and its options. */
 export function commandUsage(command: Command): string {
-  return [commandName(command), ...FIELDS[command.args].map((field) => `<${field}>`)].join(" ");
+  const fields = FIELDS[command.args].map((field) => `<${field}>`);
+  const options = (command.options ?? []).map(({ name, usage }) => `[${name}=${usage}]`);
+  return [commandName(command), ...fields, ...options].join(" ");
 }
 
 /** The word of a command as beanstalkd's -VV prints it. */

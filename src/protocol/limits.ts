@@ -2,6 +2,8 @@
 
 /** Longest command line in bytes, with its CR LF. */
 export const LINE_BYTES_MAX = 224;
+/** The same for a command that beanstalkd does not have. */
+export const EXTENSION_LINE_BYTES_MAX = 16384;
 /** Longest tube name in bytes. */
 export const TUBE_NAME_BYTES_MAX = 200;
 /** Largest value of pri, delay, ttr and body size. */

@@ -41,3 +41,8 @@ export const ReplyWord = {
   reserved: asciiBytes("RESERVED "),
   watching: asciiBytes("WATCHING "),
 } as const;
+
+/** `UNKNOWN_OPTION <name>`. */
+export function unknownOptionReply(name: string): Uint8Array {
+  return line(`UNKNOWN_OPTION ${name}`);
+}

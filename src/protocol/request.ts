@@ -20,7 +20,7 @@ export class Span {
 
   /** The bytes as Latin-1. */
   get text(): string {
-    return latin1(this.bytes, this.start, this.end);
+    return this.start === this.end ? "" : latin1(this.bytes, this.start, this.end);
   }
 
   set(bytes: Uint8Array, start: number, end: number): void {
@@ -31,6 +31,12 @@ export class Span {
 
   clear(): void {
     this.set(NO_BYTES, 0, 0);
+  }
+
+  /** Makes it a copy of another, with bytes of its own. */
+  copyOf({ bytes, start, end }: Span): void {
+    if (start === end) this.clear();
+    else this.set(bytes.slice(start, end), 0, end - start);
   }
 
   /** Copies the bytes to `target[at]`; returns the position behind them. */
@@ -55,6 +61,8 @@ export class Request {
   pri = 0;
   /** Of put, release and pause-tube. */
   delaySeconds = 0;
+  /** What an extension's delay has besides its seconds: 0 to 999 ms. */
+  delayMillis = 0;
   ttrSeconds = 0;
   /** Size of a put's whole body, without its CR LF. */
   bodyBytes = 0;
@@ -62,15 +70,15 @@ export class Request {
   atMs = 0;
   /** How long a reserve waits at most, in ms; Infinity for ever. */
   timeoutMs = 0;
-  /** How many jobs a kick moves at most. */
-  bound = 0;
+  /** How many jobs a kick moves at most; tubes watched after a watch or ignore. */
+  count = 0;
   /** Number of a shared wait. */
   waitNumber = 0;
-  /** Tubes watched after a watch or ignore. */
-  watching = 0;
   /** Bytes of replies that the client has read: see message/reply-credit.ts. */
   readBytes = 0;
   readonly tube: Span = new Span();
+  /** What options say: see options.ts. Its length is a multiple of 4. */
+  readonly options: Span = new Span();
   /** The body, a piece of it, or the bytes of a reply that goes around. */
   readonly body: Span = new Span();
 
@@ -82,26 +90,30 @@ export class Request {
     this.id = 0;
     this.pri = 0;
     this.delaySeconds = 0;
+    this.delayMillis = 0;
     this.ttrSeconds = 0;
     this.bodyBytes = 0;
     this.atMs = 0;
     this.timeoutMs = 0;
-    this.bound = 0;
+    this.count = 0;
     this.waitNumber = 0;
-    this.watching = 0;
     this.readBytes = 0;
     this.tube.clear();
+    this.options.clear();
     this.body.clear();
     return this;
   }
 
-  /** Makes it the put that `request` says, without its body. */
+  /** Makes it the put that `request` says, without its body; its tube and options are copied. */
   beginPut(request: Request): void {
     this.op = request.op;
     this.flags = 0;
     this.id = request.id;
     this.pri = request.pri;
+    this.tube.copyOf(request.tube);
+    this.options.copyOf(request.options);
     this.delaySeconds = request.delaySeconds;
+    this.delayMillis = request.delayMillis;
     this.ttrSeconds = request.ttrSeconds;
     this.bodyBytes = request.bodyBytes;
     this.atMs = request.atMs;
@@ -110,10 +122,10 @@ export class Request {
   /** A copy that stays valid, with bytes of its own. */
   clone(): Request {
     const copy = new Request();
-    Object.assign(copy, this, { tube: copy.tube, body: copy.body });
-    const { tube, body } = this;
-    copy.tube.set(tube.bytes.slice(tube.start, tube.end), 0, tube.length);
-    copy.body.set(body.bytes.slice(body.start, body.end), 0, body.length);
+    Object.assign(copy, this, { tube: copy.tube, options: copy.options, body: copy.body });
+    copy.tube.copyOf(this.tube);
+    copy.options.copyOf(this.options);
+    copy.body.copyOf(this.body);
     return copy;
   }
 }

@@ -133,6 +133,7 @@ class Server {
       shards,
       acceptors,
       placement: this.#placement.placement,
+      protocol: options.protocol,
       jobBytesMax,
       ringBytes: RING_BYTES,
       ...(binlog === undefined

@@ -4,7 +4,7 @@ import { release } from "node:os";
 import type { TransportKind } from "../acceptor/acceptor-thread.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
 import { type Setting, SettingError } from "../config/setting.ts";
-import type { Placement } from "../message/topology.ts";
+import type { Placement, ProtocolName } from "../message/topology.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ACCEPTORS_MAX, defaultThreads, defaultTransport, SHARDS_MAX } from "./machine-defaults.ts";
@@ -25,6 +25,7 @@ export interface Settings {
   /** Whether shards live in the threads of acceptors: see placement.ts. */
   placement: Placement | "auto";
   compat: Compat;
+  protocol: ProtocolName;
   /** Log directory, or undefined for none. */
   binlog: string | undefined;
   /** Longest time between a logged change and its fsync; Infinity for never. */
@@ -53,6 +54,7 @@ export function defaultSettings(): Settings {
     transport: defaultTransport(release()),
     placement: "auto",
     compat: "default",
+    protocol: "extended",
     binlog: undefined,
     fsyncMs: FSYNC_MS_DEFAULT,
     binlogBytes: BINLOG_BYTES_DEFAULT,
@@ -226,6 +228,18 @@ const FURTHER: readonly Setting<Settings>[] = [
       options.compat = version;
     },
     show: ({ compat }) => (compat === "default" ? undefined : compat),
+  },
+  {
+    key: "protocol",
+    flags: "--protocol <name>",
+    kind: "text",
+    text: "extended: beanstalkd's commands and ours (default); strict: no others than beanstalkd's",
+    apply(options, name) {
+      if (name !== "extended" && name !== "strict")
+        throw new SettingError(`invalid protocol: ${name} (extended or strict)`);
+      options.protocol = name;
+    },
+    show: ({ protocol }) => protocol,
   },
   {
     key: "salvage",

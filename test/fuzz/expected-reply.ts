@@ -59,6 +59,7 @@ const BARE: Readonly<Record<string, readonly string[]>> = {
   "list-tubes": ["OK {int}"],
   "list-tube-used": ["USING {any}"],
   "list-tubes-watched": ["OK {int}"],
+  extensions: ["OK {int}"],
 };
 
 const BY_NAME: Readonly<Record<string, readonly string[]>> = {
@@ -75,6 +76,7 @@ const WORDS: readonly string[] = [
   ...Object.keys(BARE),
   "put ",
   "kick ",
+  "put-in-tube ",
   "reserve-with-timeout ",
   "pause-tube",
   "quit",
@@ -86,7 +88,8 @@ function meaning(command: string, replies: readonly string[], more: Partial<Line
   return { command, replies, after: LINE, mayWait: false, delays: false, differsFrom112: false, ...more };
 }
 
-const fits = (digits: string | undefined, limit: bigint): boolean => BigInt(digits ?? "") <= limit;
+const fits = (digits: string | undefined, limit: bigint): boolean =>
+  /^\d*$/.test(digits ?? "") && BigInt(digits ?? "") <= limit;
 
 /** `line` is without its CR LF. */
 export function meaningOf(line: string, jobBytesMax: number): LineMeaning {
@@ -99,6 +102,7 @@ export function meaningOf(line: string, jobBytesMax: number): LineMeaning {
 function meaningOfCommand(command: string, rest: string, jobBytesMax: number): LineMeaning {
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
+  if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
   if (command === "kick") return meaningOfKick(rest);
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
@@ -125,6 +129,43 @@ function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {
     return meaning("put", ["JOB_TOO_BIG"], { after: { kind: "dropped", bytes: bytes + 2 } });
   if (match[5] !== "") return bad;
   return meaning("put", ["INSERTED {int}"], { after: { kind: "body", bytes }, delays: Number(match[2]) > 0 });
+}
+
+const DURATION = /^(\d+)(?:\.(\d{1,3}))?$/;
+
+/** Whether a text is a duration, and how many milliseconds. */
+function millisecondsOf(text: string): number | undefined {
+  const [, seconds, decimals = ""] = DURATION.exec(text) ?? [];
+  if (seconds === undefined || !fits(seconds, U32_MAX)) return undefined;
+  return Number(seconds) * 1000 + Number(decimals.padEnd(3, "0"));
+}
+
+/** The first thing that is wrong with the options of a command that has those of `known`. */
+function wrongOption(options: readonly string[], known: readonly string[]): string | undefined {
+  for (const option of options) {
+    const [, name] = /^([a-z-]{1,32})=/.exec(option) ?? [];
+    if (name === undefined) return "BAD_FORMAT";
+    if (!known.includes(name)) return `UNKNOWN_OPTION ${name}`;
+  }
+  return undefined;
+}
+
+function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
+  const command = "put-in-tube";
+  const [, tube = "", pri, delay = "", ttr, bytes, options = ""] =
+    /^ *([^ ]+) +(\d+) +([^ ]+) +(\d+) +(\d+)(?=$| )(.*)$/s.exec(rest) ?? [];
+  const delayMs = millisecondsOf(delay);
+  const isGood =
+    NAME.test(tube) &&
+    delayMs !== undefined &&
+    [pri, ttr, bytes].every((number) => fits(number ?? "x", U32_MAX));
+  if (!isGood) return meaning(command, ["BAD_FORMAT"]);
+  const size = Number(bytes);
+  const dropped: After = { kind: "dropped", bytes: size + 2 };
+  if (size > jobBytesMax) return meaning(command, ["JOB_TOO_BIG"], { after: dropped });
+  const wrong = options === "" ? undefined : wrongOption(options.replace(/^ +/, "").split(/ +/), []);
+  if (wrong !== undefined) return meaning(command, [wrong], { after: dropped });
+  return meaning(command, ["INSERTED {int}"], { after: { kind: "body", bytes: size }, delays: delayMs > 0 });
 }
 
 function meaningOfKick(rest: string): LineMeaning {

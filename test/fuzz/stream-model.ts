@@ -14,6 +14,8 @@ export interface Expectation {
 }
 
 const LINE_TEXT_BYTES_MAX = 222;
+/** The same for a command that beanstalkd does not have. */
+const EXTENSION_TEXT_BYTES_MAX = 16_382;
 /** beanstalkd 1.12 reads lines in windows of this size, and does not answer those whose CR is the last byte of one. */
 const WINDOW_BYTES = 224;
 
@@ -110,10 +112,9 @@ export class StreamModel {
     this.#take(total);
     if (line.includes("\r") || (total > WINDOW_BYTES && total % WINDOW_BYTES === 1))
       this.differsFrom112 = true;
-    const isOverlong = length > LINE_TEXT_BYTES_MAX;
-    this.#line = isOverlong
-      ? { ...meaningOf("", 0), command: "overlong", replies: ["BAD_FORMAT"] }
-      : meaningOf(line, this.#jobBytesMax);
+    const asShort = meaningOf(line, this.#jobBytesMax);
+    const isOverlong = length > (isOurs(asShort.command) ? EXTENSION_TEXT_BYTES_MAX : LINE_TEXT_BYTES_MAX);
+    this.#line = isOverlong ? { ...meaningOf("", 0), command: "overlong", replies: ["BAD_FORMAT"] } : asShort;
     if (this.#line.differsFrom112 || isOurs(this.#line.command)) this.differsFrom112 = true;
     this.#after = this.#line.after;
     if (this.#after.kind === "body") this.putsTaken++;

@@ -17,6 +17,8 @@ export type Command = Common &
         readonly tube: string;
         readonly pri: number;
         readonly delaySeconds: number;
+        /** What an extension's delay has besides. */
+        readonly delayMillis: number;
         readonly ttrSeconds: number;
         readonly body: string;
       }
@@ -52,7 +54,21 @@ export function put(
 ): Command {
   const text = `put ${pri} ${delaySeconds} ${ttrSeconds} ${body.length}`;
   const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
-  return { text, bytes, kind: "put", tube, pri, delaySeconds, ttrSeconds, body };
+  return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis: 0, ttrSeconds, body };
+}
+
+/** `delayMs` with up to three decimals on the line. */
+export function putInTube(
+  tube: string,
+  pri: number,
+  delayMs: number,
+  ttrSeconds: number,
+  body: string,
+): Command {
+  const [delaySeconds, delayMillis] = [Math.floor(delayMs / 1000), delayMs % 1000];
+  const text = `put-in-tube ${tube} ${pri} ${delayMs / 1000} ${ttrSeconds} ${body.length}`;
+  const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
+  return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis, ttrSeconds, body };
 }
 
 /** A put whose body does not end where it should. */
@@ -66,6 +82,13 @@ export function tooBigPut(bodyBytes: number): Command {
   const text = `put 0 0 1 ${bodyBytes}`;
   const bytes = Buffer.from(`${text}\r\n${"x".repeat(bodyBytes)}\r\n`, "latin1");
   return { text, bytes, kind: "fixed", reply: BODY_SIZE_MAX_MARK };
+}
+
+/** A put with an option that nobody knows: its body is swallowed. */
+export function wrongOption(tube: string, body: string): Command {
+  const text = `put-in-tube ${tube} 0 0 1 ${body.length} nope=1`;
+  const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
+  return { text, bytes, kind: "fixed", reply: "UNKNOWN_OPTION nope\r\n" };
 }
 
 export function reserve(watched: readonly string[], timeoutSeconds: number | undefined): Command {
@@ -115,7 +138,7 @@ export function statsTube(tube: string): Command {
   return { ...simple(`stats-tube ${tube}`), kind: "read", answer: (model) => statsTubeText(model, tube) };
 }
 
-export function gather(text: "stats" | "list-tubes"): Command {
+export function gather(text: "stats" | "list-tubes" | "extensions"): Command {
   return { ...simple(text), kind: "gather" };
 }
 

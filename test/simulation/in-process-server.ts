@@ -27,6 +27,7 @@ import {
   countersOf,
   createTopology,
   type Placement,
+  type ProtocolName,
   residentsOf,
   shardBell,
   shardThread,
@@ -70,6 +71,7 @@ export interface InProcessOptions {
   /** Whether shards live in the threads of acceptors; apart if it is left out. */
   placement?: Placement;
   storedBytesMin?: number;
+  protocol?: ProtocolName;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
   ownSockets?: boolean;
   compat?: "default" | "1.12" | "1.13";
@@ -172,9 +174,9 @@ export class InProcessServer {
     this.tickMs = options.tickMs ?? 0;
     this.nowMs = options.startsAtMs ?? 1_000_000;
     this.log = options.log;
-    const { placement = "apart", storedBytesMin = STORED_BYTES_MIN } = options;
+    const { placement = "apart", storedBytesMin = STORED_BYTES_MIN, protocol = "extended" } = options;
     this.topology = topologyFor(
-      { shards, acceptors, placement, jobBytesMax, storedBytesMin, ringBytes },
+      { shards, acceptors, placement, protocol, jobBytesMax, storedBytesMin, ringBytes },
       this.log,
     );
     this.#slowLog = options.slowLog ?? 0;

@@ -515,6 +515,7 @@ export class Model {
     job: Pick<ModelJob, "id" | "pri" | "delaySeconds" | "ttrSeconds" | "body">,
     tube: ModelTube,
     nowMs: number,
+    delayMillis: number,
   ): void {
     this.runDue(tube.shard, nowMs);
     assert.ok(!this.jobs.has(job.id), `job id ${job.id} is given once`);
@@ -536,9 +537,10 @@ export class Model {
     this.jobs.set(job.id, stored);
     tube.totalJobs++;
     this.totalJobs++;
-    if (job.delaySeconds > 0) this.#becomeDelayed(stored, nowMs);
+    const delayMs = job.delaySeconds * 1000 + delayMillis;
+    if (delayMs > 0) this.#becomeDelayed(stored, nowMs, delayMs);
     this.#keep(stored);
-    if (job.delaySeconds === 0) this.#serve(tube, nowMs);
+    if (delayMs === 0) this.#serve(tube, nowMs);
   }
 
   /** What a reserve on this shard alone gives: a job, an answer, or a wait. */
@@ -724,10 +726,10 @@ export class Model {
     job.readySince = this.event;
   }
 
-  #becomeDelayed(job: ModelJob, nowMs: number): void {
+  #becomeDelayed(job: ModelJob, nowMs: number, delayMs = job.delaySeconds * 1000): void {
     job.state = "delayed";
     job.holder = undefined;
-    job.deadlineAtMs = nowMs + job.delaySeconds * 1000;
+    job.deadlineAtMs = nowMs + delayMs;
   }
 }
 

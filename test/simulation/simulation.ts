@@ -28,6 +28,9 @@ const PENDING_MAX = 12;
 const TUBES = ["default", "a", "b", "c", "d", "e", "wide-0", "wide-1"];
 const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
 
+/** Of the puts that may have parts of seconds. */
+const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
+
 /** Weights of puts and reserves: with more reserves than puts most of them wait. */
 const APPETITES: readonly [[number, number], ...[number, number][]] = [
   [10, 9],
@@ -631,7 +634,9 @@ class Simulation {
     });
     switch (kind) {
       case "put":
-        return command.put(client.used, pri, delaySeconds, random.between(1, 4), this.#body());
+        return random.chance(0.2)
+          ? command.putInTube(this.#tube(), pri, random.pick(DELAYS_MS), random.between(1, 4), this.#body())
+          : command.put(client.used, pri, delaySeconds, random.between(1, 4), this.#body());
       case "reserve":
         return command.reserve(client.watched, random.pick([undefined, undefined, 0, 1, 1, 2]));
       case "byId":
@@ -660,7 +665,7 @@ class Simulation {
         return this.#isFree(matches) ? command.pause(tube, seconds) : undefined;
       }
       case "gather":
-        return command.gather(random.pick(["stats", "list-tubes"]));
+        return command.gather(random.pick(["stats", "list-tubes", "extensions"]));
       case "quit":
         return client.pendingCount === 0 ? command.quit() : undefined;
       default:
@@ -670,6 +675,7 @@ class Simulation {
           command.fixed("x".repeat(random.between(223, 500)), "BAD_FORMAT\r\n"),
           command.badPut(this.#body()),
           command.tooBigPut(this.#jobBytesMax + random.between(1, 100)),
+          command.wrongOption(this.#tube(), this.#body()),
           command.fixed("list-tube-used", `USING ${client.used}\r\n`),
           listWatched(client),
         ]);

@@ -240,19 +240,21 @@ export class EngineWitness {
   #watchJobs(): void {
     const model = this.#model;
     const shard = this.#shard;
-    this.#watch("put", ([session, job, body, nowMs], outcome, seen) => {
+    this.#watch("put", ([session, job, body, nowMs, tubeName], outcome, seen) => {
       if (outcome === Outcome.NoRoom) {
         this.#follow(seen, () => model.runDue(shard, nowMs));
         this.#sink.putRefused(session.index);
         return;
       }
       assert.equal(outcome, Outcome.Done, "a put is accepted");
-      const { id, pri, delaySeconds, ttrSeconds, bodyBytes } = job;
+      const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
       const bytes = new Uint8Array(bodyBytes);
       this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
       const put = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
-      const tube = model.usedTube(this.#session(session), shard);
-      this.#follow(seen, () => model.put(put, tube, nowMs));
+      const client = this.#session(session);
+      const tube =
+        tubeName === undefined || tubeName === "" ? model.usedTube(client, shard) : model.tube(tubeName);
+      this.#follow(seen, () => model.put(put, tube, nowMs, delayMillis));
       this.#sink.put(session.index, id);
     });
     this.#watch("kick", ([session, bound, nowMs], count, seen) => {

@@ -28,6 +28,7 @@ import { watch } from "./watch.ts";
 
 const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.Put]: put,
+  [Op.PutInTube]: put,
   [Op.Peek]: peek,
   [Op.PeekReady]: peekReady,
   [Op.PeekDelayed]: peekDelayed,

@@ -4,7 +4,7 @@ import { KickMany } from "../work/kick-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */
-export const kick: ShardCommand = ({ engine, replies, moves, nowMs }, session, { bound }) => {
+export const kick: ShardCommand = ({ engine, replies, moves, nowMs }, session, { count }) => {
   engine.runDue(nowMs);
-  moves.start(session, new KickMany(engine, replies, session, bound), nowMs);
+  moves.start(session, new KickMany(engine, replies, session, count), nowMs);
 };

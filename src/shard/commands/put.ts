@@ -1,4 +1,4 @@
-// `put`, with its whole body.
+// `put` and `put-in-tube`, with the whole body.
 
 import type { ShardCommand } from "./command.ts";
 

@@ -3,7 +3,7 @@
 import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const watch: ShardCommand = ({ engine, replies }, session, { tube, watching }) => {
+export const watch: ShardCommand = ({ engine, replies }, session, { tube, count }) => {
   engine.watch(session.engineSession, tube.text);
-  replies.number(session, ReplyWord.watching, watching);
+  replies.number(session, ReplyWord.watching, count);
 };

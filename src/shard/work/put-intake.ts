@@ -39,7 +39,7 @@ export class PutIntake {
       this.#refuseForMemory(session, stored, error);
       return;
     }
-    this.#store(session, request, stored, nowMs);
+    this.#store(session, request, stored, request.tube.text, nowMs);
   }
 
   /** A put whose body the acceptor has stored in the arena. */
@@ -50,7 +50,7 @@ export class PutIntake {
       this.#replies.fixed(session, Reply.draining);
       return;
     }
-    this.#store(session, request, body, nowMs);
+    this.#store(session, request, body, request.tube.text, nowMs);
   }
 
   /** Gives up the body of a stored put that is not executed. */
@@ -60,7 +60,7 @@ export class PutIntake {
 
   /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
   open(session: ShardSession, request: Request): void {
-    const { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs } = request;
+    const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs } = request;
     let body: number = EMPTY_BODY;
     let failed = false;
     try {
@@ -69,8 +69,8 @@ export class PutIntake {
       if (!(error instanceof RangeError)) throw error;
       failed = true;
     }
-    const job = { id, pri, delaySeconds, ttrSeconds, bodyBytes, atMs };
-    session.incoming = { job, body, receivedBytes: 0, failed };
+    const job = { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs };
+    session.incoming = { job, tube: request.tube.text, body, receivedBytes: 0, failed };
   }
 
   /**
@@ -95,7 +95,7 @@ export class PutIntake {
   end(session: ShardSession, badBody: boolean, nowMs: number): void {
     const { incoming } = session;
     assert(incoming !== undefined, "an end belongs to a put that was opened");
-    const { job, body, failed } = incoming;
+    const { job, tube, body, failed } = incoming;
     if (badBody || failed || this.#draining()) {
       this.abandon(session);
       this.#replies.fixed(
@@ -105,7 +105,7 @@ export class PutIntake {
       return;
     }
     session.incoming = undefined;
-    this.#store(session, job, body, nowMs);
+    this.#store(session, job, body, tube, nowMs);
   }
 
   /** Gives up a body that is still arriving. */
@@ -115,10 +115,11 @@ export class PutIntake {
     session.incoming = undefined;
   }
 
-  #store(session: ShardSession, job: NewJob, body: number, nowMs: number): void {
+  /** Stores a job in the tube of this name, or for "" in the one that the session uses. */
+  #store(session: ShardSession, job: NewJob, body: number, tube: string, nowMs: number): void {
     let outcome: Outcome;
     try {
-      outcome = this.#engine.put(session.engineSession, job, body, nowMs);
+      outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube);
     } catch (error) {
       this.#refuseForMemory(session, body, error);
       return;

@@ -8,6 +8,8 @@ import type { LongMove } from "./long-move.ts";
 /** A put whose body arrives in pieces. */
 export interface IncomingPut {
   readonly job: NewJob;
+  /** The tube that it named, or "". */
+  readonly tube: string;
   /** Handle in the arena; EMPTY_BODY once it was given up. */
   body: number;
   receivedBytes: number;

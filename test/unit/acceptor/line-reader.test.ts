@@ -15,6 +15,11 @@ class NotingHandler implements LineHandler {
   turnsOver = 0;
   readonly reader = new LineReader(this);
 
+  /** `long ` begins a line that may have 1,000 bytes. */
+  lineBytesMax(bytes: Uint8Array, start: number): number {
+    return Buffer.from(bytes.subarray(start, start + 5)).toString("latin1") === "long " ? 1000 : 224;
+  }
+
   onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean {
     if (!this.ready) return false;
     const line = Buffer.from(bytes.subarray(start, end)).toString("latin1");
@@ -73,7 +78,9 @@ class NotingHandler implements LineHandler {
 const CONVERSATION = [
   "first\r\n\r\nbody 4\r\na\r\nb\r\nbody 2\r\nabXY",
   "pieces 6\r\n012345\r\npieces 2\r\nab\rXdrop 10\r\n0123456789\r\n",
-  `${"x".repeat(224)}\r\nNUL \0 here\r\n${"y".repeat(222)}\r\nlone \n and \r stay\r\nlast`,
+  `${"x".repeat(224)}\r\nNUL \0 here\r\n${"y".repeat(222)}\r\nlone \n and \r stay\r\n`,
+  `long ${"z".repeat(300)}\r\nlong ${"z".repeat(993)}\r\nlong ${"z".repeat(994)}\r\nlong ${"z".repeat(250)}\0\r\n`,
+  `longer ${"z".repeat(300)}\r\nlong ${"z".repeat(500)}\n${"\r".repeat(3)}z\r\r\nlast`,
 ].join("");
 const TOLD = [
   "line first",
@@ -94,6 +101,12 @@ const TOLD = [
   "bad line",
   `line ${"y".repeat(222)}`,
   "line lone \n and \r stay",
+  `line long ${"z".repeat(300)}`,
+  `line long ${"z".repeat(993)}`,
+  "bad line",
+  "bad line",
+  "bad line",
+  `line long ${"z".repeat(500)}\n\r\r\rz\r`,
 ];
 
 describe("LineReader", () => {

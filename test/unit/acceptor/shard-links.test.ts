@@ -4,7 +4,7 @@ import { ShardLinks } from "../../../src/acceptor/shard-links.ts";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { readRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
-import { Request } from "../../../src/protocol/request.ts";
+import { Request, Span } from "../../../src/protocol/request.ts";
 import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
 
 const topology = () => createTopology({ shards: 2, acceptors: 1, jobBytesMax: 65535, ringBytes: 4096 });
@@ -37,22 +37,24 @@ describe("ShardLinks", () => {
       bodyBytes: 2 ** 30,
       atMs: 12_345.678,
       timeoutMs: Number.POSITIVE_INFINITY,
-      bound: 2 ** 32 - 1,
+      delayMillis: 999,
+      count: 2 ** 32 - 1,
       waitNumber: 2 ** 31 - 1,
-      watching: 100_000,
       readBytes: 2 ** 32 - 3,
     });
-    const bytes = asciiBytes("..tube..body..");
+    const bytes = asciiBytes("..tube..body..options!");
     sent.tube.set(bytes, 2, 6);
     sent.body.set(bytes, 8, 12);
+    sent.options.set(bytes, 14, 22);
     assert.ok(links.write(1, sent));
     links.publish(() => {});
     const reader = new RingReader(shared.requests[0]![1]!);
     const got = new Request();
     readRequest(reader, reader.next(), got);
     for (const key of Object.keys(sent) as (keyof Request)[])
-      if (key !== "tube" && key !== "body") assert.equal(got[key], sent[key], key);
+      if (!(sent[key] instanceof Span)) assert.equal(got[key], sent[key], key);
     assert.equal(got.tube.text, "tube");
+    assert.equal(got.options.text, "options!");
     assert.equal(got.body.text, "body");
   });
 

@@ -85,7 +85,7 @@ export class EngineBench {
     const id = this.#nextId++;
     const { pri = 0, delay = 0, ttr = 60, sentAfterMs = 0 } = job;
     const atMs = this.nowMs + sentAfterMs;
-    const newJob = { id, pri, delaySeconds: delay, ttrSeconds: ttr, bodyBytes: 0, atMs };
+    const newJob = { id, pri, delaySeconds: delay, delayMillis: 0, ttrSeconds: ttr, bodyBytes: 0, atMs };
     this.engine.put(session, newJob, EMPTY_BODY, this.nowMs);
     return id;
   }

@@ -55,7 +55,7 @@ function scene(): Scene {
 }
 
 function put(engine: Engine, session: Session, id: number, delaySeconds: number, nowMs: number): void {
-  const job = { id, pri: 0, delaySeconds, ttrSeconds: 60, bodyBytes: 0, atMs: nowMs };
+  const job = { id, pri: 0, delaySeconds, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: nowMs };
   engine.put(session, job, EMPTY_BODY, nowMs);
 }
 

@@ -106,7 +106,7 @@ class RandomRun {
     const [id, nowMs] = [this.#nextId++, this.#nowMs];
     this.#engine.put(
       session,
-      { id, pri, delaySeconds, ttrSeconds, bodyBytes: bytes, atMs: nowMs },
+      { id, pri, delaySeconds, delayMillis: 0, ttrSeconds, bodyBytes: bytes, atMs: nowMs },
       body,
       nowMs,
     );

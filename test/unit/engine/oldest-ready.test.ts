@@ -86,6 +86,7 @@ it("The oldest ready job of each tube is the first of those that became so, what
           id: ++ids,
           pri,
           delaySeconds,
+          delayMillis: 0,
           ttrSeconds: 1 + random.below(3),
           bodyBytes: 0,
           atMs: nowMs,

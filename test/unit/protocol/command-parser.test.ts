@@ -188,9 +188,9 @@ describe("CommandParser reads integers (protocol/README.md 2.2)", () => {
   });
 
   it("kick as C's strtoul, what 32 bits can't hold meaning all", () => {
-    assert.equal(parse("kick 1 2").request.bound, 1);
-    assert.equal(parse("kick -1").request.bound, U32_MAX);
-    assert.equal(parse("kick 4294967296").request.bound, U32_MAX);
+    assert.equal(parse("kick 1 2").request.count, 1);
+    assert.equal(parse("kick -1").request.count, U32_MAX);
+    assert.equal(parse("kick 4294967296").request.count, U32_MAX);
     check(Syntax.Ok, Op.Kick, ["kick 1 ", "kick 1x", "kick +1", "kick 0x10", "kick \t1"]);
     check(Syntax.BadFormat, Op.Kick, [
       "kick x",
@@ -325,7 +325,7 @@ describe("CommandParser", () => {
         const { request, syntax, name } = parse(text);
         if (syntax !== Syntax.Ok) return;
         assert.ok(request.op !== Op.Unknown && request.id >= 0 && request.id <= Number.MAX_SAFE_INTEGER);
-        assert.ok(request.pri <= U32_MAX && request.delaySeconds <= U32_MAX && request.bound <= U32_MAX);
+        assert.ok(request.pri <= U32_MAX && request.delaySeconds <= U32_MAX && request.count <= U32_MAX);
         assert.ok(request.bodyBytes <= JOB_BYTES_MAX && name.length <= 200);
       }),
       1000,

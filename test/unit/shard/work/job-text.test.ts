@@ -17,7 +17,15 @@ test("statsJobText never shows a negative age, also for a put line read a moment
   const engine = new Engine({ effects, ownsDefaultTube: true });
   const session = engine.session(0);
   engine.use(session, "default");
-  const job = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 1000.004 };
+  const job = {
+    id: 1,
+    pri: 0,
+    delaySeconds: 0,
+    delayMillis: 0,
+    ttrSeconds: 60,
+    bodyBytes: 0,
+    atMs: 1000.004,
+  };
   engine.put(session, job, engine.bodies.allocate(0), 1000);
   assert.match(statsJobText(engine, engine.find(1), 1000, false, 0), /^age: 0$/m);
   assert.match(statsJobText(engine, engine.find(1), 2000.005, false, 0), /^age: 1$/m);

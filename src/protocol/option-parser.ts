@@ -1,0 +1,159 @@
+// Reads the options at the end of an extension's line: `name=value`, each at most once, with blanks before them.
+
+import { COMMA, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SPACE } from "../base/ascii.ts";
+import { U32_MAX } from "./limits.ts";
+import { NumberReader } from "./number-reader.ts";
+import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
+import { OptionWriter } from "./options.ts";
+import { Span } from "./request.ts";
+
+/** What the options of a line are. */
+export const OptionsSyntax = {
+  Ok: 0,
+  /** BAD_FORMAT. */
+  Bad: 1,
+  /** UNKNOWN_OPTION, with the name in `unknown`. */
+  Unknown: 2,
+} as const;
+export type OptionsSyntax = (typeof OptionsSyntax)[keyof typeof OptionsSyntax];
+
+const DELETE = 0x7f;
+
+/** One per parser, used for one line after the other. */
+export class OptionParser {
+  /** The name of the option that nobody knows: a part of the line. */
+  readonly unknown: Span = new Span();
+  readonly #writer = new OptionWriter();
+  readonly #number = new NumberReader();
+  readonly #text = new Uint8Array(OPTION_VALUE_BYTES_MAX);
+
+  /** Reads `bytes[at, end)`, whose options `rows` describes; what they say is `into`, valid until the next call. */
+  parse(bytes: Uint8Array, at: number, end: number, rows: readonly OptionRow[], into: Span): OptionsSyntax {
+    this.#writer.begin();
+    let start = at;
+    while (start < end) {
+      const first = blanksEnd(bytes, start, end);
+      if (first === start || first === end) return OptionsSyntax.Bad;
+      const next = tokenEnd(bytes, first, end);
+      const syntax = this.#option(bytes, first, next, rows);
+      if (syntax !== OptionsSyntax.Ok) return syntax;
+      start = next;
+    }
+    this.#writer.finish(into);
+    return OptionsSyntax.Ok;
+  }
+
+  #option(bytes: Uint8Array, start: number, end: number, rows: readonly OptionRow[]): OptionsSyntax {
+    const nameEnd = optionNameEnd(bytes, start, end);
+    if (nameEnd < 0) return OptionsSyntax.Bad;
+    const row = rows.find(({ name }) => isName(bytes, start, nameEnd, name));
+    if (row === undefined) {
+      this.unknown.set(bytes, start, nameEnd);
+      return OptionsSyntax.Unknown;
+    }
+    const at = nameEnd + 1;
+    if (end === at || end - at > OPTION_VALUE_BYTES_MAX || this.#writer.has(row.tag))
+      return OptionsSyntax.Bad;
+    return this.#value(bytes, at, end, row) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
+  }
+
+  #value(bytes: Uint8Array, at: number, end: number, row: OptionRow): boolean {
+    switch (row.kind) {
+      case OptionKind.Number:
+        return this.#numberValue(bytes, at, end, row);
+      case OptionKind.Duration:
+        this.#number.at = at;
+        return (
+          this.#number.readDuration(bytes, end) &&
+          this.#number.at === end &&
+          this.#writer.number(row.tag, this.#number.value)
+        );
+      case OptionKind.Text: {
+        const length = decode(bytes, at, end, this.#text);
+        return length >= 0 && this.#writer.text(row.tag, this.#text, 0, length);
+      }
+      case OptionKind.Word: {
+        const word = wordAt(bytes, at, end, row);
+        return word >= 0 && this.#writer.number(row.tag, word);
+      }
+      case OptionKind.Words:
+        return this.#wordsValue(bytes, at, end, row);
+    }
+  }
+
+  #numberValue(bytes: Uint8Array, at: number, end: number, row: OptionRow): boolean {
+    const number = this.#number;
+    number.at = at;
+    const { min = 0, max = U32_MAX } = row;
+    if (!number.readUpTo(bytes, end, max) || number.at !== end || number.value < min) return false;
+    return this.#writer.number(row.tag, number.value);
+  }
+
+  #wordsValue(bytes: Uint8Array, at: number, end: number, row: OptionRow): boolean {
+    let bits = 0;
+    for (let start = at; start <= end; ) {
+      let next = start;
+      while (next < end && bytes[next] !== COMMA) next++;
+      const word = wordAt(bytes, start, next, row);
+      if (word < 0) return false;
+      bits |= 1 << word;
+      start = next + 1;
+    }
+    return this.#writer.number(row.tag, bits);
+  }
+}
+
+/** The end of the blanks in `bytes[at, end)`. */
+function blanksEnd(bytes: Uint8Array, at: number, end: number): number {
+  let position = at;
+  while (position < end && bytes[position] === SPACE) position++;
+  return position;
+}
+
+function tokenEnd(bytes: Uint8Array, at: number, end: number): number {
+  let position = at;
+  while (position < end && bytes[position] !== SPACE) position++;
+  return position;
+}
+
+/** Where the name before `=` ends, or -1 if there is none that may be echoed. */
+function optionNameEnd(bytes: Uint8Array, start: number, end: number): number {
+  let at = start;
+  while (at < end && ((bytes[at]! >= LOWER_A && bytes[at]! <= LOWER_Z) || bytes[at] === HYPHEN)) at++;
+  const isName = at > start && at - start <= OPTION_NAME_BYTES_MAX && bytes[at] === EQUALS && at < end;
+  return isName ? at : -1;
+}
+
+function isName(bytes: Uint8Array, start: number, end: number, name: string): boolean {
+  if (end - start !== name.length) return false;
+  for (let i = 0; i < name.length; i++) if (bytes[start + i] !== name.charCodeAt(i)) return false;
+  return true;
+}
+
+function wordAt(bytes: Uint8Array, start: number, end: number, { words = [] }: OptionRow): number {
+  return words.findIndex((word) => isName(bytes, start, end, word));
+}
+
+/** Copies `bytes[at, end)` to `target`, each `%XX` as one byte. Returns the length, or -1 for what is no text. */
+function decode(bytes: Uint8Array, at: number, end: number, target: Uint8Array): number {
+  let length = 0;
+  for (let position = at; position < end; position++) {
+    const byte = bytes[position]!;
+    if (byte < SPACE || byte === DELETE) return -1;
+    if (byte !== PERCENT) target[length++] = byte;
+    else {
+      const value =
+        position + 2 < end ? hexValue(bytes[position + 1]!) * 16 + hexValue(bytes[position + 2]!) : -1;
+      if (value < 0) return -1;
+      target[length++] = value;
+      position += 2;
+    }
+  }
+  return length;
+}
+
+/** The value of a hexadecimal digit; for what is none a number so low that no sum with it is positive. */
+function hexValue(byte: number): number {
+  const digit = Number.parseInt(String.fromCharCode(byte), 16);
+  return Number.isNaN(digit) ? -1000 : digit;
+}

@@ -1,0 +1,52 @@
+// What an option of an extension's line may be, `name=value`, and the number under which it travels to a shard.
+
+/** Numbers of options, 1 to 255: they are used between threads only. */
+export const OptionTag = {
+  State: 1,
+  Older: 2,
+  Contains: 3,
+  After: 4,
+  Limit: 5,
+  Show: 6,
+  Bytes: 7,
+  Tubes: 8,
+  Abort: 9,
+  Pri: 10,
+  Delay: 11,
+  Ttr: 12,
+} as const;
+export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
+
+/** How a value is read. */
+export const OptionKind = {
+  /** Digits: a number from `min` to `max`. */
+  Number: 0,
+  /** Seconds with up to three decimals. The value is in ms. */
+  Duration: 1,
+  /** Bytes, of which `%XX` is one. */
+  Text: 2,
+  /** One of `words`: the value is its index. */
+  Word: 3,
+  /** Some of `words`, with commas between: the value has their bits. */
+  Words: 4,
+} as const;
+export type OptionKind = (typeof OptionKind)[keyof typeof OptionKind];
+
+export interface OptionRow {
+  readonly name: string;
+  readonly tag: OptionTag;
+  readonly kind: OptionKind;
+  /** Of a number. */
+  readonly min?: number;
+  readonly max?: number;
+  readonly words?: readonly string[];
+  /** What a person writes for the value. */
+  readonly usage: string;
+}
+
+/** Most bytes of a value on the line. */
+export const OPTION_VALUE_BYTES_MAX = 200;
+/** Most bytes of an option's name. */
+export const OPTION_NAME_BYTES_MAX = 32;
+/** Most bytes of all options of a line, as they travel. */
+export const OPTIONS_BYTES_MAX = 1020;

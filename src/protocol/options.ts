@@ -1,0 +1,76 @@
+// The options of a command as they travel to a shard: for each its tag, the length of its value, and the value.
+//
+//   uint8 tag, uint8 length, bytes: a number is a float64, little-endian; a text is its bytes.
+//   Zeros behind the last make the length of all a multiple of 4.
+
+import type { OptionTag } from "./option-rows.ts";
+import { OPTIONS_BYTES_MAX } from "./option-rows.ts";
+import type { Span } from "./request.ts";
+
+const NUMBER_BYTES = 8;
+const HEAD_BYTES = 2;
+
+/** Puts options together, for one command after the other. */
+export class OptionWriter {
+  readonly #bytes = new Uint8Array(OPTIONS_BYTES_MAX);
+  readonly #view = new DataView(this.#bytes.buffer);
+  #end = 0;
+
+  begin(): void {
+    this.#end = 0;
+  }
+
+  has(tag: OptionTag): boolean {
+    return valueAt(this.#bytes, 0, this.#end, tag) >= 0;
+  }
+
+  /** False if there is no room for it. */
+  number(tag: OptionTag, value: number): boolean {
+    if (!this.#head(tag, NUMBER_BYTES)) return false;
+    this.#view.setFloat64(this.#end, value, true);
+    this.#end += NUMBER_BYTES;
+    return true;
+  }
+
+  /** The same for `bytes[start, end)`, at most 255 of them. */
+  text(tag: OptionTag, bytes: Uint8Array, start: number, end: number): boolean {
+    if (!this.#head(tag, end - start)) return false;
+    this.#bytes.set(bytes.subarray(start, end), this.#end);
+    this.#end += end - start;
+    return true;
+  }
+
+  #head(tag: OptionTag, length: number): boolean {
+    if (this.#end + HEAD_BYTES + length > OPTIONS_BYTES_MAX) return false;
+    this.#bytes[this.#end++] = tag;
+    this.#bytes[this.#end++] = length;
+    return true;
+  }
+
+  /** What was written since `begin`, valid until the next one. */
+  finish(into: Span): void {
+    while (this.#end % 4 !== 0) this.#bytes[this.#end++] = 0;
+    into.set(this.#bytes, 0, this.#end);
+  }
+}
+
+/** The value of a number, a duration in ms, a word or words, or undefined where the option is not there. */
+export function optionNumber(options: Span, tag: OptionTag): number | undefined {
+  const at = valueAt(options.bytes, options.start, options.end, tag);
+  if (at < 0) return undefined;
+  const { bytes } = options;
+  return new DataView(bytes.buffer, bytes.byteOffset + at, NUMBER_BYTES).getFloat64(0, true);
+}
+
+/** The bytes of a text, valid as long as `options`; undefined where the option is not there. */
+export function optionText(options: Span, tag: OptionTag): Uint8Array | undefined {
+  const at = valueAt(options.bytes, options.start, options.end, tag);
+  return at < 0 ? undefined : options.bytes.subarray(at, at + options.bytes[at - 1]!);
+}
+
+/** Where the value of an option begins in `bytes[start, end)`, or -1. */
+function valueAt(bytes: Uint8Array, start: number, end: number, tag: OptionTag): number {
+  for (let at = start; at + HEAD_BYTES <= end && bytes[at] !== 0; at += HEAD_BYTES + bytes[at + 1]!)
+    if (bytes[at] === tag) return at + HEAD_BYTES;
+  return -1;
+}
