@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { canRun, NEEDS } from "./support/need.ts";
-import { launch, OUR_MAIN, startServer } from "./support/server-process.ts";
+import { launch, OUR_MAIN, startServer, TEST_ENV } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { untilItSays } from "./support/until-it-says.ts";
 import { WireClient } from "./support/wire-client.ts";
@@ -58,7 +58,7 @@ describe("config", () => {
   it("is checked, printed and begun by the tool", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const run = (...args: string[]) =>
-      spawnSync(process.execPath, [OUR_MAIN, "config", ...args], { encoding: "utf8" });
+      spawnSync(process.execPath, [OUR_MAIN, "config", ...args], { encoding: "utf8", env: TEST_ENV });
     const config = join(temporaryFolder(t, "config"), "some.toml");
     const example = run("example");
     assert.equal(example.status, 0);

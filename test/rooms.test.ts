@@ -14,6 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   protocol: ["base"],
   config: ["base"],
+  access: ["protocol", "base"],
   ring: ["base"],
   uring: ["base"],
   engine: ["protocol", "base"],
@@ -72,6 +73,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "engine",
     "ring",
     "protocol",
+    "access",
     "config",
     "base",
   ],
@@ -114,6 +116,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/descriptor-limit.ts",
       "server/usable-cores.ts",
       "server/line-sink.ts",
+      "server/token-store.ts",
     ],
   },
   {
@@ -123,6 +126,7 @@ const KEEPERS: readonly Keeper[] = [
   },
   { hazard: "node:sqlite", pattern: moduleImport("sqlite"), keepers: ["binlog/disk/directory-lock.ts"] },
   { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
+  { hazard: "ipaddr.js", pattern: /["']ipaddr\.js["']/, keepers: ["access/"] },
   { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },
   { hazard: "child processes", pattern: moduleImport("child_process"), keepers: ["server/"] },
 ];

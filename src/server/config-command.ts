@@ -5,8 +5,9 @@ import { exampleSettings, printSettings } from "../config/write-settings.ts";
 import { ExitCode } from "./operator-error.ts";
 import { checkFile, faultsText, parseOptions } from "./options.ts";
 import { defaultSettings, SETTINGS } from "./settings.ts";
+import { PROGRAM } from "./version.ts";
 
-export function configCommand(program: string): Command {
+export function configCommand(): Command {
   const config = new Command("config").description("check, print or begin a configuration file");
   config
     .command("check <file>")
@@ -25,7 +26,7 @@ export function configCommand(program: string): Command {
     .allowUnknownOption()
     .helpOption(false)
     .action((args: string[]) => {
-      const options = parseOptions(args, program, process.env);
+      const options = parseOptions(args, PROGRAM, process.env);
       if ("exitCode" in options) {
         process.exitCode = options.exitCode;
         process.stdout.write(options.stdout);

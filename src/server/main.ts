@@ -1,7 +1,14 @@
-// The entry: gives the process the environment that it needs, then starts the server.
+// The entry: gives the process the environment that it needs, then starts the server, or the tool that is asked for.
 
 import module from "node:module";
 import { fileURLToPath } from "node:url";
+import { runSubcommand } from "./subcommands.ts";
+
+// Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in
+// a shared temporary one, where others could plant code.
+const cache = fileURLToPath(new URL("../../node_modules/.cache/compiled", import.meta.url));
+process.env["NODE_COMPILE_CACHE"] ??= cache;
+module.enableCompileCache(process.env["NODE_COMPILE_CACHE"]);
 
 /**
  * glibc's malloc raises its threshold for separate mappings as soon as one is freed, and from then on keeps
@@ -10,8 +17,11 @@ import { fileURLToPath } from "node:url";
  * the variable itself.
  */
 const MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_";
-if (process.env[MMAP_THRESHOLD] === undefined && process.env["LISTEN_FDS"] === undefined && process.execve) {
-  const environment = { ...process.env, [MMAP_THRESHOLD]: "262144" } as Record<string, string>;
+
+function fixMallocThreshold(): void {
+  const { env } = process;
+  if (env[MMAP_THRESHOLD] !== undefined || env["LISTEN_FDS"] !== undefined || !process.execve) return;
+  const environment = { ...env, [MMAP_THRESHOLD]: "262144" } as Record<string, string>;
   process.execve(
     process.execPath,
     [process.execPath, ...process.execArgv, ...process.argv.slice(1)],
@@ -19,11 +29,8 @@ if (process.env[MMAP_THRESHOLD] === undefined && process.env["LISTEN_FDS"] === u
   );
 }
 
-// Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in
-// a shared temporary one, where others could plant code.
-const cache = fileURLToPath(new URL("../../node_modules/.cache/compiled", import.meta.url));
-process.env["NODE_COMPILE_CACHE"] ??= cache;
-module.enableCompileCache(process.env["NODE_COMPILE_CACHE"]);
-
-const { main } = await import("./server.ts");
-await main();
+if (!(await runSubcommand(process.argv.slice(2)))) {
+  fixMallocThreshold();
+  const { main } = await import("./server.ts");
+  await main();
+}

@@ -50,7 +50,7 @@ import {
   startShard,
 } from "./threads.ts";
 import { usableCores } from "./usable-cores.ts";
-import { VERSION } from "./version.ts";
+import { PROGRAM, VERSION } from "./version.ts";
 
 const RING_BYTES = 1 << 20;
 /** How long an orderly stop may take. */
@@ -63,22 +63,10 @@ const LOG_THREAD_MS = 200;
 const STDOUT = 1;
 const STDERR = 2;
 
-const program = "runnerbean";
-
-/** Runs the server, or what else the options ask for. */
+/** Runs the server, or answers what else the options ask for. */
 export async function main(): Promise<void> {
   const args = process.argv.slice(2);
-  if (args[0] === "binlog") {
-    const { binlogCommand } = await import("../binlog/tools/cli.ts");
-    await binlogCommand().parseAsync(args.slice(1), { from: "user" });
-    return;
-  }
-  if (args[0] === "config") {
-    const { configCommand } = await import("./config-command.ts");
-    await configCommand(program).parseAsync(args.slice(1), { from: "user" });
-    return;
-  }
-  const read = (): Options | Exit => parseOptions(args, program, process.env);
+  const read = (): Options | Exit => parseOptions(args, PROGRAM, process.env);
   const options = read();
   if ("exitCode" in options) {
     process.stdout.write(options.stdout);

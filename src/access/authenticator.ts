@@ -1,0 +1,71 @@
+// Finds out who somebody is, by a token, a name with a password, or the names of a certificate.
+
+import type { Identity } from "./identity.ts";
+import { hashOf, isPassword, sameHash } from "./secrets.ts";
+import type { Proof, Token } from "./token-file.ts";
+
+/** Passwords that are checked at a time: each takes 32 MiB and 50 ms. More are refused. */
+const CHECKS_MAX = 4;
+/** A longer secret is none of ours, and is not hashed. */
+const SECRET_LENGTH_MAX = 256;
+
+export class Authenticator {
+  readonly #byHash = new Map<string, Token>();
+  readonly #byName = new Map<string, Token>();
+  #checks = 0;
+
+  constructor(tokens: readonly Token[]) {
+    for (const token of tokens) {
+      this.#byName.set(token.name, token);
+      if (token.proof.kind === "sha256") this.#byHash.set(token.proof.hash, token);
+    }
+  }
+
+  /** Whose secret this is; `nowMs` is Unix time. */
+  byToken(secret: string, nowMs: number): Identity | undefined {
+    if (secret.length > SECRET_LENGTH_MAX) return undefined;
+    const hash = hashOf(secret);
+    const token = this.#byHash.get(hash);
+    if (token?.proof.kind !== "sha256" || !sameHash(token.proof.hash, hash)) return undefined;
+    return valid(token, nowMs);
+  }
+
+  /** A name with its secret, drawn or chosen: as in HTTP's Basic. */
+  async byPassword(name: string, secret: string, nowMs: number): Promise<Identity | undefined> {
+    const token = this.#byName.get(name);
+    if (token === undefined || secret.length > SECRET_LENGTH_MAX) return undefined;
+    if (token.proof.kind === "sha256") {
+      return sameHash(token.proof.hash, hashOf(secret)) ? valid(token, nowMs) : undefined;
+    }
+    if (token.proof.kind !== "scrypt" || !(await this.#checkPassword(secret, token.proof))) return undefined;
+    return valid(token, nowMs);
+  }
+
+  async #checkPassword(secret: string, proof: Proof & { kind: "scrypt" }): Promise<boolean> {
+    if (this.#checks >= CHECKS_MAX) return false;
+    this.#checks++;
+    try {
+      return await isPassword(secret, proof);
+    } finally {
+      this.#checks--;
+    }
+  }
+
+  /** The first of a certificate's names that has a line; the certificate itself has been checked by TLS. */
+  byCertificate(names: readonly string[], nowMs: number): Identity | undefined {
+    for (const name of names) {
+      const token = this.#byName.get(name);
+      if (token?.proof.kind === "certificate") return valid(token, nowMs);
+    }
+    return undefined;
+  }
+
+  /** Whether the identity still stands in the file as it did, so that a session of it may go on. */
+  stillValid(identity: Identity, nowMs: number): boolean {
+    const token = this.#byName.get(identity.name);
+    return token !== undefined && token.permissions === identity.permissions && token.expiresAtMs > nowMs;
+  }
+}
+
+const valid = (token: Token, nowMs: number): Identity | undefined =>
+  token.expiresAtMs > nowMs ? token : undefined;

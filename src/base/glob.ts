@@ -1,0 +1,24 @@
+// Names by patterns in which "*" stands for any characters and "?" for one: "mail-*".
+
+/** Whether the whole of `name` is as `pattern` says; takes time by the product of their lengths at most. */
+export function matchesGlob(pattern: string, name: string): boolean {
+  let at = 0;
+  let i = 0;
+  // Behind the last star, and how much of the name it stood for when that was last tried.
+  let star = -1;
+  let starAt = 0;
+  while (at < name.length) {
+    if (i < pattern.length && pattern[i] === "*") {
+      star = ++i;
+      starAt = at;
+    } else if (i < pattern.length && (pattern[i] === "?" || pattern[i] === name[at])) {
+      i++;
+      at++;
+    } else if (star >= 0) {
+      i = star;
+      at = ++starAt;
+    } else return false;
+  }
+  while (pattern[i] === "*") i++;
+  return i === pattern.length;
+}

@@ -1,0 +1,106 @@
+// Who somebody is found to be.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Authenticator } from "../../../src/access/authenticator.ts";
+import { FailureLimit } from "../../../src/access/failure-limit.ts";
+import { mayTouchTube } from "../../../src/access/identity.ts";
+import { drawSecret, hashOf, proofOfPassword } from "../../../src/access/secrets.ts";
+import { parseTokenFile, type Token, tokenLine } from "../../../src/access/token-file.ts";
+
+const NOW = Date.parse("2026-11-21T12:00:00Z");
+
+function tokensOf(...lines: string[]): readonly Token[] {
+  const { tokens, faults } = parseTokenFile(lines.join("\n"));
+  assert.deepEqual(faults, []);
+  return tokens;
+}
+
+describe("Authenticator", () => {
+  const secret = drawSecret();
+  const line = (name: string, rest = ""): string => `${name} worker sha256:${hashOf(secret)} ${rest}`;
+
+  it("draws secrets of 256 bits, and no two that are alike", () => {
+    assert.match(secret, /^rb1_[\w-]{43}$/);
+    assert.notEqual(drawSecret(), drawSecret());
+  });
+
+  it("knows a token by its secret alone", () => {
+    const authenticator = new Authenticator(tokensOf(line("mailer")));
+    assert.equal(authenticator.byToken(secret, NOW)?.name, "mailer");
+    for (const wrong of ["", "mailer", `${secret}x`, secret.slice(0, -1), hashOf(secret), "x".repeat(10_000)])
+      assert.equal(authenticator.byToken(wrong, NOW), undefined);
+  });
+
+  it("knows none whose days are over", () => {
+    const authenticator = new Authenticator(tokensOf(line("mailer", "expires=2026-11-21")));
+    assert.equal(authenticator.byToken(secret, NOW)?.name, "mailer");
+    assert.equal(authenticator.byToken(secret, Date.parse("2026-11-22T00:00:00Z")), undefined);
+  });
+
+  it("knows a name with its secret, drawn or chosen", async () => {
+    const [chosen] = tokensOf("person viewer certificate");
+    const password = "correct horse battery";
+    const person = { ...chosen!, proof: await proofOfPassword(password) };
+    const authenticator = new Authenticator([...tokensOf(line("mailer")), ...tokensOf(tokenLine(person))]);
+    assert.equal((await authenticator.byPassword("mailer", secret, NOW))?.name, "mailer");
+    assert.equal((await authenticator.byPassword("person", password, NOW))?.name, "person");
+    assert.equal(await authenticator.byPassword("person", "wrong", NOW), undefined);
+    assert.equal(await authenticator.byPassword("person", secret, NOW), undefined);
+    assert.equal(await authenticator.byPassword("nobody", password, NOW), undefined);
+    assert.equal(authenticator.byToken(password, NOW), undefined);
+  });
+
+  it("checks few chosen passwords at a time, so that guesses do not use up the machine", async () => {
+    const [chosen] = tokensOf("person viewer certificate");
+    const person = { ...chosen!, proof: await proofOfPassword("correct horse battery") };
+    const authenticator = new Authenticator([person]);
+    const checks = Array.from({ length: 50 }, () =>
+      authenticator.byPassword("person", "correct horse battery", NOW),
+    );
+    const found = (await Promise.all(checks)).filter((identity) => identity !== undefined);
+    assert.equal(found.length, 4);
+  });
+
+  it("knows a certificate by a name that has a line for certificates", () => {
+    const authenticator = new Authenticator(tokensOf("spiffe://x/mailer worker certificate", line("mailer")));
+    assert.equal(
+      authenticator.byCertificate(["nobody", "spiffe://x/mailer"], NOW)?.name,
+      "spiffe://x/mailer",
+    );
+    assert.equal(authenticator.byCertificate(["mailer"], NOW), undefined);
+  });
+});
+
+describe("mayTouchTube", () => {
+  it("is by globs, and true of all tubes without any", () => {
+    assert.ok(mayTouchTube({ tubes: undefined }, "anything"));
+    assert.ok(mayTouchTube({ tubes: ["sms", "mail-*"] }, "mail-eu"));
+    assert.ok(!mayTouchTube({ tubes: ["sms", "mail-*"] }, "mail"));
+    assert.ok(!mayTouchTube({ tubes: [] }, "mail"));
+  });
+});
+
+describe("FailureLimit", () => {
+  it("is over after ten failures of an address in a minute, and no more after that", () => {
+    const limit = new FailureLimit();
+    for (let failure = 0; failure < 10; failure++) {
+      assert.ok(!limit.isOver("a", failure));
+      limit.note("a", failure);
+    }
+    assert.ok(limit.isOver("a", 100));
+    assert.ok(!limit.isOver("b", 100));
+    assert.ok(!limit.isOver("a", 60_000));
+    limit.note("a", 60_001);
+    assert.ok(!limit.isOver("a", 60_002));
+  });
+
+  it("remembers a bounded number of addresses, the latest", () => {
+    const limit = new FailureLimit();
+    for (let failure = 0; failure < 10; failure++) limit.note("old", 0);
+    for (let address = 0; address < 10_000; address++) limit.note(`${address}`, 1);
+    assert.ok(!limit.isOver("old", 2));
+    for (let failure = 0; failure < 9; failure++) limit.note("9999", 2);
+    assert.ok(limit.isOver("9999", 3));
+  });
+});

@@ -1,0 +1,65 @@
+// The token file: what its lines say, and that a fault is told with its line and without its secret.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Permission } from "../../../src/access/permission.ts";
+import { hashOf } from "../../../src/access/secrets.ts";
+import { parseTokenFile, tokenLine } from "../../../src/access/token-file.ts";
+
+const HASH = hashOf("rb1_x");
+const { Put, Work, View, Bodies, Metrics, Manage } = Permission;
+
+describe("parseTokenFile", () => {
+  it("reads names, roles, proofs, tubes and days, and writes them as they were", () => {
+    const lines = [
+      `prometheus monitor sha256:${HASH}`,
+      `mailer worker sha256:${HASH} tubes=mail-*,sms expires=2027-01-31`,
+      `both viewer,producer certificate`,
+      `person operator scrypt:32768:8:1:c2FsdA:${"A".repeat(43)}`,
+    ];
+    const { tokens, faults } = parseTokenFile(`# comment\n\n${lines.join("\r\n")}\n  # the end\n`);
+    assert.deepEqual(faults, []);
+    assert.deepEqual(tokens.map(tokenLine), lines);
+    assert.deepEqual(
+      tokens.map(({ permissions }) => permissions),
+      [
+        Metrics | View,
+        Put | Work,
+        Metrics | View | Bodies | Put,
+        Metrics | View | Bodies | Put | Work | Manage,
+      ],
+    );
+    assert.deepEqual(tokens[1]!.tubes, ["mail-*", "sms"]);
+    assert.equal(tokens[1]!.expiresAtMs, Date.parse("2027-02-01T00:00:00Z"));
+    assert.equal(tokens[0]!.tubes, undefined);
+  });
+
+  const faulty: [name: string, line: string, message: RegExp][] = [
+    ["a name with blanks in disguise", `a\u00a0b worker sha256:${HASH}`, /no (name|role)/],
+    ["a name that begins with a dash", `-x worker sha256:${HASH}`, /is no name/],
+    ["no role", "x", /is no role/],
+    ["an unknown role", `x worker,boss sha256:${HASH}`, /boss is no role: monitor, viewer/],
+    ["a hash that is too short", "x worker sha256:abc", /is no hash/],
+    ["a hash in capitals", `x worker sha256:${HASH.toUpperCase()}`, /is no hash/],
+    ["a secret instead of its hash", "x worker rb1_topsecret", /is no hash/],
+    ["scrypt that costs nothing", `x worker scrypt:2:8:1:c2FsdA:${"A".repeat(43)}`, /is no hash/],
+    ["scrypt that costs everything", `x worker scrypt:1073741824:8:1:c2FsdA:${"A".repeat(43)}`, /is no hash/],
+    ["a day that is none", `x worker sha256:${HASH} expires=2027-02-31`, /2027-02-31 is no day/],
+    ["a word that nobody knows", `x worker sha256:${HASH} tube=mail`, /tube=mail is neither/],
+    ["an admin of some tubes", `x admin sha256:${HASH} tubes=a`, /can't be limited/],
+  ];
+  for (const [name, line, message] of faulty) {
+    it(`finds ${name}, with its line`, () => {
+      const { faults } = parseTokenFile(`ok worker sha256:${HASH}\n${line}\n`);
+      assert.equal(faults.length, 1);
+      assert.equal(faults[0]!.line, 2);
+      assert.match(faults[0]!.message, message);
+      assert.doesNotMatch(faults[0]!.message, /topsecret/);
+    });
+  }
+
+  it("finds a name that is taken", () => {
+    const { faults } = parseTokenFile(`x worker sha256:${HASH}\nx viewer sha256:${HASH}\n`);
+    assert.deepEqual(faults, [{ line: 2, message: "the name x is that of line 1, too" }]);
+  });
+});
