@@ -35,4 +35,6 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.ReserveJob]: Work,
   [Op.KickJob]: Manage,
   [Op.Quit]: 0,
+  [Op.Extensions]: 0,
+  [Op.PutInTube]: Put,
 };
