@@ -12,7 +12,7 @@ import { simulate } from "./simulation.ts";
 /** The same in every `npm test`; others with SEED=n, and thousands with `npm run simulate`. */
 const FIRST_SEED = Number(process.env["SEED"] ?? 1);
 const RUNS = 60;
-/** Seeds that found something once: what, and where it was mended. */
+/** Seeds that found something once: what, and where it was mended. None of them needed a command of our own. */
 const FOUND: readonly { seed: number; what: string; only?: string }[] = [
   {
     seed: 49,
@@ -56,7 +56,12 @@ describe("simulation", () => {
 
   for (const { seed, what, only } of FOUND) {
     it(`finds no more that ${what}`, async () => {
-      await simulate({ seed, steps: STEPS, ...(only === undefined ? {} : { only: parseSteps(only)! }) });
+      await simulate({
+        seed,
+        steps: STEPS,
+        extensions: false,
+        ...(only === undefined ? {} : { only: parseSteps(only)! }),
+      });
     });
   }
 
@@ -82,7 +87,8 @@ describe("simulation with a planted bug (canary)", () => {
       const seeds = Array.from({ length: CANARY_RUNS }, (_, index) => index + 1);
       for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {
         try {
-          await simulate({ seed: each, steps: STEPS, ...options });
+          // Where a bug is not theirs, without the commands of our own: one more of them would be another run.
+          await simulate({ seed: each, steps: STEPS, extensions: false, ...options });
         } catch (error) {
           const [what] = String(error)
             .replace(/^Error: /, "")

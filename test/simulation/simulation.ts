@@ -28,6 +28,8 @@ const PENDING_MAX = 12;
 const TUBES = ["default", "a", "b", "c", "d", "e", "wide-0", "wide-1"];
 const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
 
+/** How many commands are none of beanstalkd's. */
+const EXTENSION_SHARE = 0.2;
 /** Of the puts that may have parts of seconds. */
 const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
 
@@ -49,6 +51,8 @@ export interface SimulationOptions {
   /** Makes the server; a planted bug may live in a subclass. */
   readonly createServer?: (options: InProcessOptions) => InProcessServer;
   readonly plant?: Plant;
+  /** Whether clients send commands that beanstalkd does not have; they do if it is left out. */
+  readonly extensions?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
 }
@@ -94,6 +98,7 @@ class Simulation {
   readonly #puts: number;
   readonly #reserves: number;
   readonly #bigBodies: number;
+  readonly #extensions: boolean;
   readonly #jobBytesMax: number;
   readonly #holdUps: number;
   readonly #forgetful: number;
@@ -123,6 +128,7 @@ class Simulation {
 
   constructor(options: SimulationOptions) {
     this.#options = options;
+    this.#extensions = options.extensions ?? true;
     const random = new SeededRandom(options.seed);
     this.#random = random;
     this.#hurry = random.pick([0.1, 0.5, 0.9]);
@@ -613,8 +619,30 @@ class Simulation {
     return job?.id ?? random.pick([0, 1, 7, 999_999, 2 ** 33]);
   }
 
+  /** A command that beanstalkd does not have. A run without them draws nothing for them, so that they don't change it. */
+  #drawExtension(): Command | undefined {
+    const random = this.#random;
+    const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
+    const kind = random.weighted({ putInTube: this.#puts, extensions: 0.5, wrongOption: 1 });
+    switch (kind) {
+      case "putInTube":
+        return command.putInTube(
+          this.#tube(),
+          pri,
+          random.pick(DELAYS_MS),
+          random.between(1, 4),
+          this.#body(),
+        );
+      case "extensions":
+        return command.gather("extensions");
+      default:
+        return command.wrongOption(this.#tube(), this.#body());
+    }
+  }
+
   #draw(client: SimClient): Command | undefined {
     const random = this.#random;
+    if (this.#extensions && random.chance(EXTENSION_SHARE)) return this.#drawExtension();
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
     const delaySeconds = random.pick([0, 0, 0, 1, 2]);
     const kind = random.weighted({
@@ -634,9 +662,7 @@ class Simulation {
     });
     switch (kind) {
       case "put":
-        return random.chance(0.2)
-          ? command.putInTube(this.#tube(), pri, random.pick(DELAYS_MS), random.between(1, 4), this.#body())
-          : command.put(client.used, pri, delaySeconds, random.between(1, 4), this.#body());
+        return command.put(client.used, pri, delaySeconds, random.between(1, 4), this.#body());
       case "reserve":
         return command.reserve(client.watched, random.pick([undefined, undefined, 0, 1, 1, 2]));
       case "byId":
@@ -665,7 +691,7 @@ class Simulation {
         return this.#isFree(matches) ? command.pause(tube, seconds) : undefined;
       }
       case "gather":
-        return command.gather(random.pick(["stats", "list-tubes", "extensions"]));
+        return command.gather(random.pick(["stats", "list-tubes"]));
       case "quit":
         return client.pendingCount === 0 ? command.quit() : undefined;
       default:
@@ -675,7 +701,6 @@ class Simulation {
           command.fixed("x".repeat(random.between(223, 500)), "BAD_FORMAT\r\n"),
           command.badPut(this.#body()),
           command.tooBigPut(this.#jobBytesMax + random.between(1, 100)),
-          command.wrongOption(this.#tube(), this.#body()),
           command.fixed("list-tube-used", `USING ${client.used}\r\n`),
           listWatched(client),
         ]);
