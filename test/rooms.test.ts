@@ -36,6 +36,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog/disk",
     "binlog/format",
     "message",
+    "protocol",
     "base",
   ],
   "binlog/tools": [
@@ -46,6 +47,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog/disk",
     "binlog/format",
     "message",
+    "protocol",
     "base",
   ],
   binlog: [

@@ -5,7 +5,7 @@ import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
 import { segmentName } from "./format/segment-format.ts";
 import { Storage, type StorageNotice } from "./live/storage.ts";
-import { type LogBooks, repairLog } from "./recovery/log-recovery.ts";
+import { type LogBooks, repairLog, settingsOf } from "./recovery/log-recovery.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_MIN, segmentBytesOf } from "./recovery/open-options.ts";
 import { readLog } from "./recovery/read-log.ts";
@@ -16,7 +16,10 @@ export interface OpenedBinlog {
   storage: Storage;
   /** 1 + the highest id ever given that the log knows. */
   nextId: number;
+  /** With those of which only the unique key is remembered. */
   jobCount: number;
+  /** What is set for tubes, by pattern. */
+  settings: ReadonlyMap<string, string>;
   /** The jobs, batch by batch; to be used up before the first append. */
   jobs: (shardOf: ShardOf) => Generator<RecoveredBatch>;
 }
@@ -52,6 +55,7 @@ async function open(options: OpenOptions): Promise<OpenedBinlog> {
     storage,
     nextId: books.index.maxId + 1,
     jobCount: books.index.jobs,
+    settings: settingsOf(books),
     jobs: (shardOf) => recoveredJobs(source, options.shards, shardOf),
   };
 }

@@ -4,8 +4,8 @@
 //   PUT and UPDATE                              DELETE                    PIECE (rest of a big body)
 //   0  u8   kind                                0  u8   kind              0  u8   kind
 //   1  u8   state                               1  7 zero                 1  3 zero
-//   2  u8   tube name bytes (PUT)               8  f64  id                4  u32  offset in the body
-//   3  u8   zero                                16                        8  f64  id
+//   2  u8   tube name bytes                     8  f64  id                4  u32  offset in the body
+//   3  u8   attribute bytes / 4                 16                        8  f64  id
 //   4  u32  pri                                                           16 bytes of the body
 //   8  f64  id
 //   16 u32  delaySeconds
@@ -19,33 +19,49 @@
 //   56 u32  kicks
 //   60 u32  bodyBytes      (the whole body, also when this record holds only its beginning)
 //   64 f64  burySequence   (buried jobs: their place in the order of burials; otherwise 0)
-//   72 tube name, then the body or its beginning (PUT only)
+//   72 tube name, then attributes (protocol/job-attribute.ts), then the body or its beginning (PUT only)
+//
+//   SETTING
+//   0  u8   kind
+//   1  u8   pattern bytes
+//   2  u16  text bytes
+//   4  12 zero
+//   16 pattern, then what is set, as `name=value name=value`; empty: nothing is set any more
 //
 // All records of a kind agree on where the id is, so that the binlog can keep its books without decoding.
-// UPDATE carries every mutable field, so that only the latest one of a job matters. A job's latest state is
-// the one with the highest place in the log; a DELETE is final, because an id is never given twice.
+// UPDATE carries every mutable field, so that only the latest one of a job matters; with a tube name, the job
+// lives in that tube now. A job's latest state is the one with the highest place in the log; a DELETE is
+// final, because an id is never given twice. A PUT in state 4 (remembered) stands for a job that is gone: its
+// unique key may not be put again yet. Of a pattern the latest SETTING counts.
 
 import { copyBytes } from "../base/bytes.ts";
 import type { Memory } from "../base/memory.ts";
+import { ATTRIBUTE_BYTES_MAX, FIRST_MUTABLE_ATTRIBUTE } from "../protocol/job-attribute.ts";
 
-export const RecordKind = { put: 1, update: 2, delete: 3, piece: 4 } as const;
+export const RecordKind = { put: 1, update: 2, delete: 3, piece: 4, setting: 5 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
 /**
  * What a restart can bring back. A reserved job is logged as ready: its reservation ends with the process.
  */
-export const RecordState = { ready: 1, delayed: 2, buried: 3 } as const;
+export const RecordState = { ready: 1, delayed: 2, buried: 3, remembered: 4 } as const;
 export type RecordState = (typeof RecordState)[keyof typeof RecordState];
 
 export const RECORD_ID_AT = 8;
 export const RECORD_BODY_BYTES_AT = 60;
 export const RECORD_FIXED_BYTES = 72;
+/** An UPDATE without tube name and attributes. */
 export const UPDATE_BYTES = RECORD_FIXED_BYTES;
 export const DELETE_BYTES = 16;
 export const PIECE_HEADER_BYTES = 16;
+export const SETTING_HEADER_BYTES = 16;
+/** Tube name and attributes of a record. */
+export const RECORD_TAIL_BYTES_MAX = 255 + ATTRIBUTE_BYTES_MAX;
+export const UPDATE_BYTES_MAX = UPDATE_BYTES + RECORD_TAIL_BYTES_MAX;
 
 /**
- * No record is longer than this. A body that does not fit beside its tube name into one PUT goes on in PIECE
+ * No record of a shard is longer than this. (The log's own copy of a PUT may be, by what an UPDATE has added
+ * to its tube name and attributes.) A body that does not fit beside its tube name into one PUT goes on in PIECE
  * records of the same shard, in order; the job counts as put when the last piece is durable.
  */
 export const MAX_RECORD_BYTES = 128 * 1024;
@@ -87,20 +103,23 @@ export function emptyRecordFields(): RecordFields {
   };
 }
 
-/** The size of a PUT record that holds `inlineBytes` of the body. */
-export function putRecordBytes(tubeBytes: number, inlineBytes: number): number {
-  return RECORD_FIXED_BYTES + tubeBytes + inlineBytes;
+const NO_ATTRIBUTES = new Uint8Array(0);
+
+/** The size of a PUT record that holds `inlineBytes` of the body; attributes have a multiple of four bytes. */
+export function putRecordBytes(tubeBytes: number, inlineBytes: number, attributeBytes = 0): number {
+  return RECORD_FIXED_BYTES + tubeBytes + attributeBytes + inlineBytes;
 }
 
+/** `lengths`: those of tube name and attributes, in their places. */
 function writeFixed(
   view: DataView,
   at: number,
   kind: number,
-  tubeBytes: number,
+  lengths: number,
   bodyBytes: number,
   f: RecordFields,
 ) {
-  view.setUint32(at, kind | (f.state << 8) | (tubeBytes << 16), true);
+  view.setUint32(at, kind | (f.state << 8) | lengths, true);
   view.setUint32(at + 4, f.pri, true);
   view.setFloat64(at + 8, f.id, true);
   view.setUint32(at + 16, f.delaySeconds, true);
@@ -118,7 +137,7 @@ function writeFixed(
 
 /**
  * Writes what a PUT at `at` has before its body, which is `bodyBytes` long as a whole. Returns where the
- * body, or as much of it as goes into this record, is to be written.
+ * body, or as much of it as goes into this record, is to be written. `attributes` are padded.
  */
 export function encodePutHead(
   memory: Memory,
@@ -126,16 +145,68 @@ export function encodePutHead(
   fields: RecordFields,
   tube: Uint8Array,
   bodyBytes: number,
+  attributes: Uint8Array = NO_ATTRIBUTES,
 ): number {
-  writeFixed(memory.view, at, RecordKind.put, tube.length, bodyBytes, fields);
-  copyBytes(memory.bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
-  return at + RECORD_FIXED_BYTES + tube.length;
+  writeFixed(memory.view, at, RecordKind.put, lengthsOf(tube, attributes), bodyBytes, fields);
+  return writeTail(memory, at, tube, attributes);
 }
 
-/** Writes an UPDATE at `at` and returns its length. */
+/** Writes an UPDATE of a job that stays in its tube and has no attributes at `at` and returns its length. */
 export function encodeUpdate(view: DataView, at: number, fields: RecordFields): number {
   writeFixed(view, at, RecordKind.update, 0, 0, fields);
   return UPDATE_BYTES;
+}
+
+/**
+ * Writes an UPDATE of a job with attributes, of which `attributes` are those that may change, padded, or of
+ * one that was moved: `tube` is empty for a job that is where it was put. Returns its length.
+ */
+export function encodeLongUpdate(
+  memory: Memory,
+  at: number,
+  fields: RecordFields,
+  tube: Uint8Array,
+  attributes: Uint8Array,
+): number {
+  writeFixed(memory.view, at, RecordKind.update, lengthsOf(tube, attributes), 0, fields);
+  return writeTail(memory, at, tube, attributes) - at;
+}
+
+function lengthsOf(tube: Uint8Array, attributes: Uint8Array): number {
+  return (tube.length << 16) | ((attributes.length >> 2) << 24);
+}
+
+/** Tube name and attributes; returns where they end. */
+function writeTail({ bytes }: Memory, at: number, tube: Uint8Array, attributes: Uint8Array): number {
+  const attributesAt = at + RECORD_FIXED_BYTES + tube.length;
+  copyBytes(bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
+  copyBytes(bytes, attributesAt, attributes, 0, attributes.length);
+  return attributesAt + attributes.length;
+}
+
+/** Writes a SETTING at `at` and returns its length. An empty text says that nothing is set for the pattern. */
+export function encodeSetting(
+  { bytes, view }: Memory,
+  at: number,
+  pattern: Uint8Array,
+  text: Uint8Array,
+): number {
+  view.setUint32(at, RecordKind.setting | (pattern.length << 8) | (text.length << 16), true);
+  view.setUint32(at + 4, 0, true);
+  view.setFloat64(at + 8, 0, true);
+  copyBytes(bytes, at + SETTING_HEADER_BYTES, pattern, 0, pattern.length);
+  copyBytes(bytes, at + SETTING_HEADER_BYTES + pattern.length, text, 0, text.length);
+  return SETTING_HEADER_BYTES + pattern.length + text.length;
+}
+
+/** The length of a SETTING's pattern, which lies at `at + SETTING_HEADER_BYTES`. */
+export function patternBytesOf(view: DataView, at: number): number {
+  return view.getUint8(at + 1);
+}
+
+/** The length of a SETTING's text, which follows the pattern. */
+export function settingTextBytesOf(view: DataView, at: number): number {
+  return view.getUint16(at + 2, true);
 }
 
 /** Writes a DELETE at `at` and returns its length. */
@@ -174,9 +245,21 @@ export function decodeFields(view: DataView, at: number, fields: RecordFields): 
   fields.burySequence = view.getFloat64(at + 64, true);
 }
 
-/** The length of the tube name of a PUT, which lies at `at + RECORD_FIXED_BYTES`; the body follows it. */
+/**
+ * The length of the tube name of a PUT or UPDATE, which lies at `at + RECORD_FIXED_BYTES`; attributes follow.
+ */
 export function tubeBytesOf(view: DataView, at: number): number {
   return view.getUint8(at + 2);
+}
+
+/** The length of the attributes of a PUT or UPDATE, which follow the tube name. */
+export function attributeBytesOf(view: DataView, at: number): number {
+  return 4 * view.getUint8(at + 3);
+}
+
+/** What a PUT has before its body; the whole length of an UPDATE. */
+export function recordHeadBytes(view: DataView, at: number): number {
+  return RECORD_FIXED_BYTES + tubeBytesOf(view, at) + attributeBytesOf(view, at);
 }
 
 /** The length of the whole body of a PUT. */
@@ -185,8 +268,8 @@ export function bodyBytesOf(view: DataView, at: number): number {
 }
 
 /**
- * Brings the PUT at `at` of `put` to the state that the UPDATE at `from` of `update` says; tube and body
- * stay.
+ * Brings the fixed part of the PUT at `at` of `put` to the state that the UPDATE at `from` of `update` says;
+ * tube, attributes and body stay.
  */
 export function applyUpdate(put: DataView, at: number, update: DataView, from: number): void {
   put.setUint8(at + 1, update.getUint8(from + 1));
@@ -196,4 +279,56 @@ export function applyUpdate(put: DataView, at: number, update: DataView, from: n
   put.setFloat64(at + 32, update.getFloat64(from + 32, true), true);
   for (let k = 40; k < 60; k += 4) put.setUint32(at + k, update.getUint32(from + k, true), true);
   put.setFloat64(at + 64, update.getFloat64(from + 64, true), true);
+}
+
+/**
+ * Whether `applyUpdate` does not say all: the UPDATE has a tube name or attributes, or the PUT has attributes
+ * of which it may be that they are no more.
+ */
+export function updateHasTail(put: DataView, at: number, update: DataView, from: number): boolean {
+  return (update.getUint16(from + 2, true) | put.getUint8(at + 3)) !== 0;
+}
+
+/**
+ * Writes the head of a PUT to the beginning of `into`: that of the PUT at `at` of `put`, brought to the state
+ * that the UPDATE at `from` of `update` says, tube name and attributes included. Returns its length, at most
+ * RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX; the body belongs behind it.
+ */
+export function mergeHead(into: Memory, put: Memory, at: number, update: Memory, from: number): number {
+  copyBytes(into.bytes, 0, put.bytes, at, RECORD_FIXED_BYTES);
+  applyUpdate(into.view, 0, update.view, from);
+  const moved = tubeBytesOf(update.view, from) > 0;
+  const tubeBytes = moved ? tubeBytesOf(update.view, from) : tubeBytesOf(put.view, at);
+  const [tubeFrom, tubeAt] = moved ? [update.bytes, from] : [put.bytes, at];
+  copyBytes(into.bytes, RECORD_FIXED_BYTES, tubeFrom, tubeAt + RECORD_FIXED_BYTES, tubeBytes);
+  const start = RECORD_FIXED_BYTES + tubeBytes;
+  let end = copyAttributes(into.bytes, start, put, at, (tag) => tag < FIRST_MUTABLE_ATTRIBUTE);
+  end = copyAttributes(into.bytes, end, update, from, (tag) => tag >= FIRST_MUTABLE_ATTRIBUTE);
+  while ((end - start) % 4 !== 0) into.bytes[end++] = 0;
+  into.bytes[2] = tubeBytes;
+  into.bytes[3] = (end - start) >> 2;
+  return end;
+}
+
+/** Copies the attributes of a record that are wanted, without padding; returns where they end. */
+function copyAttributes(
+  into: Uint8Array,
+  to: number,
+  { bytes, view }: Memory,
+  record: number,
+  wanted: (tag: number) => boolean,
+): number {
+  let at = record + RECORD_FIXED_BYTES + tubeBytesOf(view, record);
+  const end = record + recordHeadBytes(view, record);
+  let written = to;
+  while (at + 2 <= end && bytes[at] !== 0) {
+    const length = 2 + bytes[at + 1]!;
+    if (at + length > end) break;
+    if (wanted(bytes[at]!)) {
+      copyBytes(into, written, bytes, at, length);
+      written += length;
+    }
+    at += length;
+  }
+  return written;
 }

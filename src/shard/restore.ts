@@ -10,6 +10,7 @@ import {
   emptyRecordFields,
   RECORD_FIXED_BYTES,
   RecordState,
+  recordHeadBytes,
   tubeBytesOf,
 } from "../message/record.ts";
 
@@ -67,6 +68,7 @@ export class Restore {
     for (const offset of offsets) {
       decodeFields(view, offset, this.#fields);
       const { state, burySequence } = this.#fields;
+      if (state === RecordState.remembered) continue;
       if (state === RecordState.buried) {
         this.burySequence = Math.max(this.burySequence, burySequence);
         this.#buried.push(keptRecord(view, bytes, offset, burySequence));
@@ -93,8 +95,9 @@ export class Restore {
     const tubeBytes = tubeBytesOf(view, offset);
     const bodyBytes = bodyBytesOf(view, offset);
     const tubeAt = offset + RECORD_FIXED_BYTES;
+    const bodyAt = offset + recordHeadBytes(view, offset);
     const body = engine.bodies.allocate(bodyBytes);
-    engine.bodies.write(body, 0, bytes, tubeAt + tubeBytes, bodyBytes);
+    engine.bodies.write(body, 0, bytes, bodyAt, bodyBytes);
     const job = this.#job;
     job.tube = this.#tubeName(bytes, tubeAt, tubeAt + tubeBytes);
     job.id = fields.id;
@@ -144,6 +147,6 @@ export class Restore {
 
 /** A copy of one record: the segment that it came in need not be kept for it. */
 function keptRecord(view: DataView, bytes: Uint8Array, offset: number, burySequence: number): Buried {
-  const length = RECORD_FIXED_BYTES + tubeBytesOf(view, offset) + bodyBytesOf(view, offset);
+  const length = recordHeadBytes(view, offset) + bodyBytesOf(view, offset);
   return { burySequence, bytes: new Uint8Array(bytes.subarray(offset, offset + length)), offset: 0 };
 }

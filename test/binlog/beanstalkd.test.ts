@@ -166,7 +166,15 @@ test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order
   const jobs = await ourLog(path);
   const out = join(temporaryFolder(t), "out");
   const result = await exportBeanstalkd({ path }, out);
-  assert.deepEqual(result, { jobs: jobs.size, files: 1, neededMaxJobBytes: 300_002 });
+  assert.deepEqual(result, {
+    jobs: jobs.size,
+    files: 1,
+    neededMaxJobBytes: 300_002,
+    attributesDropped: 0,
+    jobsWithAttributes: 0,
+    keysDropped: 0,
+    settingsDropped: 0,
+  });
   const stderr = await withBeanstalkd(out, ["-z", "300002"], async (client) => {
     for (const text of jobs.values()) {
       const job = partsOf(text);

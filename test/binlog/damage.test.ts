@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import { segmentName } from "../../src/binlog/format/segment-format.ts";
+import { FORMAT_VERSION, segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
@@ -22,7 +23,8 @@ async function look(
     error = verdict.problems[0]?.error;
     if (error === undefined) {
       const source = { disk, scans: verdict.kept, index: books.index };
-      const opened = { jobCount: books.index.jobs, jobs: () => recoveredJobs(source, 1, () => 0) };
+      const jobsOf = () => recoveredJobs(source, 1, () => 0);
+      const opened = { jobCount: books.index.jobs, jobs: jobsOf, settings: settingsOf(books) };
       const jobs = recoveredTexts(opened as unknown as Parameters<typeof recoveredTexts>[0], 1);
       return { cut: verdict.cutBytes > 0, jobs };
     }
@@ -136,7 +138,7 @@ test("row 18: an unknown version is refused and nothing is changed", async () =>
   const { crc32 } = await import("node:zlib");
   const content = disk.contentOf(segmentName(1));
   const view = new DataView(content.buffer, content.byteOffset);
-  view.setUint32(8, 2, true);
+  view.setUint32(8, FORMAT_VERSION + 1, true);
   view.setUint32(60, crc32(content.subarray(0, 60)), true);
   const before = disk.names().map((name) => [name, Buffer.from(disk.contentOf(name)).toString("hex")]);
   for (const salvage of [false, true]) {

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { segmentNumbers } from "../../src/binlog/recovery/scan-log.ts";
@@ -21,7 +22,8 @@ const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> 
 async function dumped(disk: VirtualDisk): Promise<string[]> {
   const { verdict, books } = await readLog(virtualOptions(disk), false);
   const batches = recoveredJobs({ disk, scans: verdict.kept, index: books.index }, 1, () => 0);
-  return [...dumpLines(batches, books.index.maxId + 1)].map((line) => line.trimEnd());
+  const extras = { settings: settingsOf(books), hasAttributes: true };
+  return [...dumpLines(batches, books.index.maxId + 1, extras)].map((line) => line.trimEnd());
 }
 
 async function* each(lines: readonly string[]): AsyncGenerator<string> {

@@ -15,25 +15,33 @@ export interface Operation {
   atMs: number;
 }
 
-/** All of a job as a text that compares. */
-export function jobText(fields: RecordFields, tube: string, body: string): string {
+/** All of a job as a text that compares; `attributes` in hex, with their padding. */
+export function jobText(fields: RecordFields, tube: string, body: string, attributes = ""): string {
   const f = fields;
   const counts = `${f.reserves},${f.timeouts},${f.releases},${f.buries},${f.kicks},${f.burySequence}`;
-  return `${f.id} ${f.state} ${f.pri} ${f.delaySeconds} ${f.ttrSeconds} ${f.createdAtMs} ${f.deadlineAtMs} ${counts} ${tube} ${body}`;
+  return `${f.id} ${f.state} ${f.pri} ${f.delaySeconds} ${f.ttrSeconds} ${f.createdAtMs} ${f.deadlineAtMs} ${counts} ${tube} ${body} ${attributes}`;
 }
 
-/** All jobs that an opened binlog brings back. Throws if one comes twice. */
+/** The patterns that a simulation sets something for: their settings are kept beside the jobs, as ids below 0. */
+export const PATTERNS: readonly string[] = ["default", "mail", "m*", "*"];
+
+export function settingId(pattern: string): number {
+  return -1 - PATTERNS.indexOf(pattern);
+}
+
+/** All jobs that an opened binlog brings back, and all settings. Throws if one comes twice. */
 export function recoveredTexts(opened: OpenedBinlog, shards: number): Map<number, string> {
   const jobs = new Map<number, string>();
   for (const batch of opened.jobs((bytes, start) => (bytes[start] ?? 0) % shards)) {
-    for (const { shard, fields, tube, body } of jobsOfBatch(batch)) {
+    for (const { shard, fields, tube, attributes, body } of jobsOfBatch(batch)) {
       if (tube.charCodeAt(0) % shards !== shard) throw new Error("job for another shard");
       if (jobs.has(fields.id)) throw new Error(`job ${fields.id} came twice`);
-      jobs.set(fields.id, jobText(fields, tube, body.toString("latin1")));
+      jobs.set(fields.id, jobText(fields, tube, body.toString("latin1"), attributes));
     }
   }
   if (jobs.size !== opened.jobCount)
     throw new Error(`jobCount says ${opened.jobCount}, there are ${jobs.size}`);
+  for (const [pattern, text] of opened.settings) jobs.set(settingId(pattern), text);
   return jobs;
 }
 

@@ -10,19 +10,31 @@ import { readBeanstalkdFile, readBeanstalkdLog } from "../../src/binlog/beanstal
 import { emptyLog } from "../../src/binlog/books/log-state.ts";
 import { recordChecksum } from "../../src/binlog/format/record-checksum.ts";
 import { Storage } from "../../src/binlog/live/storage.ts";
-import { appendWholeJob } from "../../src/binlog/live/whole-job.ts";
+import { appendSetting, appendWholeJob } from "../../src/binlog/live/whole-job.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { dumpLines, readDump, restoreJob } from "../../src/binlog/tools/dump.ts";
 import {
   applyUpdate,
   decodeFields,
   emptyRecordFields,
+  encodeLongUpdate,
   encodePutHead,
   encodeUpdate,
+  mergeHead,
   putRecordBytes,
+  RECORD_FIXED_BYTES,
   type RecordFields,
   RecordState,
+  recordHeadBytes,
+  tubeBytesOf,
+  UPDATE_BYTES_MAX,
 } from "../../src/message/record.ts";
+import {
+  ATTRIBUTE_BYTES_MAX,
+  Attribute,
+  AttributeWriter,
+  findAttribute,
+} from "../../src/protocol/job-attribute.ts";
 import { jobText, recoveredTexts } from "./model.ts";
 import { virtualOptions } from "./sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
@@ -49,7 +61,19 @@ const fieldsOf = fc.record<RecordFields>(
 );
 const tubeOf = fc.stringMatching(/^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$/);
 const bodyOf = fc.uint8Array({ maxLength: 400 });
-const jobsOf = fc.uniqueArray(fc.record({ fields: fieldsOf, tube: tubeOf, body: bodyOf }), {
+const keyOf = fc.uint8Array({ minLength: 1, maxLength: 200 });
+/** The attributes of a job, padded. */
+const attributesOf = fc
+  .record({ key: fc.option(keyOf), weight: fc.option(fc.nat(1000)), expiresAt: fc.option(timeMs) })
+  .map(({ key, weight, expiresAt }) => {
+    const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+    if (key !== null) writer.text(Attribute.UniqueKey, key, 0, key.length);
+    if (weight !== null) writer.uint16(Attribute.Weight, weight);
+    if (expiresAt !== null) writer.float64(Attribute.ExpiresAt, expiresAt);
+    return Buffer.from(writer.bytes.subarray(0, writer.pad()));
+  });
+const job = { fields: fieldsOf, tube: tubeOf, body: bodyOf, attributes: attributesOf };
+const jobsOf = fc.uniqueArray(fc.record(job), {
   maxLength: 12,
   selector: (job) => job.fields.id,
 });
@@ -58,16 +82,19 @@ interface Job {
   fields: RecordFields;
   tube: string;
   body: Uint8Array;
+  attributes: Buffer;
 }
 
-function encoded({ fields, tube, body }: Job): Memory {
-  const record = Memory.ofSize(putRecordBytes(tube.length, body.length));
-  record.bytes.set(body, encodePutHead(record, 0, fields, Buffer.from(tube, "latin1"), body.length));
+function encoded({ fields, tube, body, attributes }: Job): Memory {
+  const record = Memory.ofSize(putRecordBytes(tube.length, body.length, attributes.length));
+  const name = Buffer.from(tube, "latin1");
+  record.bytes.set(body, encodePutHead(record, 0, fields, name, body.length, attributes));
   return record;
 }
 
-function textOf({ fields, tube, body }: Job): [number, string] {
-  return [fields.id, jobText(fields, tube, Buffer.from(body).toString("latin1"))];
+function textOf({ fields, tube, body, attributes }: Job): [number, string] {
+  const text = Buffer.from(body).toString("latin1");
+  return [fields.id, jobText(fields, tube, text, attributes.toString("hex"))];
 }
 
 async function logOf(jobs: readonly Job[]): Promise<VirtualDisk> {
@@ -93,7 +120,7 @@ test("recordChecksum is zlib's crc32, for short ranges and long ones", () => {
 test("a record decodes to what was encoded, and an update brings a put to its state", () => {
   fc.assert(
     fc.property(fieldsOf, fieldsOf, tubeOf, bodyOf, (fields, later, tube, body) => {
-      const { view } = encoded({ fields, tube, body });
+      const { view } = encoded({ fields, tube, body, attributes: Buffer.alloc(0) });
       const found = emptyRecordFields();
       decodeFields(view, 0, found);
       assert.deepEqual(found, fields);
@@ -105,6 +132,41 @@ test("a record decodes to what was encoded, and an update brings a put to its st
     }),
   );
 });
+
+test("an update with a tube name and attributes brings a put to its state, in another length", () => {
+  fc.assert(
+    fc.property(jobsOf, fieldsOf, fc.option(tubeOf), attributesOf, (jobs, later, tube, attributes) => {
+      for (const before of jobs) {
+        const put = encoded(before);
+        const update = Memory.ofSize(UPDATE_BYTES_MAX);
+        const name = Buffer.from(tube ?? "", "latin1");
+        encodeLongUpdate(update, 0, { ...later, id: before.fields.id }, name, attributes);
+        const merged = Memory.ofSize(UPDATE_BYTES_MAX);
+        const bodyAt = mergeHead(merged, put, 0, update, 0);
+        assert.equal(bodyAt, recordHeadBytes(merged.view, 0));
+        const found = emptyRecordFields();
+        decodeFields(merged.view, 0, found);
+        const { id, createdAtMs } = before.fields;
+        assert.deepEqual(found, { ...later, id, createdAtMs });
+        const attributesAt = RECORD_FIXED_BYTES + tubeBytesOf(merged.view, 0);
+        const head = Buffer.from(merged.bytes.subarray(0, bodyAt));
+        assert.equal(head.toString("latin1", RECORD_FIXED_BYTES, attributesAt), tube ?? before.tube);
+        const has = (bytes: Uint8Array, tag: number): string => hexOf(bytes, tag);
+        const after = head.subarray(attributesAt);
+        for (const tag of [Attribute.UniqueKey, Attribute.Weight])
+          assert.equal(has(after, tag), has(before.attributes, tag));
+        assert.equal(has(after, Attribute.ExpiresAt), has(attributes, Attribute.ExpiresAt));
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+/** The value of an attribute in hex, or "none". */
+function hexOf(bytes: Uint8Array, tag: number): string {
+  const at = findAttribute(bytes, 0, bytes.length, tag);
+  return at < 0 ? "none" : Buffer.from(bytes.subarray(at, at + bytes[at - 1]!)).toString("hex");
+}
 
 test("jobs come back from the log as they were", async () => {
   await fc.assert(
@@ -129,6 +191,7 @@ test("jobs come back from a dump as they were", async () => {
         ...dumpLines(
           opened.jobs(() => 0),
           opened.nextId,
+          { settings: new Map([["mail*", "max-jobs=5"]]), hasAttributes: true },
         ),
       ].join("");
       opened.storage.close(0);
@@ -139,11 +202,14 @@ test("jobs come back from a dump as they were", async () => {
       }
       for await (const part of readDump(lines())) {
         if (typeof part === "number") storage.index.maxId = part - 1;
+        else if ("setting" in part) appendSetting(storage, part.setting, part.text);
         else restoreJob(storage, part.job, part.body);
       }
       storage.close(0);
       const again = await openBinlog(virtualOptions(disk));
-      assert.deepEqual(recoveredTexts(again, 1), new Map(jobs.map(textOf)));
+      assert.deepEqual([...again.settings], [["mail*", "max-jobs=5"]]);
+      const found = new Map([...recoveredTexts(again, 1)].filter(([id]) => id > 0));
+      assert.deepEqual(found, new Map(jobs.map(textOf)));
       assert.equal(again.nextId, opened.nextId);
       again.storage.close(0);
     }),
@@ -156,10 +222,11 @@ test("jobs come back from beanstalkd's format as they were", async () => {
     fc.asyncProperty(jobsOf, async (jobs) => {
       const opened = await openBinlog(virtualOptions(await logOf(jobs)));
       const out = new VirtualDisk();
-      exportForBeanstalkd(
+      const { jobsWithAttributes } = exportForBeanstalkd(
         opened.jobs(() => 0),
         out,
       );
+      assert.equal(jobsWithAttributes, jobs.filter(({ attributes }) => attributes.length > 0).length);
       opened.storage.close(0);
       const found = readBeanstalkdLog(out, false);
       assert.equal(found.jobs.size, jobs.length);

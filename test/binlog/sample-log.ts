@@ -7,13 +7,16 @@ import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import {
   emptyRecordFields,
   encodeDelete,
+  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
+  encodeSetting,
   encodeUpdate,
   type RecordFields,
   RecordState,
 } from "../../src/message/record.ts";
-import { jobText } from "./model.ts";
+import { Attribute, AttributeWriter } from "../../src/protocol/job-attribute.ts";
+import { jobText, settingId } from "./model.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 export const SAMPLE_SEGMENT_BYTES = 32_768;
@@ -37,11 +40,19 @@ export function virtualOptions(disk: VirtualDisk, notices: string[] = []): OpenO
   };
 }
 
+interface WrittenJob {
+  fields: RecordFields;
+  tube: string;
+  body: string;
+  /** Of one that was moved: every UPDATE names its tube, and has all of them. */
+  attributes?: Buffer;
+}
+
 /** One shard that puts, changes and deletes jobs, and remembers what they are. */
 export class JobWriter {
   readonly storage: Storage;
   readonly jobs = new Map<number, string>();
-  readonly #fields = new Map<number, { fields: RecordFields; tube: string; body: string }>();
+  readonly #fields = new Map<number, WrittenJob>();
   readonly #memory = Memory.ofSize(200_000);
   readonly #shard: number;
   n = 0;
@@ -79,12 +90,44 @@ export class JobWriter {
   update(id: number, changes: Partial<RecordFields>): void {
     const job = this.#fields.get(id)!;
     Object.assign(job.fields, changes);
-    this.jobs.set(id, jobText(job.fields, job.tube, job.body));
-    this.#append(encodeUpdate(this.#memory.view, 0, job.fields));
+    this.#update(id, job);
+  }
+
+  #update(id: number, { fields, tube, body, attributes }: WrittenJob): void {
+    this.jobs.set(id, jobText(fields, tube, body, attributes?.toString("hex") ?? ""));
+    if (attributes === undefined) this.#append(encodeUpdate(this.#memory.view, 0, fields));
+    else this.#append(encodeLongUpdate(this.#memory, 0, fields, Buffer.from(tube, "latin1"), attributes));
   }
 
   bury(id: number, burySequence: number): void {
     this.update(id, { state: RecordState.buried, burySequence, buries: 1 });
+  }
+
+  /** The job goes to another tube and gets a time to live, so that its record becomes longer or shorter. */
+  move(id: number, tube: string, expiresAtMs: number): void {
+    const job = this.#fields.get(id)!;
+    job.tube = tube;
+    const writer = new AttributeWriter(Memory.ofSize(1020));
+    writer.float64(Attribute.ExpiresAt, expiresAtMs);
+    job.attributes = Buffer.from(writer.bytes.subarray(0, writer.pad()));
+    this.#update(id, job);
+  }
+
+  /** Sets something for the tubes of a pattern. */
+  set(pattern: string, text: string): void {
+    this.jobs.set(settingId(pattern), text);
+    this.#append(encodeSetting(this.#memory, 0, Buffer.from(pattern), Buffer.from(text)));
+  }
+
+  /** The job is gone, and its key is remembered. */
+  remember(id: number, key: string): void {
+    const { fields, tube } = this.#fields.get(id)!;
+    const writer = new AttributeWriter(Memory.ofSize(1020));
+    writer.text(Attribute.UniqueKey, Buffer.from(key), 0, key.length);
+    const attributes = Buffer.from(writer.bytes.subarray(0, writer.pad()));
+    fields.state = RecordState.remembered;
+    this.jobs.set(id, jobText(fields, tube, "", attributes.toString("hex")));
+    this.#append(encodePutHead(this.#memory, 0, fields, Buffer.from(tube, "latin1"), 0, attributes));
   }
 
   delete(id: number): void {
@@ -105,7 +148,7 @@ export async function openSample(disk: VirtualDisk): Promise<{ opened: OpenedBin
   return { opened, writer: new JobWriter(opened.storage) };
 }
 
-/** A log of a dozen records in one segment. `how` it ended: closed, killed while idle, or killed right after a sync. */
+/** A log of some records of all kinds in one segment. `how` it ended: closed, killed while idle, or killed right after a sync. */
 export async function smallLog(
   how: "closed" | "idle" | "busy",
 ): Promise<{ disk: VirtualDisk; jobs: Map<number, string> }> {
@@ -121,6 +164,10 @@ export async function smallLog(
   writer.update(3, { state: RecordState.delayed, deadlineAtMs: 9e12, pri: 99 });
   writer.delete(1);
   writer.settle(20);
+  writer.set("mail", "max-jobs=5");
+  writer.move(2, "letters", 9e12);
+  writer.remember(4, "welcome:17");
+  writer.settle(25);
   writer.put(5, "\0".repeat(120), "zeros");
   writer.settle(30);
   if (how === "closed") opened.storage.close(40);
@@ -141,6 +188,8 @@ export async function largerLog(): Promise<{ disk: VirtualDisk; jobs: Map<number
     );
     if (id % 10 === 0 && writer.jobs.has(id - 5)) writer.bury(id - 5, id);
     if (id % 17 === 0) writer.delete(id - 2);
+    if (id % 13 === 0 && writer.jobs.has(id)) writer.move(id, id % 2 === 0 ? "m" : "a-longer-name", id);
+    if (id === 20) writer.set("m*", "max-attempts=3");
     if (id % 5 === 0) writer.settle(id);
   }
   opened.storage.close(1000);

@@ -8,14 +8,17 @@ import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import {
   emptyRecordFields,
   encodeDelete,
+  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
+  encodeSetting,
   encodeUpdate,
   type RecordFields,
   RecordState,
 } from "../../src/message/record.ts";
+import { Attribute, AttributeWriter } from "../../src/protocol/job-attribute.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { jobText, Model, recoveredTexts } from "./model.ts";
+import { jobText, Model, PATTERNS, recoveredTexts, settingId } from "./model.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 export interface SimulationResult {
@@ -33,6 +36,27 @@ const LOADS: readonly Load[] = ["mixed", "queue", "buried", "delayed-loop", "kic
 
 const SHARDS = 3;
 const SEGMENT_BYTES = 32768;
+const TUBES = ["default", "mail", "a-much-longer-tube-name-for-a-change", "0.5"];
+
+interface SimulatedJob {
+  fields: RecordFields;
+  tube: string;
+  body: string;
+  /** Attributes that never change, and those that do, without padding. */
+  fixed: Buffer;
+  changing: Buffer;
+  moved: boolean;
+}
+
+/** `parts` one after the other, padded as a record wants it. */
+function padded(...parts: Buffer[]): Buffer {
+  const together = Buffer.concat(parts);
+  return Buffer.concat([together, Buffer.alloc((4 - (together.length % 4)) % 4)]);
+}
+
+function textOf({ fields, tube, body, fixed, changing }: SimulatedJob): string {
+  return jobText(fields, tube, body, padded(fixed, changing).toString("hex"));
+}
 
 /** Runs one seed; throws an Error that says what was broken. */
 export async function simulate(seed: number, steps = 400): Promise<SimulationResult> {
@@ -54,7 +78,7 @@ class Life {
   };
   readonly scratch = Memory.ofSize(4096);
   /** Live jobs as the shards see them. */
-  live = new Map<number, { fields: RecordFields; tube: string; body: string }>();
+  live = new Map<number, SimulatedJob>();
   numbers = [0, 0, 0];
   nextId = 1;
   burySequence = 1;
@@ -172,37 +196,18 @@ class Life {
     const wrong = this.model.settle(recovered, (o) => o.n <= this.acknowledged[o.shard]!);
     if (wrong !== "") throw new Error(`after recovery: ${wrong}`);
     for (const id of this.model.jobs.keys()) {
-      if (id >= opened.nextId) throw new Error(`next id is ${opened.nextId}, but job ${id} exists`);
+      if (id > 0 && id >= opened.nextId) throw new Error(`next id is ${opened.nextId}, but job ${id} exists`);
     }
     this.result.recoveries++;
     this.numbers = [0, 0, 0];
     this.nextId = Math.max(opened.nextId, 1);
-    const before = this.live;
     this.live = new Map();
-    for (const id of this.model.jobs.keys()) this.live.set(id, this.remembered(before, id));
+    for (const [id, text] of this.model.jobs)
+      if (id > 0) this.live.set(id, structuredCloneOf(this.everSeen.get(text)!));
   }
 
-  /** The job as it was recovered: the last state that the model settled on. */
-  remembered(before: Map<number, { fields: RecordFields; tube: string; body: string }>, id: number) {
-    const text = this.model.jobs.get(id)!.split(" ");
-    const job = before.get(id) ?? this.everPut.get(id)!;
-    const f = job.fields;
-    [f.id, f.state, f.pri, f.delaySeconds, f.ttrSeconds, f.createdAtMs, f.deadlineAtMs] = text
-      .slice(0, 7)
-      .map(Number) as [number, RecordState, number, number, number, number, number];
-    const counts = text[7]!.split(",").map(Number);
-    [f.reserves, f.timeouts, f.releases, f.buries, f.kicks, f.burySequence] = counts as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
-    return job;
-  }
-
-  readonly everPut = new Map<number, { fields: RecordFields; tube: string; body: string }>();
+  /** Every state that a job ever had, by its text. */
+  readonly everSeen = new Map<string, SimulatedJob>();
 
   async openOnce(): Promise<OpenedBinlog> {
     return openBinlog({
@@ -347,9 +352,12 @@ class Life {
   put(): void {
     const random = this.random;
     if (this.storage.full) return;
+    if (random.chance(0.05)) {
+      this.set();
+      return;
+    }
     const id = this.nextId++;
-    const tube = random.pick(["default", "mail", "a-much-longer-tube-name-for-a-change", "0.5"]);
-    const shard = tube.charCodeAt(0) % SHARDS;
+    const tube = random.pick(TUBES)!;
     const body = String.fromCharCode(97 + random.below(26)).repeat(
       random.chance(0.1) ? 0 : random.below(400),
     );
@@ -363,28 +371,80 @@ class Life {
       createdAtMs: this.nowMs + 0.25,
       deadlineAtMs: random.below(1_000_000),
     };
-    const job = { fields, tube, body };
+    const fixed = random.chance(0.3) ? this.drawnFixed() : Buffer.alloc(0);
+    const changing = random.chance(0.2) ? this.drawnChanging(false) : Buffer.alloc(0);
+    const job: SimulatedJob = { fields, tube, body, fixed, changing, moved: false };
+    if (this.putRecords(job)) this.settle(job);
+  }
+
+  /** Appends a job, in one record or in pieces; false if it was given up in the middle. */
+  putRecords({ fields, tube, body, fixed, changing }: SimulatedJob): boolean {
+    const random = this.random;
+    const { id } = fields;
+    const shard = tube.charCodeAt(0) % SHARDS;
     const bytes = Buffer.from(body, "latin1");
     const name = Buffer.from(tube, "latin1");
     const pieces = body.length > 40 && random.chance(0.2) ? 1 + random.below(3) : 0;
     const inline = pieces === 0 ? body.length : Math.floor(body.length / (pieces + 1));
-    const text = jobText(fields, tube, body);
-    const bodyAt = encodePutHead(this.scratch, 0, fields, name, body.length);
+    const attributes = padded(fixed, changing);
+    const bodyAt = encodePutHead(this.scratch, 0, fields, name, body.length, attributes);
     let n = this.appendWith(shard, bytes.subarray(0, inline), bodyAt);
     for (let done = inline; done < body.length; ) {
       const length = Math.min(body.length - done, Math.max(1, inline));
       this.record(shard, n, id, undefined);
       if (random.chance(0.05)) {
         this.giveUp(shard, id);
-        return;
+        return false;
       }
       const partAt = encodePieceHead(this.scratch.view, 0, id, done);
       n = this.appendWith(shard, bytes.subarray(done, done + length), partAt);
       done += length;
     }
-    this.record(shard, n, id, text);
-    this.live.set(id, job);
-    this.everPut.set(id, job);
+    this.lastN = n;
+    return true;
+  }
+
+  /** Number of the last record of a put. */
+  lastN = 0;
+
+  /** The last record made the job what it is. */
+  settle(job: SimulatedJob): void {
+    const shard = job.tube.charCodeAt(0) % SHARDS;
+    const text = textOf(job);
+    this.record(shard, this.lastN, job.fields.id, text);
+    this.live.set(job.fields.id, job);
+    this.everSeen.set(text, structuredCloneOf(job));
+  }
+
+  drawnFixed(): Buffer {
+    const writer = new AttributeWriter(Memory.ofSize(1020));
+    const key = Buffer.from("k".repeat(1 + this.random.below(60)));
+    writer.text(Attribute.UniqueKey, key, 0, key.length);
+    if (this.random.chance(0.5)) writer.float64(Attribute.UniqueUntil, this.random.below(1_000_000));
+    if (this.random.chance(0.3)) writer.uint16(Attribute.Weight, 1 + this.random.below(1000));
+    return Buffer.from(writer.bytes.subarray(0, writer.length));
+  }
+
+  drawnChanging(moved: boolean): Buffer {
+    const writer = new AttributeWriter(Memory.ofSize(1020));
+    if (moved) writer.flag(Attribute.Moved);
+    if (this.random.chance(0.6)) writer.float64(Attribute.ExpiresAt, this.random.below(1_000_000));
+    if (this.random.chance(0.4)) writer.uint32(Attribute.AttemptsBase, this.random.below(50));
+    if (this.random.chance(0.2)) {
+      const origin = Buffer.from(this.random.pick(TUBES)!);
+      writer.text(Attribute.Origin, origin, 0, origin.length);
+      writer.uint8(Attribute.Reason, 1);
+    }
+    return Buffer.from(writer.bytes.subarray(0, writer.length));
+  }
+
+  /** Sets something for a pattern, or nothing any more. */
+  set(): void {
+    const pattern = this.random.pick(PATTERNS)!;
+    const text = this.random.chance(0.3) ? "" : `max-jobs=${this.random.below(1000)}`;
+    const shard = this.random.below(SHARDS);
+    const bytes = encodeSetting(this.scratch, 0, Buffer.from(pattern), Buffer.from(text));
+    this.record(shard, this.append(shard, bytes), settingId(pattern), text === "" ? undefined : text);
   }
 
   /** A put whose client went away in the middle of the body. */
@@ -396,7 +456,10 @@ class Life {
     const random = this.random;
     const job = this.live.get(id)!;
     const f = job.fields;
-    const shard = job.tube.charCodeAt(0) % SHARDS;
+    if (f.state === RecordState.remembered) {
+      this.delete(id);
+      return;
+    }
     f.state = random.pick([RecordState.ready, RecordState.delayed, RecordState.buried]);
     f.pri = random.below(5);
     f.releases += random.below(2);
@@ -406,14 +469,43 @@ class Life {
     f.burySequence = f.state === RecordState.buried ? this.burySequence++ : 0;
     f.deadlineAtMs = random.below(1_000_000);
     f.delaySeconds = random.below(100);
-    const n = this.append(shard, encodeUpdate(this.scratch.view, 0, f));
-    this.record(shard, n, id, jobText(f, job.tube, job.body));
+    if (random.chance(0.1)) {
+      // To another shard, maybe: its record stands behind all that the first one has written of the job.
+      job.tube = random.pick(TUBES)!;
+      job.moved = true;
+    }
+    if (job.moved || random.chance(0.2)) job.changing = this.drawnChanging(job.moved);
+    this.lastN = this.append(job.tube.charCodeAt(0) % SHARDS, this.encodedUpdate(job));
+    this.settle(job);
+  }
+
+  encodedUpdate({ fields, tube, changing, moved }: SimulatedJob): number {
+    if (!moved && changing.length === 0) return encodeUpdate(this.scratch.view, 0, fields);
+    const name = Buffer.from(moved ? tube : "");
+    return encodeLongUpdate(this.scratch, 0, fields, name, padded(changing));
   }
 
   delete(id: number): void {
     const job = this.live.get(id)!;
     const shard = job.tube.charCodeAt(0) % SHARDS;
+    if (job.fixed.length > 0 && job.fields.state !== RecordState.remembered && !this.storage.full) {
+      this.remember(job);
+      return;
+    }
     this.live.delete(id);
     this.record(shard, this.append(shard, encodeDelete(this.scratch.view, 0, id)), id, undefined);
   }
+
+  /** The job is gone, its key is kept. */
+  remember(job: SimulatedJob): void {
+    job.fields.state = RecordState.remembered;
+    job.body = "";
+    job.changing = Buffer.alloc(0);
+    this.putRecords(job);
+    this.settle(job);
+  }
+}
+
+function structuredCloneOf(job: SimulatedJob): SimulatedJob {
+  return { ...job, fields: { ...job.fields } };
 }

@@ -208,6 +208,7 @@ const KEPT_STATES = {
 /** The jobs of a recovered batch as texts that compare with the ledger's. */
 export function* keptTexts(batch: RecoveredBatch): Generator<[number, string]> {
   for (const { fields, tube, body } of jobsOfBatch(batch)) {
+    if (fields.state === RecordState.remembered) continue;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
     const { reserves, timeouts, releases, buries, kicks } = fields;
     const job: KeptJob = {

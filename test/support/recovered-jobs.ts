@@ -9,13 +9,21 @@ export interface RecoveredJob {
   /** Reused for the next job. */
   readonly fields: RecordFields;
   readonly tube: string;
+  /** Attributes in hex, padding included. */
+  readonly attributes: string;
   readonly body: Buffer;
 }
 
 export function* jobsOfBatch({ bytes, jobs }: RecoveredBatch): Generator<RecoveredJob> {
   for (const [shard, offsets] of jobs.entries()) {
-    for (const { fields, tube, body } of wholeJobs([{ bytes, jobs: [offsets] }]))
-      yield { shard, fields, tube: asBuffer(tube).toString("latin1"), body: asBuffer(body) };
+    for (const { fields, tube, attributes, body } of wholeJobs([{ bytes, jobs: [offsets] }]))
+      yield {
+        shard,
+        fields,
+        tube: asBuffer(tube).toString("latin1"),
+        attributes: asBuffer(attributes).toString("hex"),
+        body: asBuffer(body),
+      };
   }
 }
 

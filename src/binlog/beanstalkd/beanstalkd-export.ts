@@ -1,6 +1,7 @@
 // Writes the jobs of a log as files that beanstalkd 1.12 and newer read (version 7), to go back.
 
 import { RecordState } from "../../message/record.ts";
+import { countAttributes } from "../../protocol/job-attribute.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
@@ -16,10 +17,21 @@ export interface ExportResult {
   files: number;
   /** The -z that beanstalkd needs to read every body; 0: its default will do. */
   neededMaxJobBytes: number;
+  /** What beanstalkd does not have: attributes of jobs, and how many jobs lose some. */
+  attributesDropped: number;
+  jobsWithAttributes: number;
+  /** Unique keys of jobs that are gone. */
+  keysDropped: number;
+  /** Patterns that tubes have settings by. */
+  settingsDropped: number;
 }
 
 /** `out` must be a directory without a log of beanstalkd. */
-export function exportForBeanstalkd(batches: Iterable<RecoveredBatch>, out: Disk): ExportResult {
+export function exportForBeanstalkd(
+  batches: Iterable<RecoveredBatch>,
+  out: Disk,
+  settingsDropped = 0,
+): ExportResult {
   if (beanstalkdFiles(out).length > 0) {
     throw new BinlogError(
       "BINLOG_INPUT",
@@ -29,9 +41,17 @@ export function exportForBeanstalkd(batches: Iterable<RecoveredBatch>, out: Disk
   }
   const writer = new FileWriter(out);
   let largest = 0;
+  const dropped = { attributesDropped: 0, jobsWithAttributes: 0, keysDropped: 0, settingsDropped };
   // beanstalkd takes the order of buried jobs from the order of their records: they are kept for the end.
   const buried: { order: number; record: Uint8Array }[] = [];
-  for (const { fields, tube, body } of wholeJobs(batches)) {
+  for (const { fields, tube, attributes, body } of wholeJobs(batches)) {
+    if (fields.state === RecordState.remembered) {
+      dropped.keysDropped++;
+      continue;
+    }
+    const count = countAttributes(attributes, 0, attributes.length);
+    dropped.attributesDropped += count;
+    if (count > 0) dropped.jobsWithAttributes++;
     largest = Math.max(largest, body.length);
     const record = new Uint8Array(beanstalkdRecordBytes(tube.length, body.length));
     encodeBeanstalkdRecord(record, fields, tube, body);
@@ -42,7 +62,7 @@ export function exportForBeanstalkd(batches: Iterable<RecoveredBatch>, out: Disk
   for (const { record } of buried) writer.add(record);
   writer.end();
   const neededMaxJobBytes = largest > DEFAULT_BODY_BYTES_MAX ? largest + 2 : 0;
-  return { jobs: writer.records, files: writer.files, neededMaxJobBytes };
+  return { jobs: writer.records, files: writer.files, neededMaxJobBytes, ...dropped };
 }
 
 /** Files of about FILE_BYTES, each ending with its last record. */

@@ -1,5 +1,5 @@
-// Where each live job lies in the log: its full record, its latest update, the pieces of its body. No object
-// per job.
+// Where each live job lies in the log: its full record, its latest update, the pieces of its body; and where
+// settings of tubes do. No object per job.
 
 import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
 import { FRAME_BYTES } from "../format/segment-format.ts";
@@ -48,8 +48,18 @@ export interface BigJob {
   pieces: Map<number, PieceLocation>;
 }
 
+/** Where the latest SETTING of a pattern is, and what it says. */
+export interface SettingLocation {
+  text: string;
+  segment: number;
+  offset: number;
+  framedBytes: number;
+}
+
 export class RecordIndex {
   readonly #segments: SegmentTable;
+  /** By pattern. */
+  readonly settings = new Map<string, SettingLocation>();
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
   #lastPage: Page | undefined;
@@ -126,6 +136,30 @@ export class RecordIndex {
     page.words[row + UPDATE_SEGMENT] = 0;
     this.#segments.addLive(segment, framedBytes);
     if (missingBodyBytes > 0) this.#bigJob(id).missingBytes = missingBodyBytes;
+    // Only its key is remembered any more: a full record without a body takes the place of one in pieces.
+    else if (before !== 0 && this.big.size > 0) this.#dropPieces(id);
+  }
+
+  #dropPieces(id: number): void {
+    const big = this.big.get(id);
+    if (big === undefined) return;
+    for (const piece of big.pieces.values()) this.#segments.addLive(piece.segment, -piece.framedBytes);
+    this.big.delete(id);
+  }
+
+  /** A SETTING was written; an empty text says that the pattern has no settings any more. */
+  setSetting(pattern: string, text: string, segment: number, offset: number, framedBytes: number): void {
+    const before = this.settings.get(pattern);
+    if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
+    this.settings.delete(pattern);
+    if (text === "") return;
+    this.settings.set(pattern, { text, segment, offset, framedBytes });
+    this.#segments.addLive(segment, framedBytes);
+  }
+
+  settingIsAt(pattern: string, segment: number, offset: number): boolean {
+    const setting = this.settings.get(pattern);
+    return setting !== undefined && setting.segment === segment && setting.offset === offset;
   }
 
   #bigJob(id: number): BigJob {
@@ -155,11 +189,7 @@ export class RecordIndex {
 
   /** The job is gone for good; false if it was not known. */
   remove(id: number): boolean {
-    const big = this.big.get(id);
-    if (big !== undefined) {
-      for (const piece of big.pieces.values()) this.#segments.addLive(piece.segment, -piece.framedBytes);
-      this.big.delete(id);
-    }
+    this.#dropPieces(id);
     const page = this.#page(id);
     const row = rowOf(id);
     if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;

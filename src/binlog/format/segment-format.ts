@@ -9,8 +9,10 @@ import {
   PIECE_HEADER_BYTES,
   RECORD_BODY_BYTES_AT,
   RECORD_FIXED_BYTES,
+  RECORD_TAIL_BYTES_MAX,
   RecordKind,
-  UPDATE_BYTES,
+  recordHeadBytes,
+  SETTING_HEADER_BYTES,
 } from "../../message/record.ts";
 import { recordChecksum } from "./record-checksum.ts";
 
@@ -26,9 +28,9 @@ import { recordChecksum } from "./record-checksum.ts";
  *    both until compaction has dropped the last old segment. Give `SegmentHeader` its version, and decode by
  *    it wherever records are read: `segment-scan.ts`, `recovered-jobs.ts` (the shards know the newest layout
  *    only), `segment-reader.ts`.
- * 3. No segment mixes versions. A start goes on in segments that were made ahead: have those of an old
- *    version discarded (`log-verdict.ts`). `endTail` puts END into a segment of any version, so write that
- *    one as its header says.
+ * 3. No segment mixes versions. A start goes on in segments that were made ahead: those of an old version are
+ *    made again (`renewSegment` in `log-recovery.ts`). `endTail` puts END into a segment of any version, so
+ *    write that one as its header says.
  * 4. `Compaction` copies records byte for byte: convert those of an old segment before `migrate`.
  * 5. Before that, keep a directory that the old version wrote for the tests, with every kind of record, a
  *    torn tail and a job in pieces; test that it opens, compacts, and is salvaged. An older server must
@@ -37,15 +39,21 @@ import { recordChecksum } from "./record-checksum.ts";
  *    stays: say so in the CHANGELOG. Describe the new layout in ../README.md beside the old, until no release
  *    reads that.
  */
-export const FORMAT_VERSION = 1;
+export const FORMAT_VERSION = 2;
+/** The oldest version that is read. What it wrote is valid in the present one, but for its headers. */
+export const FORMAT_VERSION_MIN = 1;
 export const HEADER_BYTES = 64;
 export const FRAME_BYTES = 20;
 /** Offsets in a segment are kept in 32 bits; a segment has whole pages. */
 export const SEGMENT_BYTES_MAX = 2 ** 32 - 4096;
-/** The longest record that a frame may hold. */
-export const MAX_FRAMED_BYTES = FRAME_BYTES + MAX_RECORD_BYTES;
+/**
+ * The longest record that a frame may hold: compaction copies a PUT with the tube name and the attributes of
+ * the latest UPDATE.
+ */
+export const MAX_STORED_BYTES: number = MAX_RECORD_BYTES + RECORD_TAIL_BYTES_MAX;
+export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
 
-/** Kinds of records that only the storage writes; the shards' kinds are 1 to 4 (message/record.ts). */
+/** Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts). */
 export const OwnKind = {
   /** The last record of a segment: nothing follows but zeros. */
   end: 16,
@@ -84,6 +92,8 @@ export function segmentNumber(name: string): number {
 }
 
 export interface SegmentHeader {
+  /** Of the format; what is written has the present one. */
+  version: number;
   number: number;
   createdAtMs: number;
   maxId: number;
@@ -93,7 +103,7 @@ export interface SegmentHeader {
   salt: number;
 }
 
-export function encodeHeader(header: SegmentHeader): Uint8Array {
+export function encodeHeader(header: Omit<SegmentHeader, "version">): Uint8Array {
   const bytes = new Uint8Array(HEADER_BYTES);
   const view = new DataView(bytes.buffer);
   for (let i = 0; i < 8; i++) bytes[i] = MAGIC.charCodeAt(i);
@@ -118,8 +128,9 @@ export function decodeHeader(bytes: Uint8Array): SegmentHeader | HeaderProblem {
   // Every version keeps magic, version and this checksum where they are; without it a flipped bit in the
   // version would look like a newer one.
   if (!whole) return { problem: "checksum" };
-  if (version !== FORMAT_VERSION) return { problem: "version", version };
+  if (version < FORMAT_VERSION_MIN || version > FORMAT_VERSION) return { problem: "version", version };
   return {
+    version,
     number: view.getUint32(12, true),
     createdAtMs: view.getFloat64(16, true),
     maxId: view.getFloat64(24, true),
@@ -163,7 +174,7 @@ export function frameIsWhole({ bytes, view }: Memory, at: number, salt: number):
   const end = bytes.length;
   if (at + FRAME_BYTES > end) return false;
   const recordBytes = view.getUint32(at + 4, true);
-  if (recordBytes === 0 || recordBytes > MAX_RECORD_BYTES || at + FRAME_BYTES + recordBytes > end)
+  if (recordBytes === 0 || recordBytes > MAX_STORED_BYTES || at + FRAME_BYTES + recordBytes > end)
     return false;
   return view.getUint32(at, true) === recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt);
 }
@@ -196,7 +207,7 @@ export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): 
 export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   const kind = bytes[at]!;
   if (kind === RecordKind.put) {
-    const inlineBytes = recordBytes - RECORD_FIXED_BYTES - bytes[at + 2]!;
+    const inlineBytes = recordBytes - recordHeadBytes(view, at);
     return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
   }
   return kind === RecordKind.piece ? view.getUint32(at + 4, true) : 0;
@@ -204,12 +215,14 @@ export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: nu
 
 /** Whether a record is of a kind and length that this version writes; nothing else may get into the log. */
 export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
-  if (recordBytes > MAX_RECORD_BYTES) return false;
+  if (recordBytes > MAX_STORED_BYTES) return false;
   switch (bytes[at]) {
     case RecordKind.put:
-      return recordBytes >= RECORD_FIXED_BYTES + bytes[at + 2]!;
+      return recordBytes >= headBytes(bytes, at);
     case RecordKind.update:
-      return recordBytes === UPDATE_BYTES;
+      return recordBytes === headBytes(bytes, at);
+    case RecordKind.setting:
+      return recordBytes === settingBytes(bytes, at);
     case RecordKind.delete:
     case OwnKind.end:
     case OwnKind.mark:
@@ -224,4 +237,14 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
     default:
       return false;
   }
+}
+
+// As `recordHeadBytes` of message/record.ts, of bytes that have no view.
+
+function headBytes(bytes: Uint8Array, at: number): number {
+  return RECORD_FIXED_BYTES + bytes[at + 2]! + 4 * bytes[at + 3]!;
+}
+
+function settingBytes(bytes: Uint8Array, at: number): number {
+  return SETTING_HEADER_BYTES + bytes[at + 1]! + bytes[at + 2]! + 256 * bytes[at + 3]!;
 }

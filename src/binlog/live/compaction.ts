@@ -1,10 +1,27 @@
 // Gives disk space back: copies what is live out of the oldest segment, in slices, then drops that segment.
 
+import { copyBytes, latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
-import { applyUpdate, PIECE_HEADER_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import {
+  applyUpdate,
+  mergeHead,
+  PIECE_HEADER_BYTES,
+  patternBytesOf,
+  RECORD_ID_AT,
+  RecordKind,
+  recordHeadBytes,
+  SETTING_HEADER_BYTES,
+  updateHasTail,
+} from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
-import { FRAME_BYTES, frameIsWhole, HEADER_BYTES, MAX_FRAMED_BYTES } from "../format/segment-format.ts";
+import {
+  FRAME_BYTES,
+  frameIsWhole,
+  HEADER_BYTES,
+  MAX_FRAMED_BYTES,
+  MAX_STORED_BYTES,
+} from "../format/segment-format.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
 /** Sealed segments may take this much more than what is live before compaction starts. The promise is 2. */
@@ -28,6 +45,8 @@ export interface CompactionHost {
 export class Compaction {
   readonly #host: CompactionHost;
   readonly #chunk: Memory = Memory.ofSize(CHUNK_BYTES);
+  /** A job whose head became longer or shorter. */
+  readonly #merged: Memory = Memory.ofSize(MAX_STORED_BYTES);
   #segment = 0;
   #position = 0;
 
@@ -96,21 +115,51 @@ export class Compaction {
     const { index, table, reader } = this.#host;
     const offset = this.#position + at;
     const record = at + FRAME_BYTES;
-    const kind = this.#chunk.bytes[record]!;
-    if (kind !== RecordKind.put && kind !== RecordKind.piece) return;
-    const id = this.#chunk.view.getFloat64(record + RECORD_ID_AT, true);
-    const live =
-      kind === RecordKind.put
-        ? index.fullIsAt(id, segment.number, offset)
-        : index.pieceIsAt(id, this.#chunk.view.getUint32(record + 4, true), segment.number, offset);
-    if (!live) return;
+    if (!this.#isLive(segment, record, offset)) return;
     const whole = frameIsWhole(this.#chunk, at, segment.salt);
     if (!whole || recordBytes < PIECE_HEADER_BYTES) reader.damaged(segment, offset);
-    const updateSegment = kind === RecordKind.put ? index.updateSegmentOf(id) : 0;
-    if (updateSegment !== 0) {
+    const id = this.#chunk.view.getFloat64(record + RECORD_ID_AT, true);
+    const isPut = this.#chunk.bytes[record] === RecordKind.put;
+    const updateSegment = isPut ? index.updateSegmentOf(id) : 0;
+    if (updateSegment === 0) this.#host.migrate(this.#chunk.bytes, record, recordBytes);
+    else {
       const update = reader.readUpdate(table.get(updateSegment)!, index.updateOffsetOf(id));
-      applyUpdate(this.#chunk.view, record, update, 0);
+      this.#migrateUpdated(record, recordBytes, update);
     }
-    this.#host.migrate(this.#chunk.bytes, record, recordBytes);
+  }
+
+  /** Whether the record in the chunk, whose frame is at `offset` of its segment, still counts. */
+  #isLive({ number }: Segment, record: number, offset: number): boolean {
+    const { index } = this.#host;
+    const { bytes, view } = this.#chunk;
+    const id = view.getFloat64(record + RECORD_ID_AT, true);
+    switch (bytes[record]) {
+      case RecordKind.put:
+        return index.fullIsAt(id, number, offset);
+      case RecordKind.piece:
+        return index.pieceIsAt(id, view.getUint32(record + 4, true), number, offset);
+      case RecordKind.setting: {
+        const patternAt = record + SETTING_HEADER_BYTES;
+        const pattern = latin1(bytes, patternAt, patternAt + patternBytesOf(view, record));
+        return index.settingIsAt(pattern, number, offset);
+      }
+      default:
+        return false;
+    }
+  }
+
+  /** Copies a job's full record in the state that its latest update says. */
+  #migrateUpdated(record: number, recordBytes: number, update: Memory): void {
+    const chunk = this.#chunk;
+    if (!updateHasTail(chunk.view, record, update.view, FRAME_BYTES)) {
+      applyUpdate(chunk.view, record, update.view, FRAME_BYTES);
+      this.#host.migrate(chunk.bytes, record, recordBytes);
+      return;
+    }
+    const merged = this.#merged;
+    const headBytes = recordHeadBytes(chunk.view, record);
+    const bodyAt = mergeHead(merged, chunk, record, update, FRAME_BYTES);
+    copyBytes(merged.bytes, bodyAt, chunk.bytes, record + headBytes, recordBytes - headBytes);
+    this.#host.migrate(merged.bytes, 0, bodyAt + recordBytes - headBytes);
   }
 }

@@ -1,8 +1,9 @@
 // Puts records into the current segment: frames them, keeps the books, writes a batch at a time, syncs, and knows how far each
 // shard's records have come. Which segment is the current one, and when to write and sync, others decide.
 
+import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
-import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import { patternBytesOf, RECORD_ID_AT, RecordKind, SETTING_HEADER_BYTES } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { isShortage } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -140,10 +141,22 @@ export class LogWriter {
     const { memory } = this.#batch;
     const kind = memory.bytes[record]!;
     if (kind >= OwnKind.end) return;
+    if (kind === RecordKind.setting) {
+      this.#bookSetting(segment, offset, record, length);
+      return;
+    }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
     const extra = recordExtra(memory, record, length);
     this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (kind === RecordKind.put) this.#onFull?.(id, segment);
+  }
+
+  #bookSetting(segment: number, offset: number, record: number, length: number): void {
+    const { bytes, view } = this.#batch.memory;
+    const patternAt = record + SETTING_HEADER_BYTES;
+    const textAt = patternAt + patternBytesOf(view, record);
+    const text = latin1(bytes, textAt, record + length);
+    this.#index.setSetting(latin1(bytes, patternAt, textAt), text, segment, offset, FRAME_BYTES + length);
   }
 
   /** One write for all that was appended. */

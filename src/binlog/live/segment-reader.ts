@@ -1,7 +1,7 @@
 // Reads records back while the log is in use, with few files open: for compaction.
 
 import { Memory } from "../../base/memory.ts";
-import { UPDATE_BYTES } from "../../message/record.ts";
+import { UPDATE_BYTES_MAX } from "../../message/record.ts";
 import type { Segment } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
 import { type Disk, type Handle, readFully } from "../disk/disk.ts";
@@ -13,7 +13,7 @@ export class SegmentReader {
   readonly #disk: Disk;
   /** In order of opening. */
   readonly #open = new Map<number, Handle>();
-  readonly #update: Memory = Memory.ofSize(FRAME_BYTES + UPDATE_BYTES);
+  readonly #update: Memory = Memory.ofSize(FRAME_BYTES + UPDATE_BYTES_MAX);
 
   constructor(disk: Disk) {
     this.#disk = disk;
@@ -60,12 +60,13 @@ export class SegmentReader {
     return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
   }
 
-  /** An UPDATE record, as a view that is valid until the next call. */
-  readUpdate(segment: Segment, offset: number): DataView {
+  /** An UPDATE record, which lies at FRAME_BYTES of what is returned; valid until the next call. */
+  readUpdate(segment: Segment, offset: number): Memory {
     const { bytes } = this.#update;
+    // Most have no tail, and end long before that.
     this.read(segment, bytes, bytes.length, offset);
     if (!frameIsWhole(this.#update, 0, segment.salt)) this.damaged(segment, offset);
-    return new DataView(bytes.buffer, FRAME_BYTES);
+    return this.#update;
   }
 
   damaged(segment: Segment, offset: number): never {

@@ -1,15 +1,15 @@
-// A job in one piece of memory, appended to a log: cut into records where it is too big for one.
+// A job in one piece of memory, appended to a log: cut into records where it is too big for one. And a setting.
 
-import { copyBytes } from "../../base/bytes.ts";
+import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import {
   bodyBytesOf,
   encodePieceHead,
+  encodeSetting,
   MAX_PIECE_BYTES,
   MAX_RECORD_BYTES,
-  putRecordBytes,
   RECORD_ID_AT,
-  tubeBytesOf,
+  recordHeadBytes,
 } from "../../message/record.ts";
 import type { Storage } from "./storage.ts";
 
@@ -17,7 +17,7 @@ const piece: Memory = Memory.ofSize(MAX_RECORD_BYTES);
 
 /** The length of a PUT record with its whole body behind it. */
 export function wholeJobBytes(view: DataView, at: number): number {
-  return putRecordBytes(tubeBytesOf(view, at), bodyBytesOf(view, at));
+  return recordHeadBytes(view, at) + bodyBytesOf(view, at);
 }
 
 /** Appends the PUT at `at`, whose whole body stands behind it. */
@@ -33,4 +33,9 @@ export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: nu
     copyBytes(piece.bytes, partAt, bytes, at + done, length);
     storage.appendOwned(piece.bytes, 0, partAt + length);
   }
+}
+
+/** Appends what is set for tubes of this pattern. */
+export function appendSetting(storage: Storage, pattern: string, text: string): void {
+  storage.appendOwned(piece.bytes, 0, encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text)));
 }

@@ -1,13 +1,15 @@
 // Turns a verdict into the books of a log in use, and finishes on disk what a crash left half done.
 
 import { Memory } from "../../base/memory.ts";
-import { RecordKind, UPDATE_BYTES } from "../../message/record.ts";
+import { RecordKind } from "../../message/record.ts";
 import type { LogState } from "../books/log-state.ts";
 import { RecordIndex } from "../books/record-index.ts";
 import { type Segment, SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
 import {
+  encodeHeader,
   encodeOwn,
+  FORMAT_VERSION,
   FRAME_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
@@ -17,6 +19,8 @@ import {
 } from "../format/segment-format.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import type { SegmentScan } from "./segment-scan.ts";
+
+const RENEWED_BYTES = 4096;
 
 /** The books of all that the scans hold. `unfinished`: puts whose body never became whole. */
 export interface LogBooks {
@@ -67,10 +71,17 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
   return { table, index, unfinished: unfinished.length };
 }
 
+/** What the log says is set for tubes, by pattern. */
+export function settingsOf(books: LogBooks): Map<string, string> {
+  return new Map([...books.index.settings].map(([pattern, { text }]) => [pattern, text]));
+}
+
 function bookSegment(index: RecordIndex, scan: SegmentScan): void {
   const { count, kinds, ids, offsets, framedBytes, extras } = scan.columns;
   for (let i = 0; i < count; i++)
     index.book(kinds[i]!, ids[i]!, scan.number, offsets[i]!, framedBytes[i]!, extras[i]!);
+  for (const { pattern, text, offset, framedBytes } of scan.settings)
+    index.setSetting(pattern, text, scan.number, offset, framedBytes);
 }
 
 /**
@@ -98,6 +109,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   }
   const empty = verdict.empty.slice(0, 2).map((scan) => {
     const segment = segmentOf(scan);
+    if (versionOf(scan) < FORMAT_VERSION) segment.fileBytes = renewSegment(disk, scan);
     segment.handle = disk.open(segmentName(scan.number), "write");
     // Its zeros may not be durable yet: what is written into them must not pay for that.
     disk.sync(segment.handle);
@@ -107,6 +119,31 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
   const { table, index } = books;
   const { oldest } = verdict;
   return { table, index, lastSequence, oldest, first: Math.max(1, oldest), empty };
+}
+
+function versionOf({ header }: SegmentScan): number {
+  return "problem" in header ? 0 : header.version;
+}
+
+/**
+ * Makes a segment without records anew in the present version, under another name until it is durable: the
+ * log may rely on it. Returns how long it is.
+ */
+function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
+  const name = segmentName(number);
+  const bytes = new Uint8Array(RENEWED_BYTES);
+  bytes.set(encodeHeader(header as SegmentHeader));
+  const handle = disk.open(`${name}.new`, "create");
+  try {
+    disk.truncate(handle, 0);
+    disk.write(handle, bytes, 0, bytes.length, 0);
+    disk.sync(handle);
+  } finally {
+    disk.close(handle);
+  }
+  disk.rename(`${name}.new`, name);
+  disk.syncFolder();
+  return bytes.length;
 }
 
 /**
@@ -145,37 +182,56 @@ function endTail(
   disk.close(handle);
 }
 
+/** The UPDATE records of a segment: where their frames are there, and where they lie one behind the other. */
+interface SegmentUpdates {
+  offsets: Uint32Array;
+  positions: Uint32Array;
+  memory: Memory;
+}
+
 /** Finds the UPDATE records of a scan by their place. */
 export class UpdateFinder {
-  readonly #offsets = new Map<number, Uint32Array>();
-  readonly #views = new Map<number, DataView>();
+  readonly #updates = new Map<number, SegmentUpdates>();
 
   constructor(scans: readonly SegmentScan[]) {
     for (const scan of scans) {
-      const { count, kinds, offsets, updates } = scan.columns;
-      if (updates.length === 0) continue;
-      const places = new Uint32Array(updates.length / UPDATE_BYTES);
-      let n = 0;
-      for (let i = 0; i < count; i++) if (kinds[i] === RecordKind.update) places[n++] = offsets[i]!;
-      this.#offsets.set(scan.number, places);
-      this.#views.set(scan.number, new DataView(updates.buffer, updates.byteOffset, updates.length));
+      if (scan.columns.updates.length > 0) this.#updates.set(scan.number, updatesOf(scan));
     }
   }
 
-  view(segment: number): DataView {
-    return this.#views.get(segment)!;
+  memory(segment: number): Memory {
+    return this.#updates.get(segment)!.memory;
   }
 
-  /** Where in that view the UPDATE lies whose frame is at `offset` of the segment. */
+  /** Where in that memory the UPDATE lies whose frame is at `offset` of the segment. */
   position(segment: number, offset: number): number {
-    const places = this.#offsets.get(segment)!;
+    const { offsets, positions } = this.#updates.get(segment)!;
     let low = 0;
-    let high = places.length - 1;
+    let high = offsets.length - 1;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (places[middle]! < offset) low = middle + 1;
+      if (offsets[middle]! < offset) low = middle + 1;
       else high = middle;
     }
-    return low * UPDATE_BYTES;
+    return positions[low]!;
   }
+}
+
+function updatesOf({ columns }: SegmentScan): SegmentUpdates {
+  const { count, kinds, offsets, framedBytes, updates } = columns;
+  let found = 0;
+  for (let i = 0; i < count; i++) if (kinds[i] === RecordKind.update) found++;
+  const result = {
+    offsets: new Uint32Array(found),
+    positions: new Uint32Array(found),
+    memory: new Memory(updates),
+  };
+  let position = 0;
+  for (let i = 0, n = 0; i < count; i++) {
+    if (kinds[i] !== RecordKind.update) continue;
+    result.offsets[n] = offsets[i]!;
+    result.positions[n++] = position;
+    position += framedBytes[i]! - FRAME_BYTES;
+  }
+  return result;
 }

@@ -13,7 +13,7 @@ export interface RecordColumns {
   framedBytes: Uint32Array;
   /** See recordExtra. */
   extras: Uint32Array;
-  /** The UPDATE records themselves, one after the other in order. */
+  /** The UPDATE records themselves, one after the other in order, each as long as its frame says. */
   updates: Uint8Array;
 }
 
@@ -26,7 +26,7 @@ export class ColumnWriter {
   framedBytes: Uint32Array;
   extras: Uint32Array;
   updates: Uint8Array;
-  updateCount = 0;
+  #updateBytes = 0;
 
   constructor(fileBytes: number) {
     const guess = Math.max(16, Math.ceil(fileBytes / 120));
@@ -48,15 +48,15 @@ export class ColumnWriter {
     this.extras[i] = extra;
   }
 
-  addUpdate(bytes: Uint8Array, at: number): void {
-    const end = (this.updateCount + 1) * UPDATE_BYTES;
-    if (end > this.updates.length) {
-      const larger = new Uint8Array(2 * this.updates.length);
+  addUpdate(bytes: Uint8Array, at: number, recordBytes: number): void {
+    const start = this.#updateBytes;
+    this.#updateBytes += recordBytes;
+    if (this.#updateBytes > this.updates.length) {
+      const larger = new Uint8Array(2 * this.updates.length + recordBytes);
       larger.set(this.updates);
       this.updates = larger;
     }
-    this.updates.set(bytes.subarray(at, at + UPDATE_BYTES), end - UPDATE_BYTES);
-    this.updateCount++;
+    this.updates.set(bytes.subarray(at, at + recordBytes), start);
   }
 
   #grow(): void {
@@ -88,7 +88,7 @@ export class ColumnWriter {
       offsets,
       framedBytes,
       extras,
-      updates: this.updates.slice(0, this.updateCount * UPDATE_BYTES),
+      updates: this.updates.slice(0, this.#updateBytes),
     };
   }
 }

@@ -1,15 +1,21 @@
 // Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs
 // begin.
 
+import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import {
   applyUpdate,
+  attributeBytesOf,
   decodeFields,
   emptyRecordFields,
+  mergeHead,
   RECORD_FIXED_BYTES,
+  RECORD_TAIL_BYTES_MAX,
   type RecordFields,
   RecordKind,
+  recordHeadBytes,
   tubeBytesOf,
+  updateHasTail,
 } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
@@ -37,7 +43,13 @@ export interface RecoveredSource {
   index: RecordIndex;
 }
 
-/** The batches one by one, a segment each; a big job is a batch of its own. */
+/** What the rebuilt jobs of one batch take at most, besides the last of them. */
+const REBUILT_BYTES_MAX = 1 << 20;
+
+/**
+ * The batches one by one: a segment each, and one or more with the jobs that are not as long as they lie there. A big
+ * job is a batch of its own.
+ */
 export function* recoveredJobs(
   source: RecoveredSource,
   shards: number,
@@ -48,13 +60,64 @@ export function* recoveredJobs(
     const rows = liveRows(source.index, scan);
     if (rows.length === 0) continue;
     const bytes = readSegment(source.disk, scan);
+    const { same, rebuilt } = applyUpdates(source.index, scan, rows, bytes, updates);
     const isBig = (row: number): boolean => source.index.big.has(scan.columns.ids[row]!);
-    applyUpdates(source.index, scan, rows, new DataView(bytes.buffer), updates);
-    const big = source.index.big.size === 0 ? [] : rows.filter(isBig);
-    const small = big.length === 0 ? rows : rows.filter((row) => !isBig(row));
+    const big = source.index.big.size === 0 ? [] : same.filter(isBig);
+    const small = big.length === 0 ? same : same.filter((row) => !isBig(row));
     if (small.length > 0) yield { bytes, jobs: offsetsByShard(scan, small, bytes, shards, shardOf) };
-    for (const row of big) yield wholeJob(source, scan, row, bytes, shards, shardOf);
+    for (const row of big) {
+      const at = scan.columns.offsets[row]! + FRAME_BYTES;
+      const record = bytes.subarray(at, at + scan.columns.framedBytes[row]! - FRAME_BYTES);
+      yield wholeJob(source, scan.columns.ids[row]!, record, shards, shardOf);
+    }
+    yield* rebuiltJobs(source, rebuilt, shards, shardOf);
   }
+}
+
+/** A job whose head became longer or shorter, as one record, without the pieces of its body. */
+interface RebuiltJob {
+  id: number;
+  record: Uint8Array;
+}
+
+function* rebuiltJobs(
+  source: RecoveredSource,
+  rebuilt: readonly RebuiltJob[],
+  shards: number,
+  shardOf: ShardOf,
+): Generator<RecoveredBatch> {
+  let together: RebuiltJob[] = [];
+  let usedBytes = 0;
+  for (const job of rebuilt) {
+    if (source.index.big.has(job.id)) {
+      yield wholeJob(source, job.id, job.record, shards, shardOf);
+      continue;
+    }
+    together.push(job);
+    usedBytes += job.record.length;
+    if (usedBytes < REBUILT_BYTES_MAX) continue;
+    yield gathered(together, usedBytes, shards, shardOf);
+    together = [];
+    usedBytes = 0;
+  }
+  if (together.length > 0) yield gathered(together, usedBytes, shards, shardOf);
+}
+
+function gathered(
+  jobs: readonly RebuiltJob[],
+  usedBytes: number,
+  shards: number,
+  shardOf: ShardOf,
+): RecoveredBatch {
+  const bytes = new Uint8Array(new SharedArrayBuffer(usedBytes));
+  const lists = new OffsetLists(shards);
+  let at = 0;
+  for (const { record } of jobs) {
+    bytes.set(record, at);
+    lists.add(shardOf(bytes, at + RECORD_FIXED_BYTES, bytes[at + 2]!), at);
+    at += record.length;
+  }
+  return { bytes, jobs: lists.done() };
 }
 
 /** Rows of the segment's records that are the full record of a live job. */
@@ -70,23 +133,46 @@ function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
 }
 
 /**
- * Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `view`: the
- * segment.
+ * Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `bytes`: the segment. Returns
+ * the rows whose PUT is as long as before, and the other jobs rebuilt.
  */
 function applyUpdates(
   index: RecordIndex,
   { columns }: SegmentScan,
   rows: Uint32Array,
-  view: DataView,
+  bytes: Uint8Array,
   updates: UpdateFinder,
-): void {
+): { same: Uint32Array; rebuilt: RebuiltJob[] } {
+  const memory = new Memory(bytes);
+  const head = Memory.ofSize(RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX);
+  const rebuilt: RebuiltJob[] = [];
+  let kept = 0;
   for (const row of rows) {
+    rows[kept++] = row;
     const id = columns.ids[row]!;
     const segment = index.updateSegmentOf(id);
     if (segment === 0) continue;
+    const put = columns.offsets[row]! + FRAME_BYTES;
+    const update = updates.memory(segment);
     const position = updates.position(segment, index.updateOffsetOf(id));
-    applyUpdate(view, columns.offsets[row]! + FRAME_BYTES, updates.view(segment), position);
+    if (!updateHasTail(memory.view, put, update.view, position)) {
+      applyUpdate(memory.view, put, update.view, position);
+      continue;
+    }
+    const before = recordHeadBytes(memory.view, put);
+    const after = mergeHead(head, memory, put, update, position);
+    if (after === before) {
+      copyBytes(bytes, put, head.bytes, 0, after);
+      continue;
+    }
+    kept--;
+    const inlineBytes = columns.framedBytes[row]! - FRAME_BYTES - before;
+    const record = new Uint8Array(after + inlineBytes);
+    copyBytes(record, 0, head.bytes, 0, after);
+    copyBytes(record, after, bytes, put + before, inlineBytes);
+    rebuilt.push({ id, record });
   }
+  return { same: rows.subarray(0, kept), rebuilt };
 }
 
 /** Where in `bytes`, the segment, the PUTs in these rows are, by shard. */
@@ -110,6 +196,8 @@ export interface WholeJob {
   /** Reused for the next job. */
   fields: RecordFields;
   tube: Uint8Array<SharedArrayBuffer>;
+  /** Padded; see protocol/job-attribute.ts. */
+  attributes: Uint8Array<SharedArrayBuffer>;
   body: Uint8Array<SharedArrayBuffer>;
 }
 
@@ -121,10 +209,12 @@ export function* wholeJobs(batches: Iterable<RecoveredBatch>): Generator<WholeJo
     for (const at of jobs[0]!) {
       decodeFields(view, at, fields);
       const tubeAt = at + RECORD_FIXED_BYTES;
-      const bodyAt = tubeAt + tubeBytesOf(view, at);
+      const attributesAt = tubeAt + tubeBytesOf(view, at);
+      const bodyAt = attributesAt + attributeBytesOf(view, at);
       yield {
         fields,
-        tube: bytes.subarray(tubeAt, bodyAt),
+        tube: bytes.subarray(tubeAt, attributesAt),
+        attributes: bytes.subarray(attributesAt, bodyAt),
         body: bytes.subarray(bodyAt, at + wholeJobBytes(view, at)),
       };
     }
@@ -142,24 +232,21 @@ function readSegment(disk: Disk, scan: SegmentScan): Uint8Array<SharedArrayBuffe
   return bytes;
 }
 
-/** Puts a job together whose body lies in pieces all over the log. */
+/** Puts a job together whose body lies in pieces all over the log; `record` is its full one. */
 function wholeJob(
   source: RecoveredSource,
-  scan: SegmentScan,
-  row: number,
-  from: Uint8Array,
+  id: number,
+  record: Uint8Array,
   shards: number,
   shardOf: ShardOf,
 ): RecoveredBatch {
-  const { ids, offsets, framedBytes } = scan.columns;
-  const big = source.index.big.get(ids[row]!)!;
-  const start = offsets[row]! + FRAME_BYTES;
-  const headBytes = framedBytes[row]! - FRAME_BYTES;
-  const bytes = new Uint8Array(new SharedArrayBuffer(headBytes + big.missingBytes));
-  bytes.set(from.subarray(start, start + headBytes));
+  const big = source.index.big.get(id)!;
+  const bytes = new Uint8Array(new SharedArrayBuffer(record.length + big.missingBytes));
+  bytes.set(record);
   const tubeBytes = bytes[2]!;
+  const bodyAt = recordHeadBytes(new DataView(bytes.buffer), 0);
   for (const piece of big.pieces.values()) {
-    const to = RECORD_FIXED_BYTES + tubeBytes + piece.bodyOffset;
+    const to = bodyAt + piece.bodyOffset;
     const handle = source.disk.open(segmentName(piece.segment), "read");
     try {
       const at = piece.offset + FRAME_BYTES + OWN_RECORD_BYTES;

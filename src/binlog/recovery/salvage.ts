@@ -6,8 +6,8 @@ import { emptyLog } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
 import { segmentName } from "../format/segment-format.ts";
 import { LENT_IDS, Storage } from "../live/storage.ts";
-import { appendWholeJob } from "../live/whole-job.ts";
-import type { LogBooks } from "./log-recovery.ts";
+import { appendSetting, appendWholeJob } from "../live/whole-job.ts";
+import { type LogBooks, settingsOf } from "./log-recovery.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import { type OpenOptions, segmentBytesOf } from "./open-options.ts";
 import { recoveredJobs } from "./recovered-jobs.ts";
@@ -26,6 +26,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   for (const scan of verdict.kept) lastSequence = Math.max(lastSequence, scan.highestSequence);
   const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
+  for (const [pattern, text] of settingsOf(books)) appendSetting(storage, pattern, text);
   let jobs = 0;
   const source = { disk, scans: verdict.kept, index: books.index };
   for (const batch of recoveredJobs(source, 1, () => 0)) {

@@ -1,9 +1,18 @@
 // Reads one segment's bytes from front to back: which records it holds, where it stops being whole, and what
 // that says.
 
+import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import { type BatchHeader, decodeBatchHeader } from "../../message/batch.ts";
-import { MAX_RECORD_BYTES, RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import {
+  attributeBytesOf,
+  patternBytesOf,
+  RECORD_ID_AT,
+  RecordKind,
+  RecordState,
+  SETTING_HEADER_BYTES,
+  tubeBytesOf,
+} from "../../message/record.ts";
 import {
   decodeHeader,
   END_BYTES,
@@ -13,6 +22,7 @@ import {
   frameSynced,
   HEADER_BYTES,
   type HeaderProblem,
+  MAX_STORED_BYTES,
   OwnKind,
   recordExtra,
   recordIsKnown,
@@ -71,6 +81,10 @@ export interface SegmentScan {
   batches: ScannedBatch[];
   /** Whether there are records behind the first batch that belong to none: made by a server outside of its group. */
   strays: boolean;
+  /** The SETTING records, in order. */
+  settings: ScannedSetting[];
+  /** It has jobs with attributes, or such as have been moved: what the log could not say before version 2. */
+  hasAttributes: boolean;
 }
 
 /** A whole batch in a segment. */
@@ -79,6 +93,15 @@ export interface ScannedBatch {
   /** Where its BATCH record's frame begins, and where its last frame ends. */
   at: number;
   endsAt: number;
+}
+
+export interface ScannedSetting {
+  pattern: string;
+  /** What is set; "": nothing any more. */
+  text: string;
+  /** Where the frame begins, and how long it is. */
+  offset: number;
+  framedBytes: number;
 }
 
 function firstNonZero(bytes: Uint8Array, from: number): number {
@@ -133,6 +156,8 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
     notes: [],
     batches: [],
     strays: false,
+    settings: [],
+    hasAttributes: false,
   };
 }
 
@@ -142,7 +167,7 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
  * that knows the segment before it; so this is called again there.
  */
 export function judgeClaim(scan: SegmentScan, expectedSequence: number): void {
-  const inPlace = scan.claimedSequence === expectedSequence && scan.claimedRecordBytes <= MAX_RECORD_BYTES;
+  const inPlace = scan.claimedSequence === expectedSequence && scan.claimedRecordBytes <= MAX_STORED_BYTES;
   scan.reason = inPlace ? "its checksum does not match" : "it is not a record";
   if (!inPlace || scan.at + FRAME_BYTES + scan.claimedRecordBytes <= scan.fileBytes - END_BYTES) return;
   scan.end = "short";
@@ -236,10 +261,15 @@ class SegmentScanner {
     const synced = frameSynced(view, at);
     if (synced > scan.synced) scan.synced = synced;
     const kind = bytes[record]!;
+    if (kind === RecordKind.setting) {
+      this.#takeSetting(at, recordBytes);
+      return;
+    }
     if (kind < OwnKind.end) {
       const id = view.getFloat64(record + RECORD_ID_AT, true);
       if (kind === RecordKind.put && id > scan.maxId) scan.maxId = id;
-      if (kind === RecordKind.update) this.#columns.addUpdate(bytes, record);
+      if (kind === RecordKind.update) this.#columns.addUpdate(bytes, record, recordBytes);
+      scan.hasAttributes ||= isBeyondVersion1(view, record);
       const extra = recordExtra(this.#memory, record, recordBytes);
       this.#columns.add(kind, id, at, FRAME_BYTES + recordBytes, extra);
       return;
@@ -260,6 +290,19 @@ class SegmentScanner {
       scan.promisesNext = bytes[record + 1] === 1;
       scan.reason = "sealed";
     }
+  }
+
+  #takeSetting(at: number, recordBytes: number): void {
+    const { bytes, view } = this.#memory;
+    const record = at + FRAME_BYTES;
+    const patternAt = record + SETTING_HEADER_BYTES;
+    const textAt = patternAt + patternBytesOf(view, record);
+    this.#scan.settings.push({
+      pattern: latin1(bytes, patternAt, textAt),
+      text: latin1(bytes, textAt, record + recordBytes),
+      offset: at,
+      framedBytes: FRAME_BYTES + recordBytes,
+    });
   }
 
   /** No whole record at `scan.at`: the end of what was written, a file that lost its end, or damage? */
@@ -318,4 +361,12 @@ class SegmentScanner {
     scan.oldest = oldest;
     return FRAME_BYTES + recordBytes;
   }
+}
+
+/** Whether a record of a shard has what version 1 could not say. */
+function isBeyondVersion1(view: DataView, record: number): boolean {
+  const kind = view.getUint8(record);
+  if (kind === RecordKind.put)
+    return attributeBytesOf(view, record) > 0 || view.getUint8(record + 1) === RecordState.remembered;
+  return kind === RecordKind.update && (attributeBytesOf(view, record) > 0 || tubeBytesOf(view, record) > 0);
 }

@@ -1,6 +1,7 @@
 // `runnerbean binlog …`: the tools for a log that no server uses, as commands.
 
 import { Command } from "commander";
+import type { ExportResult } from "../beanstalkd/beanstalkd-export.ts";
 import { BinlogError, isSystemError, reasonOf, systemCode } from "../disk/binlog-error.ts";
 import { inspectText } from "./inspect-log.ts";
 import {
@@ -152,6 +153,7 @@ function addExport(binlog: Command): void {
       run(async () => {
         const result = await exportBeanstalkd({ path, salvage: salvage === true }, out);
         print(`Exported ${result.jobs} jobs in ${result.files} files`);
+        for (const line of droppedLines(result)) tell(line);
         if (result.neededMaxJobBytes > 0) {
           tell(
             `Start beanstalkd with -z ${result.neededMaxJobBytes} or more: it drops bigger bodies when it reads them`,
@@ -159,4 +161,18 @@ function addExport(binlog: Command): void {
         }
       }),
     );
+}
+
+/** What beanstalkd has no place for: nobody should learn that later. */
+function droppedLines(result: ExportResult): string[] {
+  const { attributesDropped, jobsWithAttributes, keysDropped, settingsDropped } = result;
+  const lines: string[] = [];
+  if (attributesDropped > 0)
+    lines.push(
+      `Dropped ${attributesDropped} attributes of ${jobsWithAttributes} jobs (unique keys, groups, ttl, attempts): beanstalkd has none`,
+    );
+  if (keysDropped > 0)
+    lines.push(`Dropped ${keysDropped} unique keys of jobs that are gone: beanstalkd has none`);
+  if (settingsDropped > 0) lines.push(`Dropped ${settingsDropped} settings of tubes: beanstalkd has none`);
+  return lines;
 }

@@ -10,12 +10,17 @@ import {
   type RecordFields,
   RecordState,
 } from "../../message/record.ts";
+import { ATTRIBUTE_BYTES_MAX, attributesAreWhole } from "../../protocol/job-attribute.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
 
-const DUMP_VERSION = 1;
+/** 1: no attributes and no settings, so that older servers can restore it. */
+const DUMP_VERSION_MIN = 1;
+const DUMP_VERSION = 2;
+const PATTERN_BYTES_MAX = 201;
+const SETTING_BYTES_MAX = 0xffff;
 /** Bytes of a body in one line. */
 const LINE_BODY_BYTES = 3 * 1024 * 1024;
 const STATES = Object.entries(RecordState) as [string, RecordState][];
@@ -24,6 +29,8 @@ interface JobLine extends Omit<RecordFields, "state"> {
   tube: string;
   state: string;
   bodyBytes: number;
+  /** Base64, of a job that has some; see protocol/job-attribute.ts. */
+  attributes?: string;
   /** Base64; what is missing follows in lines of the form {"more": "…"}. */
   body: string;
 }
@@ -36,23 +43,38 @@ function textOf(bytes: Uint8Array<SharedArrayBuffer>, encoding: "base64" | "lati
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding);
 }
 
+/** What a log has besides jobs, and whether its jobs have what version 1 of a dump can't say. */
+export interface DumpExtras {
+  settings: ReadonlyMap<string, string>;
+  hasAttributes: boolean;
+}
+
+const NO_EXTRAS: DumpExtras = { settings: new Map(), hasAttributes: false };
+
 /** Yields the lines, each with its line feed. */
-export function* dumpLines(batches: Iterable<RecoveredBatch>, nextId: number): Generator<string> {
+export function* dumpLines(
+  batches: Iterable<RecoveredBatch>,
+  nextId: number,
+  { settings, hasAttributes }: DumpExtras = NO_EXTRAS,
+): Generator<string> {
   let crc = 0;
   const line = (value: unknown): string => {
     const text = `${JSON.stringify(value)}\n`;
     crc = crc32(text, crc);
     return text;
   };
-  yield line({ runnerbeanDump: DUMP_VERSION, nextId });
+  const isPlain = settings.size === 0 && !hasAttributes;
+  yield line({ runnerbeanDump: isPlain ? DUMP_VERSION_MIN : DUMP_VERSION, nextId });
+  for (const [setting, text] of settings) yield line({ setting, text });
   let count = 0;
-  for (const { fields, tube, body } of wholeJobs(batches)) {
+  for (const { fields, tube, attributes, body } of wholeJobs(batches)) {
     const base64 = (from: number) => textOf(body.subarray(from, from + LINE_BODY_BYTES), "base64");
     const job: JobLine = {
       ...fields,
       state: stateName(fields.state),
       tube: textOf(tube, "latin1"),
       bodyBytes: body.length,
+      ...(attributes.length === 0 ? {} : { attributes: textOf(attributes, "base64") }),
       body: base64(0),
     };
     yield line(job);
@@ -77,8 +99,16 @@ interface DumpedJob {
   body: Buffer;
 }
 
-/** Checks a dump from its first line to its checksum and yields its next id, then its jobs. */
-export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<DumpedJob | number> {
+/** What is set for the tubes of a pattern. */
+interface DumpedSetting {
+  setting: string;
+  text: string;
+}
+
+type Dumped = DumpedJob | DumpedSetting | number;
+
+/** Checks a dump from its first line to its checksum and yields its next id, then its settings and jobs. */
+export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<Dumped> {
   const reader = new DumpReader();
   for await (const text of lines) {
     const read = reader.line(text);
@@ -97,8 +127,8 @@ class DumpReader {
   #unfinished: DumpedJob | undefined;
   #filledBytes = 0;
 
-  /** Takes a line; returns a job that is complete now, or the next id, or nothing. */
-  line(text: string): DumpedJob | number | undefined {
+  /** Takes a line; returns a job that is complete now, or a setting, or the next id, or nothing. */
+  line(text: string): Dumped | undefined {
     const number = ++this.#lines;
     if (this.#ended) throw badLine(number, "it follows the end");
     const read = this.#take(parse(text, number));
@@ -110,12 +140,15 @@ class DumpReader {
     if (!this.#ended) throw badLine(this.#lines + 1, "the end is missing");
   }
 
-  #take(value: Record<string, unknown>): DumpedJob | number | undefined {
+  #take(value: Record<string, unknown>): Dumped | undefined {
     if (this.#unfinished !== undefined) return this.#more(this.#unfinished, value["more"]);
     if (this.#lines === 1) {
-      if (value["runnerbeanDump"] !== DUMP_VERSION) throw badLine(1, "it is not a dump of a known version");
+      const version = Number(value["runnerbeanDump"]);
+      if (!(version >= DUMP_VERSION_MIN && version <= DUMP_VERSION))
+        throw badLine(1, "it is not a dump of a known version");
       return Number(value["nextId"]);
     }
+    if (value["setting"] !== undefined) return checkedSetting(value, this.#lines);
     if (typeof value["jobs"] === "number") {
       if (value["jobs"] !== this.#jobs || value["crc32"] !== this.#crc)
         throw badLine(this.#lines, "count or checksum do not match");
@@ -153,6 +186,14 @@ function parse(text: string, number: number): Record<string, unknown> {
   throw badLine(number, "it is not a JSON object");
 }
 
+function checkedSetting({ setting, text }: Record<string, unknown>, number: number): DumpedSetting {
+  if (typeof setting !== "string" || setting.length === 0 || setting.length > PATTERN_BYTES_MAX)
+    throw badLine(number, "the pattern of a setting is too long or empty");
+  if (typeof text !== "string" || text.length > SETTING_BYTES_MAX)
+    throw badLine(number, "what is set is no text, or too long");
+  return { setting, text };
+}
+
 function checkJob(job: JobLine, number: number): void {
   const numbers = Object.keys(emptyRecordFields()).filter((key) => key !== "state") as (keyof JobLine)[];
   for (const key of [...numbers, "bodyBytes" as const]) {
@@ -165,13 +206,22 @@ function checkJob(job: JobLine, number: number): void {
     throw badLine(number, "the tube name is too long or empty");
   if (!STATES.some(([name]) => name === job.state))
     throw badLine(number, `the state ${job.state} is unknown`);
+  const attributes = attributesOf(job);
+  const { length } = attributes;
+  if (length % 4 !== 0 || length > ATTRIBUTE_BYTES_MAX || !attributesAreWhole(attributes, 0, length))
+    throw badLine(number, "the attributes are not whole");
+}
+
+function attributesOf({ attributes }: JobLine): Buffer {
+  return Buffer.from(attributes ?? "", "base64");
 }
 
 /** Appends one job of a dump. */
 export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
   const state = STATES.find(([name]) => name === job.state)![1];
   const tube = Buffer.from(job.tube, "latin1");
-  const record = Memory.ofSize(putRecordBytes(tube.length, body.length));
-  record.bytes.set(body, encodePutHead(record, 0, { ...job, state }, tube, body.length));
+  const attributes = attributesOf(job);
+  const record = Memory.ofSize(putRecordBytes(tube.length, body.length, attributes.length));
+  record.bytes.set(body, encodePutHead(record, 0, { ...job, state }, tube, body.length, attributes));
   appendWholeJob(storage, record, 0);
 }

@@ -3,7 +3,7 @@
 import { RecordState } from "../../message/record.ts";
 import type { Disk } from "../disk/disk.ts";
 import { segmentName } from "../format/segment-format.ts";
-import type { LogBooks } from "../recovery/log-recovery.ts";
+import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { recoveredJobs, wholeJobs } from "../recovery/recovered-jobs.ts";
 
@@ -23,6 +23,8 @@ export interface TubeReport {
   ready: number;
   delayed: number;
   buried: number;
+  /** Unique keys of jobs that are gone, and may not be put again yet. */
+  remembered: number;
   bodyBytes: number;
   oldestCreatedAtMs: number;
 }
@@ -34,8 +36,12 @@ export interface InspectReport {
   /** What a rewrite of the live jobs takes. */
   liveBytes: number;
   jobs: number;
+  /** Unique keys of jobs that are gone. */
+  remembered: number;
   nextId: number;
   tubes: TubeReport[];
+  /** What is set for tubes. */
+  settings: { pattern: string; text: string }[];
   problems: { code: string; message: string; nextStep: string }[];
 }
 
@@ -53,14 +59,18 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
       createdAtMs: created,
     });
   }
+  const tubes = tubesOf(disk, verdict, books);
+  const remembered = tubes.reduce((sum, tube) => sum + tube.remembered, 0);
   return {
     path: disk.path,
     segments,
     fileBytes: segments.reduce((sum, segment) => sum + segment.fileBytes, 0),
     liveBytes: books.table.liveBytes,
-    jobs: books.index.jobs,
+    jobs: books.index.jobs - remembered,
+    remembered,
     nextId: books.index.maxId + 1,
-    tubes: tubesOf(disk, verdict, books),
+    tubes,
+    settings: [...settingsOf(books)].map(([pattern, text]) => ({ pattern, text })),
     problems: verdict.problems.map(({ error }) => ({
       code: error.code,
       message: error.message,
@@ -77,9 +87,22 @@ function tubesOf(disk: Disk, verdict: LogVerdict, books: LogBooks): TubeReport[]
     const key = Buffer.from(name).toString("latin1");
     let tube = tubes.get(key);
     if (tube === undefined) {
-      tube = { tube: key, ready: 0, delayed: 0, buried: 0, bodyBytes: 0, oldestCreatedAtMs: createdAtMs };
+      tube = {
+        tube: key,
+        ready: 0,
+        delayed: 0,
+        buried: 0,
+        remembered: 0,
+        bodyBytes: 0,
+        oldestCreatedAtMs: 0,
+      };
       tubes.set(key, tube);
     }
+    if (state === RecordState.remembered) {
+      tube.remembered++;
+      continue;
+    }
+    if (tube.ready + tube.delayed + tube.buried === 0) tube.oldestCreatedAtMs = createdAtMs;
     if (state === RecordState.ready) tube.ready++;
     else if (state === RecordState.delayed) tube.delayed++;
     else tube.buried++;
@@ -113,6 +136,8 @@ export function inspectText(report: InspectReport): string {
   return [
     table([["segment", "", "bytes", "used", "live", "records", "created"], ...segments]),
     table([["tube", "ready", "delayed", "buried", "body bytes", "oldest job"], ...tubes]),
+    ...report.settings.map(({ pattern, text }) => `set-tube ${pattern} ${text}`),
+    ...(report.remembered === 0 ? [] : [`${report.remembered} unique keys of jobs that are gone`]),
     `${report.jobs} jobs, next id ${report.nextId}; ${report.fileBytes} bytes on disk, ${share} % of them live`,
     ...report.problems.map((problem) => `${problem.code}: ${problem.message}\n  ${problem.nextStep}`),
     "",

@@ -11,7 +11,7 @@ import { DirectoryLock } from "../disk/directory-lock.ts";
 import { RealDisk } from "../disk/real-disk.ts";
 import { segmentName } from "../format/segment-format.ts";
 import type { StorageNotice } from "../live/storage.ts";
-import type { LogBooks } from "../recovery/log-recovery.ts";
+import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-options.ts";
 import { readLog } from "../recovery/read-log.ts";
@@ -114,7 +114,11 @@ export function verify(options: ToolOptions): Promise<VerifyReport> {
 export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<number> {
   return withLog(options, false, async (open, verdict, books) => {
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
-    for (const line of dumpLines(batches, books.index.maxId + 1))
+    const extras = {
+      settings: settingsOf(books),
+      hasAttributes: verdict.kept.some((scan) => scan.hasAttributes),
+    };
+    for (const line of dumpLines(batches, books.index.maxId + 1, extras))
       if (!to.write(line)) await once(to, "drain");
     return books.index.jobs;
   });
@@ -211,6 +215,6 @@ export function exportBeanstalkd(options: ToolOptions, out: string): Promise<Exp
       );
     }
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
-    return exportForBeanstalkd(batches, RealDisk.ofTool(out));
+    return exportForBeanstalkd(batches, RealDisk.ofTool(out), books.index.settings.size);
   });
 }
