@@ -34,26 +34,26 @@ function bodyOf(bytes: number): Buffer {
 }
 
 describe("placement", { timeout: 60_000 }, () => {
-  const threads = {
-    together: ["acceptor", "acceptor"],
-    apart: ["acceptor", "acceptor", "shard", "shard", "shard"],
-  };
-  for (const [placement, names] of Object.entries(threads)) {
+  const cases = [
+    { flags: ["--placement", "together", "--threads", "2"], names: ["acceptor", "acceptor"] },
+    { flags: ["--placement", "together", "--threads", "1"], names: ["acceptor"] },
+    { flags: ["--placement", "apart"], names: ["acceptor", "acceptor", "shard", "shard", "shard"] },
+  ];
+  for (const { flags: placed, names } of cases) {
     for (const transport of ["libuv", "io_uring"] as const) {
-      it(`${placement} with ${transport}: threads, bodies of every size, both ways`, async (t) => {
+      it(`${placed.join(" ")} with ${transport}: threads, bodies of every size, both ways`, async (t) => {
         if (!canRun(t, NEEDS.ours)) return;
-        const flags = ["-z", `${16 * MIB}`, "--placement", placement, "--shards", "3", "--acceptors", "2"];
+        const flags = ["-z", `${16 * MIB}`, ...placed, "--shards", "3", "--acceptors", "2"];
         const server = await startWithTransport(t, transport, flags);
         if (server === undefined) return;
-        assert.match(
-          server.stderr,
-          new RegExp(`3 shards and 2 acceptors ${placement} in ${names.length} threads`),
-        );
+        const threads = names.length === 1 ? "1 thread " : `${names.length} threads `;
+        assert.ok(server.stderr.includes(`3 shards and 2 acceptors ${placed[1]} in ${threads}`));
         assert.deepEqual(roles(server), names);
-        const clients = [await WireClient.connect(server.address), await WireClient.connect(server.address)];
+        const clients: WireClient[] = [];
+        for (let i = 0; i < 8; i++) clients.push(await WireClient.connect(server.address));
         for (const [position, bytes] of [0, 1, 4095, 4096, 65_536, 65_537, 200_000, 3 * MIB].entries()) {
           const body = bodyOf(bytes);
-          const [giver, taker] = [clients[position % 2]!, clients[(position + 1) % 2]!];
+          const [giver, taker] = [clients[position]!, clients[(position + 1) % 8]!];
           await giver.ask(`use tube-${position}`);
           await taker.ask(`watch tube-${position}`);
           assert.match((await giver.put(body.toString("latin1"))).line, /^INSERTED/);

@@ -76,7 +76,8 @@ describe("process: ours", { concurrency: 3 }, () => {
   it("says once at the start that more acceptors than free cores cost speed, and only then", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     for (const acceptors of [1, 16]) {
-      const server = await startServer({ kind: "ours", flags: ["--acceptors", `${acceptors}`] });
+      const flags = ["--placement", "apart", "--acceptors", `${acceptors}`];
+      const server = await startServer({ kind: "ours", flags });
       await server.stop();
       const said = server.stderr.match(/16 acceptors on \d+ cores?: more acceptors than free cores/g) ?? [];
       assert.equal(said.length, acceptors > 1 && acceptors + 1 > availableParallelism() ? 1 : 0);

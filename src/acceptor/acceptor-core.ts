@@ -9,7 +9,7 @@ import type { BodyArena } from "../engine/body-arena.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
 import { RESPONSE_HEADER_BYTES, ResponseKind, STORED_HEADER_BYTES } from "../message/response.ts";
 import {
-  acceptorThread,
+  acceptorRole,
   ControlWord,
   Counter,
   commandCounter,
@@ -105,7 +105,7 @@ export class AcceptorCore implements ConnectionHost {
     const defaultName = asciiBytes("default");
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
     this.claims = new ClaimWords(topology.claims[acceptor]!);
-    this.counters = countersOf(topology, acceptorThread(topology, acceptor));
+    this.counters = countersOf(topology, acceptorRole(topology, acceptor));
     this.storedBytesMin = topology.storedBytesMin;
     this.#links = new ShardLinks(topology, acceptor);
     this.#control = new ControlWords(topology.control);

@@ -1,4 +1,4 @@
-// The loop of an acceptor: moves commands to the shards and answers back, and decides when to go on and when to sleep.
+// The loop of a thread with acceptors: moves commands to the shards and answers back, and decides when to go on and when to sleep.
 //
 // Shards may live in its thread (residents). They take their turns between its two halves: a command that has come is
 // executed and its reply leaves in the same pass, without a bell, a sleep or a wake in between.
@@ -8,10 +8,9 @@
 
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { Resident } from "../loop/role.ts";
-import type { Patience } from "../loop/waiting-policy.ts";
+import type { Asked, Patience } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
-import type { AcceptorCore } from "./acceptor-core.ts";
 
 /** With sockets of its own the loop lets the event loop have a turn after this many passes. */
 const PASSES_PER_TURN = 8;
@@ -45,8 +44,21 @@ export interface LoopSockets {
   turn(): number;
 }
 
+/** What the loop turns: an acceptor, or all of its thread. Each is explained in acceptor-core.ts. */
+export interface LoopCore extends Asked {
+  publish(onPublished: (shard: number) => void): void;
+  takeAnswers(onWriterWaits: (shard: number) => void): number;
+  flush(): void;
+  wantRoom(): void;
+  stopExpecting(): void;
+  readonly hasWork: boolean;
+  readonly hasAnswers: boolean;
+  readonly hasDurable: boolean;
+  readonly hasRoomAgain: boolean;
+}
+
 export interface AcceptorLoopOptions {
-  readonly core: AcceptorCore;
+  readonly core: LoopCore;
   /** The thread's own. */
   readonly doorbell: DoorbellOwner;
   /** The bell of each shard. */

@@ -5,8 +5,8 @@ import {
   Counter,
   commandCounter,
   countersOf,
+  rolesOf,
   type Topology,
-  threadsOf,
 } from "../message/topology.ts";
 import { COMMANDS, commandName } from "../protocol/commands.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -31,7 +31,7 @@ const seconds = (microseconds: number): string =>
 
 /** Makes the text anew at each call; the shards must have updated their counters. */
 export function statsText(topology: Topology, facts: ProcessFacts, nowMs: number): string {
-  const counters = Array.from({ length: threadsOf(topology) }, (_, thread) => countersOf(topology, thread));
+  const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
   const sum = (counter: number): number => counters.reduce((total, each) => total + each[counter]!, 0);
   const quote = (text: string): string => (facts.bareFacts ? text : `"${text}"`);
   const commands = COMMANDS.filter((command) => command.inStats === true).map(

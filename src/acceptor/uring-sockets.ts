@@ -37,9 +37,8 @@ interface AcceptedHandle {
 
 export class UringSockets {
   readonly ring: Uring = new Uring();
-  readonly core: AcceptorCore;
   readonly stages: Stages = new Stages();
-  readonly #log: ConnectionLog;
+  readonly #cores: readonly AcceptorCore[];
   readonly #onActivity: () => void;
   readonly #eventLoop = eventLoopDescriptor();
   #watchesEventLoop = false;
@@ -54,10 +53,9 @@ export class UringSockets {
    * Throws KernelError where io_uring can't be had. `onActivity` is called whenever bytes or an end have
    * come.
    */
-  constructor(core: AcceptorCore, onActivity: () => void, log: ConnectionLog) {
-    this.core = core;
+  constructor(cores: readonly AcceptorCore[], onActivity: () => void) {
+    this.#cores = cores;
     this.#onActivity = onActivity;
-    this.#log = log;
   }
 
   /** Whether the event loop has something to do, as the last wait has told. */
@@ -65,20 +63,20 @@ export class UringSockets {
     return !this.#watchesEventLoop;
   }
 
-  /** Takes over an accepted handle and serves it. */
-  serve(accepted: unknown): void {
+  /** Takes over a handle that one of the acceptors has accepted, and serves it. */
+  serve(accepted: unknown, core: AcceptorCore, log: ConnectionLog): void {
     const handle = accepted as AcceptedHandle;
     const index = this.#free.pop() ?? this.#sockets.length;
-    const socket = new UringSocket(this, index, handle);
-    const connection = this.core.connect(socket);
+    const socket = new UringSocket(this, index, handle, core, log);
+    const connection = core.connect(socket);
     if (connection === undefined) {
-      this.#log.noSlot();
+      log.noSlot();
       this.#free.push(index);
       handle.close();
       return;
     }
     this.#sockets[index] = socket;
-    this.#log.accepted(handle.fd);
+    log.accepted(handle.fd);
     handle.setNoDelay?.(true);
     handle.setKeepAlive?.(true, KEEP_ALIVE_DELAY_MS / 1000);
     socket.open(connection);
@@ -90,7 +88,7 @@ export class UringSockets {
     this.ring.submit();
     const before = this.#received;
     this.#reap();
-    this.core.haveRead();
+    for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.haveRead();
     // What a send sets going the core knows.
     return this.#received - before;
   }
@@ -151,11 +149,11 @@ export class UringSockets {
     const sockets = this.#toFinish;
     this.#toFinish = [];
     for (const socket of sockets) {
-      const { descriptor } = socket;
+      const { descriptor, log } = socket;
       socket.close();
       this.#sockets[socket.index] = undefined;
       this.#free.push(socket.index);
-      this.#log.closed(descriptor);
+      log.closed(descriptor);
     }
     this.#onActivity();
   }
@@ -196,6 +194,8 @@ class UringSocket implements Transport {
   readonly index: number;
   readonly #sockets: UringSockets;
   readonly #handle: AcceptedHandle;
+  readonly #core: AcceptorCore;
+  readonly log: ConnectionLog;
   readonly descriptor: number;
   #connection: Connection | undefined;
   pendingBytes = 0;
@@ -217,7 +217,15 @@ class UringSocket implements Transport {
   #destroyed = false;
   #finished = false;
 
-  constructor(sockets: UringSockets, index: number, handle: AcceptedHandle) {
+  constructor(
+    sockets: UringSockets,
+    index: number,
+    handle: AcceptedHandle,
+    core: AcceptorCore,
+    log: ConnectionLog,
+  ) {
+    this.#core = core;
+    this.log = log;
     this.#sockets = sockets;
     this.index = index;
     this.#handle = handle;
@@ -346,7 +354,7 @@ class UringSocket implements Transport {
     this.#gone = true;
     for (const { buffer } of this.#queue) buffers.give(buffer);
     this.#queue.length = 0;
-    this.#sockets.core.disconnect(this.#connection!);
+    this.#core.disconnect(this.#connection!);
   }
 
   destroy(): void {

@@ -8,7 +8,7 @@
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
 import { RECORD_ID_AT } from "../message/record.ts";
-import { binlogThread, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
+import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobIds } from "../ring/job-ids.ts";
@@ -49,7 +49,7 @@ export class BinlogCore {
     this.#publishedWritten = new Float64Array(topology.shards);
     this.#publishedSynced = new Float64Array(topology.shards);
     this.#control = new ControlWords(topology.control);
-    this.counters = countersOf(topology, binlogThread(topology));
+    this.counters = countersOf(topology, binlogRole(topology));
     this.#files = new FileTable(binlog.files);
     this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
     this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);

@@ -8,7 +8,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import { IdleSpin } from "../loop/waiting-policy.ts";
-import { acceptorThread, binlogThread, ControlWord, shardBell, type Topology } from "../message/topology.ts";
+import { binlogBell, ControlWord, hostOfAcceptor, hostOfShard, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -131,15 +131,15 @@ class BinlogThread {
     const words = new Int32Array(topology.doorbells);
     const bells = (count: number, thread: (each: number) => number): Doorbell[] =>
       Array.from({ length: count }, (_, each) => new Doorbell(words, thread(each)));
-    const doorbell = new DoorbellOwner(words, binlogThread(topology));
+    const doorbell = new DoorbellOwner(words, binlogBell(topology));
     const core = this.#core;
     const counters = new TurnCounters(core.counters, core.rings);
     const role = new BinlogLoop({
       core,
       storage,
       control: this.#control,
-      shards: bells(topology.shards, (shard) => shardBell(topology, shard)),
-      acceptors: bells(topology.acceptors, (acceptor) => acceptorThread(topology, acceptor)),
+      shards: bells(topology.shards, (shard) => hostOfShard(topology, shard)),
+      acceptors: bells(topology.acceptors, (acceptor) => hostOfAcceptor(topology, acceptor)),
       counters,
       surroundings: REAL_THREAD,
     });

@@ -1,7 +1,7 @@
-// The entry of a worker thread that serves: it hosts an acceptor with the shards that live beside it, or a shard alone.
+// The entry of a worker thread that serves: it hosts acceptors with the shards that live beside them, or a shard alone.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
-import { type AcceptorPort, AcceptorThread, type AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
+import { AcceptorThread, type AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
 import type { Waiting } from "../loop/waiting-policy.ts";
 import { ShardRuntime, type ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import { runShard } from "../shard/shard-thread.ts";
@@ -18,7 +18,7 @@ export interface AcceptorHostData extends AcceptorThreadData {
 
 export type HostThreadData =
   | { readonly kind: "shard"; readonly shard: ShardHostData }
-  | { readonly kind: "acceptor"; readonly acceptor: AcceptorHostData };
+  | { readonly kind: "acceptors"; readonly acceptors: AcceptorHostData };
 
 function start(data: HostThreadData, port: MessagePort): void {
   if (data.kind === "shard") {
@@ -26,10 +26,10 @@ function start(data: HostThreadData, port: MessagePort): void {
     runShard(data.shard, data.shard.waiting);
     return;
   }
-  const residents = data.acceptor.residents.map((options) => new ShardRuntime(options));
-  const acceptor = new AcceptorThread(data.acceptor, port as AcceptorPort);
+  const residents = data.acceptors.residents.map((options) => new ShardRuntime(options));
+  const thread = new AcceptorThread(data.acceptors);
   for (const resident of residents)
-    resident.load(() => acceptor.addResident(resident.role, resident.shard, resident.arena));
+    resident.load(() => thread.addResident(resident.role, resident.shard, resident.arena));
 }
 
 start(workerData as HostThreadData, parentPort!);

@@ -39,10 +39,10 @@ export const ROOM_SLEEP_MS = 100;
 export const EVENT_LOOP_SLEEP_MS_MAX = 500;
 
 /** Cores, and the threads that share them. */
-export interface Placement {
+export interface Crowd {
   readonly cores: number;
-  readonly shards: number;
-  readonly acceptors: number;
+  /** Threads that serve. */
+  readonly threads: number;
   /** It counts where threads are compared with cores, because replies wait for it. */
   readonly hasLog: boolean;
 }
@@ -58,8 +58,7 @@ export interface Waiting {
 }
 
 /** A core must be left for the client: two threads that spin on two cores keep it from running. */
-export function waitingOf({ cores, shards, acceptors, hasLog }: Placement): Waiting {
-  const threads = shards + acceptors;
+export function waitingOf({ cores, threads, hasLog }: Crowd): Waiting {
   return {
     spinMs: cores > threads ? SPIN_MS : 0,
     lingerMs: cores >= threads ? LINGER_MS : 0,

@@ -34,8 +34,8 @@ export const ControlWord = {
 } as const;
 const CONTROL_WORDS = 128;
 
-/** Slots of float64 counters that each thread writes for itself and any acceptor may read. */
-export const COUNTERS_PER_THREAD = 192;
+/** Slots of float64 counters that each role writes for itself and any acceptor may read. */
+export const COUNTERS_PER_ROLE = 192;
 export const Counter = {
   JobsUrgent: 32,
   JobsReady: 33,
@@ -77,20 +77,26 @@ export const SESSIONS_PER_ACCEPTOR_MAX = 1 << 17;
 /** Which commands are known: those of beanstalkd only, or ours too. */
 export type ProtocolName = "extended" | "strict";
 
+/** A thread that serves: acceptors with the shards that live beside them, or a shard alone. */
+export interface Host {
+  readonly acceptors: readonly number[];
+  readonly shards: readonly number[];
+}
+
 export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
   readonly protocol: ProtocolName;
-  /** For each shard the acceptor in whose thread it lives, or -1 if it has a thread of its own. */
-  readonly hostOf: readonly number[];
+  /** The threads that serve, and the roles that live in each. */
+  readonly hosts: readonly Host[];
   readonly jobBytesMax: number;
   /** A body of at least so many bytes goes past the rings between an acceptor and the shards of its thread. */
   readonly storedBytesMin: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
-  /** int32: doorbells of the shards, then of the acceptors, then of the binlog. */
+  /** int32: a doorbell for each host, then that of the binlog. */
   readonly doorbells: SharedArrayBuffer;
-  /** float64: COUNTERS_PER_THREAD for each thread, in the same order. */
+  /** float64: COUNTERS_PER_ROLE for the shards, then the acceptors, then the binlog. */
   readonly counters: SharedArrayBuffer;
   /** `requests[acceptor][shard]` and `responses[acceptor][shard]`. */
   readonly requests: readonly (readonly SharedArrayBuffer[])[];
@@ -124,6 +130,8 @@ export interface TopologyOptions {
   placement?: Placement;
   /** Extended if it is left out. */
   protocol?: ProtocolName;
+  /** Threads that serve together, 1 to `acceptors`; as many as acceptors if it is left out. */
+  threads?: number;
   jobBytesMax: number;
   storedBytesMin?: number;
   ringBytes: number;
@@ -156,20 +164,19 @@ function recordRingBytes(shards: number, segmentBytes: number): number {
 export function createTopology(options: TopologyOptions): Topology {
   const { shards, acceptors, jobBytesMax, ringBytes } = options;
   const perAcceptor = <T>(make: () => T): T[] => Array.from({ length: acceptors }, make);
-  const threads = shards + acceptors + 1;
+  const roles = shards + acceptors + 1;
+  const hosts = hostsFor(options);
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
   return {
     shards,
     acceptors,
     protocol: options.protocol ?? "extended",
-    hostOf: Array.from({ length: shards }, (_, shard) =>
-      options.placement === "together" ? shard % acceptors : -1,
-    ),
+    hosts,
     jobBytesMax,
     storedBytesMin: options.storedBytesMin ?? STORED_BYTES_MIN,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
-    doorbells: new SharedArrayBuffer(threads * DOORBELL_WORDS * 4),
-    counters: new SharedArrayBuffer(threads * COUNTERS_PER_THREAD * 8),
+    doorbells: new SharedArrayBuffer((hosts.length + 1) * DOORBELL_WORDS * 4),
+    counters: new SharedArrayBuffer(roles * COUNTERS_PER_ROLE * 8),
     requests: perAcceptor(rings),
     responses: perAcceptor(rings),
     claims: perAcceptor(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
@@ -188,30 +195,46 @@ export function createTopology(options: TopologyOptions): Topology {
   };
 }
 
-/** Index of a shard's counters, and of its doorbell if it has a thread of its own: see `shardBell`. */
-export const shardThread = (shard: number): number => shard;
-
-/** Index of the doorbell of the thread in which a shard lives. */
-export function shardBell(topology: Topology, shard: number): number {
-  const host = topology.hostOf[shard]!;
-  return host < 0 ? shardThread(shard) : acceptorThread(topology, host);
+function hostsFor({ shards, acceptors, placement, threads = acceptors }: TopologyOptions): Host[] {
+  const all = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+  if (placement !== "together") {
+    return [
+      ...all(shards).map((shard) => ({ acceptors: [], shards: [shard] })),
+      ...all(acceptors).map((acceptor) => ({ acceptors: [acceptor], shards: [] })),
+    ];
+  }
+  return all(threads).map((host) => ({
+    acceptors: all(acceptors).filter((acceptor) => acceptor % threads === host),
+    shards: all(shards).filter((shard) => shard % threads === host),
+  }));
 }
 
-/** The shards that live in the thread of an acceptor. */
-export function residentsOf(topology: Topology, acceptor: number): number[] {
-  return Array.from(topology.hostOf.keys()).filter((shard) => topology.hostOf[shard] === acceptor);
+/** The host of a shard: its index is that of the doorbell by which the shard is rung. */
+export function hostOfShard(topology: Topology, shard: number): number {
+  return topology.hosts.findIndex((host) => host.shards.includes(shard));
 }
 
-/** Index of an acceptor's doorbell and counters. */
-export const acceptorThread = (topology: Topology, acceptor: number): number => topology.shards + acceptor;
+/** The host of an acceptor, as that of a shard. */
+export function hostOfAcceptor(topology: Topology, acceptor: number): number {
+  return topology.hosts.findIndex((host) => host.acceptors.includes(acceptor));
+}
 
-/** Index of the binlog's doorbell and counters. */
-export const binlogThread = (topology: Topology): number => topology.shards + topology.acceptors;
+/** Index of the binlog's doorbell. */
+export const binlogBell = (topology: Topology): number => topology.hosts.length;
 
-/** How many threads have counters. */
-export const threadsOf = (topology: Topology): number => binlogThread(topology) + 1;
+/** Index of a shard's counters. */
+export const shardRole = (shard: number): number => shard;
 
-/** The counters of one thread. */
-export function countersOf(topology: Topology, thread: number): Float64Array {
-  return new Float64Array(topology.counters, thread * COUNTERS_PER_THREAD * 8, COUNTERS_PER_THREAD);
+/** Index of an acceptor's counters; those of turns and sleeps are its thread's, at the first acceptor of it. */
+export const acceptorRole = (topology: Topology, acceptor: number): number => topology.shards + acceptor;
+
+/** Index of the binlog's counters. */
+export const binlogRole = (topology: Topology): number => topology.shards + topology.acceptors;
+
+/** How many roles have counters. */
+export const rolesOf = (topology: Topology): number => binlogRole(topology) + 1;
+
+/** The counters of one role. */
+export function countersOf(topology: Topology, role: number): Float64Array {
+  return new Float64Array(topology.counters, role * COUNTERS_PER_ROLE * 8, COUNTERS_PER_ROLE);
 }

@@ -2,7 +2,7 @@
 // per command.
 
 import type { RingReader } from "../ring/ring-reader.ts";
-import { acceptorThread, binlogThread, Counter, countersOf, shardThread, type Topology } from "./topology.ts";
+import { acceptorRole, binlogRole, Counter, countersOf, shardRole, type Topology } from "./topology.ts";
 
 /** One thread's own side. */
 export class TurnCounters {
@@ -72,9 +72,9 @@ export interface TurnCounts {
   readonly ringFillMax: number;
 }
 
-/** The counts of all threads: shards, acceptors, and the binlog if there is one. */
+/** The counts of all shards, of the acceptors of each thread, and of the binlog if there is one. */
 export function turnCountsOf(topology: Topology): TurnCounts[] {
-  const { shards, acceptors, binlog } = topology;
+  const { shards, hosts, binlog } = topology;
   const counts = (thread: string, index: number): TurnCounts => {
     const counters = countersOf(topology, index);
     const busyTurns = counters[Counter.BusyTurns]!;
@@ -90,10 +90,12 @@ export function turnCountsOf(topology: Topology): TurnCounts[] {
     };
   };
   return [
-    ...Array.from({ length: shards }, (_, shard) => counts(`shard ${shard}`, shardThread(shard))),
-    ...Array.from({ length: acceptors }, (_, acceptor) =>
-      counts(`acceptor ${acceptor}`, acceptorThread(topology, acceptor)),
-    ),
-    ...(binlog === undefined ? [] : [counts("binlog", binlogThread(topology))]),
+    ...Array.from({ length: shards }, (_, shard) => counts(`shard ${shard}`, shardRole(shard))),
+    ...hosts
+      .filter(({ acceptors }) => acceptors.length > 0)
+      .map(({ acceptors }) =>
+        counts(`acceptor ${acceptors.join(", ")}`, acceptorRole(topology, acceptors[0]!)),
+      ),
+    ...(binlog === undefined ? [] : [counts("binlog", binlogRole(topology))]),
   ];
 }

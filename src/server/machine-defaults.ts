@@ -1,6 +1,6 @@
 // What suits the machine where nothing is asked for: threads by its cores, the transport by its kernel.
 
-import type { TransportKind } from "../acceptor/acceptor-thread.ts";
+import type { TransportKind } from "../acceptor/acceptor.ts";
 
 export const SHARDS_MAX = 64;
 export const ACCEPTORS_MAX = 16;

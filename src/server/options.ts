@@ -103,7 +103,23 @@ function compose(line: CommandLine, environment: Environment): Options {
   });
   applyFlags(line, options);
   options.notices.push(...line.notices);
+  checkThreads(options);
   return options;
+}
+
+/**
+ * A thread waits for its sockets in the kernel, one without an acceptor for its bell: so together each has an acceptor.
+ * Apart the number follows from the roles.
+ */
+function checkThreads({ acceptors, placement, threads }: Options): void {
+  if (threads === undefined) return;
+  if (placement === "apart") {
+    throw usageError(
+      "--threads is for --placement together: apart, each shard and each acceptor has a thread of its own",
+    );
+  }
+  if (threads > acceptors)
+    throw usageError(`--threads ${threads}: each has at least one acceptor; give --acceptors ${threads} too`);
 }
 
 function applyFlags({ given }: CommandLine, options: Options): void {

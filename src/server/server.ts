@@ -7,16 +7,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
-import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/acceptor-thread.ts";
+import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
-import {
-  binlogThread,
-  ControlWord,
-  createTopology,
-  residentsOf,
-  type Topology,
-} from "../message/topology.ts";
+import { binlogBell, ControlWord, createTopology, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
@@ -42,10 +36,11 @@ import { Reloader } from "./reload.ts";
 import type { Settings } from "./settings.ts";
 import { switchUser } from "./switch-user.ts";
 import {
-  AcceptorThreadHandle,
+  type AcceptorHandle,
   type BinlogThreadHandle,
   type RecoveryChannels,
   recoveryChannels,
+  startAcceptors,
   startBinlog,
   startShard,
 } from "./threads.ts";
@@ -97,7 +92,7 @@ class Server {
   readonly #control: ControlWords;
   readonly #reloader: Reloader;
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
-  #acceptors: AcceptorThreadHandle[] = [];
+  #acceptors: AcceptorHandle[] = [];
   #binlog: BinlogSupervisor | undefined;
   #binlogThread: BinlogThreadHandle | undefined;
   #socketFile: SocketFile | undefined;
@@ -122,6 +117,7 @@ class Server {
       acceptors,
       placement: this.#placement.placement,
       protocol: options.protocol,
+      threads: this.#placement.threads,
       jobBytesMax,
       ringBytes: RING_BYTES,
       ...(binlog === undefined
@@ -169,32 +165,28 @@ class Server {
   /** Measured: `--scenario threads` of the bench. */
   #noteAcceptors(): void {
     const { acceptors } = this.#options;
-    const { cores } = this.#placement;
-    if (acceptors === 1 || acceptors + 1 <= cores) return;
+    const { cores, threads } = this.#placement;
+    if (Math.min(acceptors, threads) === 1 || Math.min(acceptors, threads) + 1 <= cores) return;
     this.#log.info(
-      `${plural(acceptors, "acceptor")} on ${plural(cores, "core")}: more acceptors than free cores make the server slower; try without --acceptors`,
+      `${plural(acceptors, "acceptor")} on ${plural(cores, "core")}: more of them in threads of their own than free cores make the server slower; try without --acceptors`,
     );
   }
 
   get #waiting(): Waiting {
-    const { shards, acceptors, binlog } = this.#options;
-    const { cores, placement } = this.#placement;
-    return waitingOf({
-      cores,
-      shards: placement === "together" ? 0 : shards,
-      acceptors,
-      hasLog: binlog !== undefined,
-    });
+    const { cores, threads } = this.#placement;
+    return waitingOf({ cores, threads, hasLog: this.#options.binlog !== undefined });
   }
 
   #startShards(recovery: RecoveryChannels["toShards"]): Promise<unknown>[] {
     const topology = this.#topology;
     const waiting = this.#waiting;
-    return recovery.flatMap((port, shard) =>
-      topology.hostOf[shard]! < 0
-        ? [startShard({ ...this.#shardOptions(shard, port), recovery: port, waiting }, this.#onDeath)]
-        : [],
-    );
+    const alone = topology.hosts.filter(({ acceptors }) => acceptors.length === 0);
+    return alone
+      .flatMap(({ shards }) => shards)
+      .map((shard) => {
+        const port = recovery[shard];
+        return startShard({ ...this.#shardOptions(shard, port), recovery: port, waiting }, this.#onDeath);
+      });
   }
 
   #shardOptions(shard: number, recovery: MessagePort | undefined): ShardRuntimeOptions {
@@ -218,26 +210,17 @@ class Server {
     };
     const onNews = (news: AcceptorNews): void => this.#onNews(news);
     const descriptorsMax = descriptorLimit();
-    this.#acceptors = Array.from(
-      { length: topology.acceptors },
-      (_, acceptor) =>
-        new AcceptorThreadHandle(
-          {
-            topology,
-            acceptor,
-            facts,
-            verbose,
-            descriptorsMax,
-            transport,
-            waiting: this.#waiting,
-            residents: residentsOf(topology, acceptor).map((shard) =>
-              this.#shardOptions(shard, recovery[shard]),
-            ),
-          },
-          this.#onDeath,
-          onNews,
-        ),
-    );
+    const waiting = this.#waiting;
+    const settings = { topology, facts, verbose, descriptorsMax, transport, waiting };
+    this.#acceptors = topology.hosts
+      .flatMap(({ acceptors, shards }, host) => {
+        if (acceptors.length === 0) return [];
+        const residents = shards.map((shard) => this.#shardOptions(shard, recovery[shard]));
+        const handles = startAcceptors({ ...settings, host, residents }, this.#onDeath, onNews);
+        return acceptors.map((acceptor, index) => ({ acceptor, handle: handles[index]! }));
+      })
+      .sort((a, b) => a.acceptor - b.acceptor)
+      .map(({ handle }) => handle);
     const refusals: string[] = [];
     for (const news of await Promise.all(this.#acceptors.map((acceptor) => acceptor.ready()))) {
       if (news.news === "failed") {
@@ -324,7 +307,7 @@ class Server {
   }
 
   async #listenOne(
-    acceptor: AcceptorThreadHandle,
+    acceptor: AcceptorHandle,
     address: ListenAddress,
     listen: Listen,
   ): Promise<{ port: number; fd: number }> {
@@ -430,7 +413,7 @@ class Server {
   async #end(): Promise<void> {
     if (this.#binlog !== undefined) {
       this.#control.set(ControlWord.BinlogStop);
-      new Doorbell(new Int32Array(this.#topology.doorbells), binlogThread(this.#topology)).ring();
+      new Doorbell(new Int32Array(this.#topology.doorbells), binlogBell(this.#topology)).ring();
       await this.#binlog.closed;
     }
     if (this.#exiting) return;

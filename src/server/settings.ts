@@ -1,7 +1,7 @@
 // The rows of what can be set, in the order of the help: each with its flag, its key in the file, and its effect.
 
 import { release } from "node:os";
-import type { TransportKind } from "../acceptor/acceptor-thread.ts";
+import type { TransportKind } from "../acceptor/acceptor.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
 import { type Setting, SettingError } from "../config/setting.ts";
 import type { Placement, ProtocolName } from "../message/topology.ts";
@@ -24,6 +24,8 @@ export interface Settings {
   transport: TransportKind | "auto";
   /** Whether shards live in the threads of acceptors: see placement.ts. */
   placement: Placement | "auto";
+  /** Threads that serve together, or undefined for as many as pay. */
+  threads: number | undefined;
   compat: Compat;
   protocol: ProtocolName;
   /** Log directory, or undefined for none. */
@@ -53,6 +55,7 @@ export function defaultSettings(): Settings {
     acceptors: THREADS.acceptors,
     transport: defaultTransport(release()),
     placement: "auto",
+    threads: undefined,
     compat: "default",
     protocol: "extended",
     binlog: undefined,
@@ -175,7 +178,7 @@ const FURTHER: readonly Setting<Settings>[] = [
     key: "shards",
     flags: "--shards <n>",
     kind: "text",
-    text: `engine threads, 1 to ${SHARDS_MAX} (default for this machine: ${THREADS.shards})`,
+    text: `shards (engines), 1 to ${SHARDS_MAX} (default for this machine: ${THREADS.shards})`,
     apply(options, n) {
       options.shards = count("--shards", n, SHARDS_MAX);
     },
@@ -185,7 +188,7 @@ const FURTHER: readonly Setting<Settings>[] = [
     key: "acceptors",
     flags: "--acceptors <n>",
     kind: "text",
-    text: `socket threads, 1 to ${ACCEPTORS_MAX} (default for this machine: ${THREADS.acceptors})`,
+    text: `acceptors (sockets), 1 to ${ACCEPTORS_MAX} (default for this machine: ${THREADS.acceptors})`,
     apply(options, n) {
       options.acceptors = count("--acceptors", n, ACCEPTORS_MAX);
     },
@@ -202,6 +205,17 @@ const FURTHER: readonly Setting<Settings>[] = [
       options.placement = how;
     },
     show: ({ placement }) => placement,
+  },
+  {
+    key: "threads",
+    flags: "--threads <n>",
+    kind: "text",
+    text: "with --placement together: threads that serve, 1 to the number of acceptors (default: one less than cores)",
+    example: 1,
+    apply(options, n) {
+      options.threads = count("--threads", n, ACCEPTORS_MAX);
+    },
+    show: ({ threads }) => threads,
   },
   {
     key: "transport",

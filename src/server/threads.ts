@@ -7,7 +7,7 @@ import {
   Worker,
   type WorkerOptions,
 } from "node:worker_threads";
-import type { AcceptorNews, AcceptorOrder, ListenAddress } from "../acceptor/acceptor-thread.ts";
+import type { AcceptorNews, AcceptorOrder, ListenAddress } from "../acceptor/acceptor.ts";
 import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
 import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
 import type { Topology } from "../message/topology.ts";
@@ -101,23 +101,30 @@ export interface BinlogThreadHandle {
   end(): Promise<unknown>;
 }
 
-export class AcceptorThreadHandle {
-  readonly #worker: Worker;
+/** Starts the thread of some acceptors and of the shards that live with them; a handle for each of the acceptors. */
+export function startAcceptors(
+  data: Omit<AcceptorHostData, "ports">,
+  onDeath: OnThreadDeath,
+  onNews: (news: AcceptorNews) => void,
+): AcceptorHandle[] {
+  const { acceptors, shards } = data.topology.hosts[data.host]!;
+  const channels = acceptors.map(() => new MessageChannel());
+  const ports = channels.map(({ port1 }) => port1);
+  const ways = data.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
+  const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
+  const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
+  const transferred = [...ports, ...(ways as MessagePort[])];
+  start(`acceptor ${acceptors.join(", ")}${residents}`, "host", hostData, onDeath, transferred);
+  return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));
+}
+
+export class AcceptorHandle {
+  readonly #port: MessagePort;
   readonly #waiting = new Map<AcceptorNews["news"], (news: AcceptorNews) => void>();
 
-  constructor(acceptor: AcceptorHostData, onDeath: OnThreadDeath, onNews: (news: AcceptorNews) => void) {
-    const data: HostThreadData = { kind: "acceptor", acceptor };
-    const ports = acceptor.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
-    const shards = acceptor.residents.map(({ shard }) => shard);
-    const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
-    this.#worker = start(
-      `acceptor ${acceptor.acceptor}${residents}`,
-      "host",
-      data,
-      onDeath,
-      ports as MessagePort[],
-    );
-    this.#worker.on("message", (news: AcceptorNews) => {
+  constructor(port: MessagePort, onNews: (news: AcceptorNews) => void) {
+    this.#port = port;
+    port.on("message", (news: AcceptorNews) => {
       const waiting = this.#waiting.get(news.news);
       this.#waiting.delete(news.news);
       if (waiting !== undefined) waiting(news);
@@ -128,7 +135,7 @@ export class AcceptorThreadHandle {
     });
   }
 
-  /** Resolves when the thread takes orders, or with its failure. */
+  /** Resolves when it takes orders, or with its failure. */
   ready(): Promise<AcceptorNews> {
     return Promise.race([this.#next("ready"), this.#next("failed")]);
   }
@@ -153,7 +160,7 @@ export class AcceptorThreadHandle {
   }
 
   #tell(order: AcceptorOrder): void {
-    this.#worker.postMessage(order);
+    this.#port.postMessage(order);
   }
 
   #next(news: AcceptorNews["news"]): Promise<AcceptorNews> {

@@ -21,7 +21,9 @@ import {
   Counter,
   commandCounter,
   countersOf,
-  shardThread,
+  hostOfAcceptor,
+  hostOfShard,
+  shardRole,
   type Topology,
 } from "../message/topology.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
@@ -105,10 +107,11 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#tubeSequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
+    const host = hostOfShard(topology, shard);
     this.ports = topology.responses.map(
-      (rings, acceptor) => new ReplyPort(rings[shard]!, topology.hostOf[shard] === acceptor),
+      (rings, acceptor) => new ReplyPort(rings[shard]!, hostOfAcceptor(topology, acceptor) === host),
     );
-    this.counters = countersOf(topology, shardThread(shard));
+    this.counters = countersOf(topology, shardRole(shard));
     const defaultName = asciiBytes("default");
     this.engine = new Engine({
       effects: this,

@@ -5,12 +5,13 @@ import type { BodyArena } from "../engine/body-arena.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
 import {
-  acceptorThread,
-  binlogThread,
+  binlogBell,
+  binlogRole,
   ControlWord,
   Counter,
   countersOf,
-  shardBell,
+  hostOfAcceptor,
+  hostOfShard,
   type Topology,
 } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -58,8 +59,8 @@ export class ShardRuntime {
     const { topology, shard } = options;
     const control = new ControlWords(topology.control);
     const words = new Int32Array(topology.doorbells);
-    const doorbell = new DoorbellOwner(words, shardBell(topology, shard));
-    const binlog = new Doorbell(words, binlogThread(topology));
+    const doorbell = new DoorbellOwner(words, hostOfShard(topology, shard));
+    const binlog = new Doorbell(words, binlogBell(topology));
     const sleep = (): void => {
       doorbell.sleep(ROOM_SLEEP_MS);
       core.readClock();
@@ -79,7 +80,7 @@ export class ShardRuntime {
       core,
       records,
       control,
-      acceptors: core.ports.map((_, acceptor) => new Doorbell(words, acceptorThread(topology, acceptor))),
+      acceptors: core.ports.map((_, acceptor) => new Doorbell(words, hostOfAcceptor(topology, acceptor))),
       binlog,
       counters: this.counters,
       surroundings: REAL_THREAD,
@@ -134,7 +135,7 @@ function createRecords(
   room: RecordRoomOptions,
 ): RecordLog | undefined {
   if (topology.binlog === undefined) return undefined;
-  const counters = countersOf(topology, binlogThread(topology));
+  const counters = countersOf(topology, binlogRole(topology));
   const lent = new LentIds(control.words, ControlWord.IdsLent);
   return new RecordLog({
     binlog: topology.binlog,

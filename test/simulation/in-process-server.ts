@@ -7,6 +7,7 @@
 
 import assert from "node:assert/strict";
 import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import { acceptorGroup } from "../../src/acceptor/acceptor-group.ts";
 import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
@@ -20,17 +21,17 @@ import { rowOf } from "../../src/engine/job-table.ts";
 import { BlockingLoop } from "../../src/loop/blocking-loop.ts";
 import { Point, type Surroundings } from "../../src/loop/point.ts";
 import {
-  acceptorThread,
-  binlogThread,
+  binlogBell,
+  binlogRole,
   ControlWord,
   Counter,
   countersOf,
   createTopology,
+  type Host,
+  hostOfAcceptor,
+  hostOfShard,
   type Placement,
   type ProtocolName,
-  residentsOf,
-  shardBell,
-  shardThread,
   type Topology,
   type TopologyOptions,
 } from "../../src/message/topology.ts";
@@ -70,6 +71,8 @@ export interface InProcessOptions {
   strayRings?: boolean;
   /** Whether shards live in the threads of acceptors; apart if it is left out. */
   placement?: Placement;
+  /** Threads of `together`. */
+  threads?: number;
   storedBytesMin?: number;
   protocol?: ProtocolName;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
@@ -157,7 +160,7 @@ export class InProcessServer {
   readonly #words: Int32Array;
   readonly #bells: LateBells;
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
-  /** Of each acceptor. */
+  /** Of each host with acceptors. */
   readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
   readonly #firstJobId: number;
@@ -174,9 +177,10 @@ export class InProcessServer {
     this.tickMs = options.tickMs ?? 0;
     this.nowMs = options.startsAtMs ?? 1_000_000;
     this.log = options.log;
-    const { placement = "apart", storedBytesMin = STORED_BYTES_MIN, protocol = "extended" } = options;
+    const { placement = "apart", threads = acceptors, storedBytesMin = STORED_BYTES_MIN } = options;
+    const { protocol = "extended" } = options;
     this.topology = topologyFor(
-      { shards, acceptors, placement, protocol, jobBytesMax, storedBytesMin, ringBytes },
+      { shards, acceptors, placement, threads, protocol, jobBytesMax, storedBytesMin, ringBytes },
       this.log,
     );
     this.#slowLog = options.slowLog ?? 0;
@@ -219,10 +223,11 @@ export class InProcessServer {
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
-      ...[...this.shards.keys()]
-        .filter((shard) => topology.hostOf[shard]! < 0)
-        .map((shard) => this.#shardThread(shard)),
-      ...this.acceptors.map((core, acceptor) => this.#acceptorThread(core, acceptor)),
+      ...topology.hosts.map((host, index) =>
+        host.acceptors.length === 0
+          ? this.#shardThread(host.shards[0]!, index)
+          : this.#acceptorThread(host, index),
+      ),
       { name: "late rings", steps: this.#ringLate(), ready: () => this.#bells.hasLate },
     ];
     if (this.binlog === undefined) return;
@@ -238,7 +243,7 @@ export class InProcessServer {
 
   #createRecords(log: InProcessLog): RecordLog[] {
     const control = new ControlWords(this.topology.control);
-    const counters = countersOf(this.topology, binlogThread(this.topology));
+    const counters = countersOf(this.topology, binlogRole(this.topology));
     const lent = new LentIds(control.words, ControlWord.IdsLent);
     return Array.from({ length: this.topology.shards }, (_, shard) => {
       const room = this.#recordRoom(shard);
@@ -257,9 +262,9 @@ export class InProcessServer {
   }
 
   #recordRoom(shard: number): RecordRoomOptions {
-    const thread = shardBell(this.topology, shard);
+    const thread = hostOfShard(this.topology, shard);
     const doorbell = this.createOwner(this.#words, thread);
-    const binlog = this.createBell(thread, binlogThread(this.topology));
+    const binlog = this.createBell(thread, binlogBell(this.topology));
     return { doorbell, binlog, sleep: () => this.#sleepForRoom(doorbell, thread) };
   }
 
@@ -317,7 +322,7 @@ export class InProcessServer {
   /** Has the log made durable and closed, after the acceptors have stopped; `logEnd` tells when it is. */
   stopLog(): void {
     new ControlWords(this.topology.control).set(ControlWord.BinlogStop);
-    new Doorbell(this.#words, binlogThread(this.topology)).ring();
+    new Doorbell(this.#words, binlogBell(this.topology)).ring();
   }
 
   /** The id of the job in a slot of a shard. */
@@ -393,13 +398,13 @@ export class InProcessServer {
 
   #shardRole(shard: number, counters: TurnCounters): ShardLoop {
     const { topology } = this;
-    const thread = shardBell(topology, shard);
+    const thread = hostOfShard(topology, shard);
     return new ShardLoop({
       core: this.shards[shard]!,
       records: this.records[shard],
       control: new ControlWords(topology.control),
-      acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
-      binlog: this.createBell(thread, binlogThread(topology)),
+      acceptors: this.#createBells(thread, topology.acceptors, (each) => hostOfAcceptor(topology, each)),
+      binlog: this.createBell(thread, binlogBell(topology)),
       counters,
       surroundings: this.#surroundings,
     });
@@ -410,8 +415,7 @@ export class InProcessServer {
     return new TurnCounters(core.counters, core.requests);
   }
 
-  #shardThread(shard: number): Thread {
-    const thread = shardThread(shard);
+  #shardThread(shard: number, thread: number): Thread {
     const doorbell = this.createOwner(this.#words, thread);
     const counters = this.#shardCounters(shard);
     const surroundings = this.#surroundings;
@@ -423,7 +427,7 @@ export class InProcessServer {
 
   #binlogThread(core: BinlogCore, storage: Storage): Thread {
     const { topology } = this;
-    const thread = binlogThread(topology);
+    const thread = binlogBell(topology);
     const doorbell = this.createOwner(this.#words, thread);
     const counters = new TurnCounters(core.counters, core.rings);
     const surroundings = this.#surroundings;
@@ -431,8 +435,8 @@ export class InProcessServer {
       core,
       storage,
       control: new ControlWords(topology.control),
-      shards: this.#createBells(thread, topology.shards, (shard) => shardBell(topology, shard)),
-      acceptors: this.#createBells(thread, topology.acceptors, (each) => acceptorThread(topology, each)),
+      shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      acceptors: this.#createBells(thread, topology.acceptors, (each) => hostOfAcceptor(topology, each)),
       counters,
       surroundings,
     });
@@ -462,43 +466,51 @@ export class InProcessServer {
     }
   }
 
-  #acceptorThread(core: AcceptorCore, acceptor: number): Thread {
+  #acceptorThread({ acceptors, shards }: Host, thread: number): Thread {
     const { topology } = this;
-    const thread = acceptorThread(topology, acceptor);
+    const cores = acceptors.map((acceptor) => this.acceptors[acceptor]!);
     const doorbell = this.createOwner(this.#words, thread);
     const loop = new AcceptorLoop({
-      core,
+      core: acceptorGroup(cores),
       doorbell,
-      shards: this.#createBells(thread, topology.shards, (shard) => shardBell(topology, shard)),
-      counters: new TurnCounters(core.counters, core.responses),
+      shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      counters: new TurnCounters(
+        cores[0]!.counters,
+        cores.flatMap(({ responses }) => responses),
+      ),
       patience: new DrawnPatience(this.#random, this.#patience),
       surroundings: this.#surroundings,
     });
     this.loops.push(loop);
-    for (const shard of residentsOf(topology, acceptor)) {
+    for (const shard of shards) {
       loop.residents.push(this.#shardRole(shard, this.#shardCounters(shard)));
-      core.addLocalShard(shard, this.shards[shard]!.engine.bodies);
+      for (const core of cores) core.addLocalShard(shard, this.shards[shard]!.engine.bodies);
     }
-    const steps = this.#acceptorSteps(acceptor, loop, doorbell);
-    return { name: `acceptor ${acceptor}`, steps, ready: undefined };
+    const steps = this.#acceptorSteps(acceptors, thread, loop, doorbell);
+    return { name: `acceptor ${acceptors.join(", ")}`, steps, ready: undefined };
   }
 
   /** What src/acceptor/acceptor-thread.ts answers to the points of its loop, with an event loop of its own. */
-  *#acceptorSteps(acceptor: number, loop: AcceptorLoop, owner: DoorbellOwner): ThreadSteps {
-    const thread = acceptorThread(this.topology, acceptor);
+  *#acceptorSteps(
+    acceptors: readonly number[],
+    thread: number,
+    loop: AcceptorLoop,
+    owner: DoorbellOwner,
+  ): ThreadSteps {
     let scheduled = true;
     const wake = (): void => {
       loop.wake();
       scheduled = true;
     };
     const isRung = (): boolean => loop.asleep && (this.#isRung(thread) || this.nowMs >= loop.wakeAtMs);
-    if (this.#ownSockets) loop.sockets = { turn: () => this.#moveBytes(acceptor, wake, true) };
+    const moveBytes = (isReading: boolean): number => this.#moveAllBytes(acceptors, loop, wake, isReading);
+    if (this.#ownSockets) loop.sockets = { turn: () => moveBytes(true) };
     for (;;) {
-      yield () => scheduled || this.#hasSocketEvent(acceptor) || isRung();
+      yield () => scheduled || acceptors.some((each) => this.#hasSocketEvent(each)) || isRung();
       if (isRung()) wake();
       // Sockets of its own are read here only where the thread waits for them in the kernel.
-      if (loop.sockets === undefined) this.#moveBytes(acceptor, wake, true);
-      else if (!scheduled) this.#moveBytes(acceptor, wake, false);
+      if (loop.sockets === undefined) moveBytes(true);
+      else if (!scheduled) moveBytes(false);
       if (!scheduled) continue;
       scheduled = false;
       let point = loop.next();
@@ -508,15 +520,26 @@ export class InProcessServer {
     }
   }
 
-  /** The sockets' events, all or some. Returns how many there were. */
-  #moveBytes(acceptor: number, wake: () => void, isReading: boolean): number {
+  /** The events of the sockets of a host, all or some. Returns how many told of clients. */
+  #moveAllBytes(
+    acceptors: readonly number[],
+    loop: AcceptorLoop,
+    wake: () => void,
+    isReading: boolean,
+  ): number {
+    let told = 0;
+    for (const acceptor of acceptors) told += this.#moveBytes(acceptor, loop, wake, isReading);
+    return told;
+  }
+
+  #moveBytes(acceptor: number, loop: AcceptorLoop, wake: () => void, isReading: boolean): number {
     let events = 0;
     let told = 0;
     while (this.#hasSocketEvent(acceptor) && !(events > 0 && this.#heldUp())) {
       if (this.#handleSocketEvent(acceptor)) {
         wake();
         told++;
-      } else if (!isReading || this.loops[acceptor]!.sockets === undefined) wake();
+      } else if (!isReading || loop.sockets === undefined) wake();
       events++;
     }
     // Who asks whether the sockets have been read must not be told so while some have not.

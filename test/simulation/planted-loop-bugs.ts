@@ -1,6 +1,5 @@
 // Bugs planted in what the loops rely on when they publish, ring and fall asleep, to prove that the simulation finds such.
 
-import { shardThread } from "../../src/message/topology.ts";
 import type { Doorbell } from "../../src/ring/doorbell.ts";
 import { InProcessServer } from "./in-process-server.ts";
 import { type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
@@ -34,13 +33,15 @@ function before<Core extends object>(core: Core, method: keyof Core, act: () => 
   });
 }
 
-/** Who rings a shard that lives with an acceptor rings a bell that nobody has. */
-class ShardsOutOfHearing extends InProcessServer {
+/** Hosts that have both roles do not hear each other. */
+class HostsOutOfHearing extends InProcessServer {
   protected override createBell(from: number, to: number): Doorbell {
-    const { shards, hostOf } = this.topology;
-    const isAcceptor = (thread: number): boolean => thread >= shards && hostOf[0]! >= 0;
-    const isLost = isAcceptor(from) && isAcceptor(to) && from !== to;
-    return super.createBell(from, isLost ? shardThread(0) : to);
+    const { hosts } = this.topology;
+    const hasBoth = (thread: number): boolean =>
+      hosts[thread] !== undefined && Object.values(hosts[thread]).every((roles) => roles.length > 0);
+    const bell = super.createBell(from, to);
+    if (from !== to && hasBoth(from) && hasBoth(to)) bell.ring = () => false;
+    return bell;
   }
 }
 
@@ -52,10 +53,12 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
     for (const loop of loops)
       Object.defineProperty(loop, "wakeAtMs", { get: () => Number.POSITIVE_INFINITY, set() {} });
   }),
-  plantedIn(
-    "an acceptor rings a shard of another host at a bell that nobody has",
-    (settings) => new ShardsOutOfHearing(settings),
-  ),
+  plantedIn("a host does not ring another", (settings) => new HostsOutOfHearing(settings)),
+  planted("of the acceptors of a thread only the first is asked whether it has answers", (server) => {
+    for (const { acceptors } of server.topology.hosts)
+      for (const acceptor of acceptors.slice(1))
+        Object.defineProperty(server.acceptors[acceptor], "hasAnswers", { get: () => false });
+  }),
   planted("an acceptor does not look for answers once more after it has announced its sleep", (server) => {
     for (const core of server.acceptors) blind(core, "wantRoom", "hasAnswers", "publish");
   }),

@@ -181,6 +181,7 @@ class Simulation {
       ownSockets: random.chance(0.5),
       // No draw, so that a seed is the same run apart as before there were hosts.
       placement: this.#options.seed % 2 === 0 ? "together" : "apart",
+      threads: this.#options.seed % 4 === 0 ? Math.max(1, this.#acceptors - 1) : this.#acceptors,
       tickMs: this.#tickMs,
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,

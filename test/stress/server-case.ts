@@ -23,6 +23,8 @@ export interface ServerCase extends Experiment {
   /** Whether the server keeps a log, with replies that wait for it. */
   readonly hasLog: boolean;
   readonly placement: Placement;
+  /** Threads of `together`. */
+  readonly threads: number;
 }
 
 const TWO_STEP_CLAIMS = "claims by a load and a store";
@@ -32,9 +34,11 @@ function serverCase(
   hasLog: boolean,
   planted: readonly string[],
   placement: Placement = "apart",
+  threads = topology.acceptors,
 ): ServerCase {
   const { shards, acceptors } = topology;
-  const hosts = placement === "together" ? "-together" : "";
+  const fewer = threads < acceptors ? `-${threads}` : "";
+  const hosts = placement === "together" ? `-together${fewer}` : "";
   return {
     name: `server-${shards}x${acceptors}${hasLog ? "-log" : ""}${hosts}`,
     about: `the whole server with ${topologyName(topology)}${hasLog ? " and a log" : ""}, ${placement}, all rings of 4 KiB`,
@@ -43,6 +47,7 @@ function serverCase(
     topology,
     hasLog,
     placement,
+    threads,
   };
 }
 
@@ -54,6 +59,7 @@ export const SERVER_CASES: readonly ServerCase[] = [
   serverCase({ shards: 7, acceptors: 3 }, true, []),
   serverCase({ shards: 7, acceptors: 3 }, false, [], "together"),
   serverCase({ shards: 4, acceptors: 2 }, true, [], "together"),
+  serverCase({ shards: 2, acceptors: 3 }, false, [], "together", 2),
 ];
 
 export async function runServerCase(played: ServerCase, options: CaseOptions): Promise<CaseReport> {
@@ -62,7 +68,7 @@ export async function runServerCase(played: ServerCase, options: CaseOptions): P
   try {
     const server = await startServer({
       kind: "ours",
-      flags: [...topologyFlags(played.topology), "--placement", played.placement, ...log],
+      flags: [...topologyFlags(played.topology), ...placementFlags(played), ...log],
       env: {
         NODE_OPTIONS: `--import ${PRELOAD}`,
         STRESS_SEED: `${options.seed}`,
@@ -74,6 +80,10 @@ export async function runServerCase(played: ServerCase, options: CaseOptions): P
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+function placementFlags({ placement, threads }: ServerCase): string[] {
+  return ["--placement", placement, ...(placement === "together" ? ["--threads", `${threads}`] : [])];
 }
 
 async function underLoad(
@@ -105,7 +115,7 @@ const spoken = (stderr: string): string[] =>
   stderr.split("\n").filter((line) => line !== "" && !line.startsWith("stress: "));
 
 /** Whether the rings were small and each thread had its pauses; otherwise the run shows nothing. */
-function notStressed(stderr: string, { topology, hasLog, placement }: ServerCase): string[] {
+function notStressed(stderr: string, { topology, hasLog, placement, threads: hosts }: ServerCase): string[] {
   const lines = stderr.split("\n");
   const { shards, acceptors } = topology;
   const wrong: string[] = [];
@@ -114,12 +124,16 @@ function notStressed(stderr: string, { topology, hasLog, placement }: ServerCase
   if (rings !== ringsWanted) wrong.push(`${rings} of ${ringsWanted} rings were of the smallest size`);
   const threads = [
     ...Array.from({ length: placement === "together" ? 0 : shards }, (_, shard) => `shard ${shard}`),
-    ...Array.from({ length: acceptors }, (_, acceptor) => `acceptor ${acceptor}`),
+    ...Array.from({ length: placement === "together" ? hosts : acceptors }, (_, host) => `acceptor ${host}`),
     ...(hasLog ? ["binlog"] : []),
   ];
   for (const thread of threads) {
     // The thread of an acceptor is named for the shards that live in it, too.
-    const paused = lines.some((line) => `${line} `.startsWith(`${PAUSES_NOTE}${thread} `));
+    const paused = lines.some(
+      (line) =>
+        /^[ ,]/.test(`${line} `.slice(`${PAUSES_NOTE}${thread}`.length)) &&
+        line.startsWith(`${PAUSES_NOTE}${thread}`),
+    );
     if (!paused) wrong.push(`no pause in ${thread}`);
   }
   return wrong;

@@ -65,7 +65,7 @@ describe("Linger", () => {
 });
 
 describe("waitingOf", () => {
-  const placed = (cores: number, hasLog: boolean) => waitingOf({ cores, shards: 1, acceptors: 1, hasLog });
+  const placed = (cores: number, hasLog: boolean) => waitingOf({ cores, threads: 2, hasLog });
 
   it("lets a shard spin only where a core is left for the client", () => {
     assert.deepEqual(placed(3, false), { spinMs: 0.1, lingerMs: 0.1, isCrowded: false });

@@ -56,6 +56,15 @@ describe("options", () => {
     assert.equal(optionsOf(["-f", "7", "-F"]).fsyncMs, Number.POSITIVE_INFINITY);
   });
 
+  it("take a number of threads only where each has an acceptor", () => {
+    assert.equal(optionsOf(["--acceptors", "3", "--threads", "2"]).threads, 2);
+    assert.match(refusalOf(["--acceptors", "2", "--threads", "3"]), /--threads 3: each has .* --acceptors 3/);
+    assert.match(
+      refusalOf(["--threads", "1", "--placement", "apart"]),
+      /--threads is for --placement together/,
+    );
+  });
+
   it("of beanstalkd take digits only behind their flags, as beanstalkd does", () => {
     assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nUse: /);
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);

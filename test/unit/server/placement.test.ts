@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createTopology, residentsOf, shardBell } from "../../../src/message/topology.ts";
+import { createTopology, hostOfAcceptor, hostOfShard } from "../../../src/message/topology.ts";
 import { choosePlacement } from "../../../src/server/placement.ts";
 import { cgroupPath, coresWithin } from "../../../src/server/usable-cores.ts";
 
@@ -18,30 +18,52 @@ describe("placement", () => {
 
   it("is as asked, and says what it is and why", () => {
     const asked = choosePlacement({ shards: 7, acceptors: 3, placement: "apart" }, 2);
-    assert.deepEqual(asked, { placement: "apart", cores: 2, why: "apart in 10 threads (as asked)" });
+    assert.deepEqual(asked, {
+      placement: "apart",
+      threads: 10,
+      cores: 2,
+      why: "apart in 10 threads (as asked)",
+    });
     const chosen = choosePlacement({ shards: 1, acceptors: 1, placement: "auto" }, 1);
     assert.equal(chosen.why, "together in 1 thread (1 usable core)");
   });
 
-  it("spreads any number of shards over any number of acceptors, and rings each where it lives", () => {
-    for (const [shards, acceptors] of [
-      [1, 1],
-      [1, 3],
-      [7, 3],
-      [64, 16],
+  it("has as many threads together as leave a core, if they are not given, and never more than acceptors", () => {
+    const threads = (acceptors: number, cores: number, given?: number): number =>
+      choosePlacement({ shards: 2, acceptors, placement: "together", threads: given }, cores).threads;
+    assert.equal(threads(3, 1), 1);
+    assert.equal(threads(3, 2), 1);
+    assert.equal(threads(3, 3), 2);
+    assert.equal(threads(3, 64), 3);
+    assert.equal(threads(3, 1, 2), 2);
+    const given = choosePlacement({ shards: 1, acceptors: 1, placement: "auto", threads: 1 }, 64);
+    assert.equal(given.placement, "together");
+  });
+
+  it("spreads any number of roles over any number of threads, each with an acceptor", () => {
+    for (const [shards, acceptors, threads] of [
+      [1, 1, 1],
+      [1, 3, 2],
+      [7, 3, 2],
+      [64, 16, 5],
     ] as const) {
       const topology = createTopology({
-        ...{ shards, acceptors, placement: "together" },
+        ...{ shards, acceptors, threads, placement: "together" },
         ...{ jobBytesMax: 65535, ringBytes: 4096 },
       });
-      const all = Array.from({ length: acceptors }, (_, acceptor) => residentsOf(topology, acceptor));
-      assert.deepEqual(
-        all.flat().sort((a, b) => a - b),
-        [...Array(shards).keys()],
+      assert.equal(topology.hosts.length, threads);
+      for (let shard = 0; shard < shards; shard++)
+        assert.ok(topology.hosts[hostOfShard(topology, shard)]!.shards.includes(shard));
+      for (let acceptor = 0; acceptor < acceptors; acceptor++)
+        assert.ok(topology.hosts[hostOfAcceptor(topology, acceptor)]!.acceptors.includes(acceptor));
+      const counts = topology.hosts.map((host) => host.acceptors.length);
+      assert.ok(Math.min(...counts) > 0 && Math.max(...counts) <= Math.ceil(acceptors / threads));
+      const residents = topology.hosts.map((host) => host.shards.length);
+      assert.equal(
+        residents.reduce((sum, count) => sum + count),
+        shards,
       );
-      assert.ok(Math.max(...all.map((each) => each.length)) <= Math.ceil(shards / acceptors));
-      for (const [acceptor, residents] of all.entries())
-        for (const shard of residents) assert.equal(shardBell(topology, shard), shards + acceptor);
+      assert.ok(Math.max(...residents) <= Math.ceil(shards / threads));
     }
   });
 });

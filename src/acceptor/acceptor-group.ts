@@ -1,0 +1,67 @@
+// The acceptors of one thread as one: its loop takes a step of all of them at once.
+
+import type { AcceptorCore } from "./acceptor-core.ts";
+import type { LoopCore } from "./acceptor-loop.ts";
+
+/** A single one stands for itself. */
+export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {
+  return cores.length === 1 ? cores[0]! : new AcceptorGroup(cores);
+}
+
+class AcceptorGroup implements LoopCore {
+  readonly #cores: readonly AcceptorCore[];
+
+  constructor(cores: readonly AcceptorCore[]) {
+    this.#cores = cores;
+  }
+
+  publish(onPublished: (shard: number) => void): void {
+    for (const core of this.#cores) core.publish(onPublished);
+  }
+
+  takeAnswers(onWriterWaits: (shard: number) => void): number {
+    let taken = 0;
+    for (const core of this.#cores) taken += core.takeAnswers(onWriterWaits);
+    return taken;
+  }
+
+  flush(): void {
+    for (const core of this.#cores) core.flush();
+  }
+
+  wantRoom(): void {
+    for (const core of this.#cores) core.wantRoom();
+  }
+
+  stopExpecting(): void {
+    for (const core of this.#cores) core.stopExpecting();
+  }
+
+  get expecting(): number {
+    return this.#cores.reduce((sum, { expecting }) => sum + expecting, 0);
+  }
+
+  get asking(): number {
+    return this.#cores.reduce((sum, { asking }) => sum + asking, 0);
+  }
+
+  get hasWork(): boolean {
+    return this.#cores.some(({ hasWork }) => hasWork);
+  }
+
+  get hasAnswers(): boolean {
+    return this.#cores.some(({ hasAnswers }) => hasAnswers);
+  }
+
+  get hasHeld(): boolean {
+    return this.#cores.some(({ hasHeld }) => hasHeld);
+  }
+
+  get hasDurable(): boolean {
+    return this.#cores.some(({ hasDurable }) => hasDurable);
+  }
+
+  get hasRoomAgain(): boolean {
+    return this.#cores.some(({ hasRoomAgain }) => hasRoomAgain);
+  }
+}
