@@ -168,7 +168,7 @@ class Server {
     const { cores, threads } = this.#placement;
     if (Math.min(acceptors, threads) === 1 || Math.min(acceptors, threads) + 1 <= cores) return;
     this.#log.info(
-      `${plural(acceptors, "acceptor")} on ${plural(cores, "core")}: more of them in threads of their own than free cores make the server slower; try without --acceptors`,
+      `${plural(acceptors, "acceptor")} on ${plural(cores, "core")}: more acceptors than free cores, each in a thread, make the server slower; try without --acceptors`,
     );
   }
 
