@@ -54,10 +54,13 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
       Object.defineProperty(loop, "wakeAtMs", { get: () => Number.POSITIVE_INFINITY, set() {} });
   }),
   plantedIn("a host does not ring another", (settings) => new HostsOutOfHearing(settings)),
-  planted("of the acceptors of a thread only the first is asked whether it has answers", (server) => {
-    for (const { acceptors } of server.topology.hosts)
-      for (const acceptor of acceptors.slice(1))
-        Object.defineProperty(server.acceptors[acceptor], "hasAnswers", { get: () => false });
+  planted("of the acceptors of a thread only the first is asked whether there is work", (server) => {
+    for (const { acceptors } of server.topology.hosts) {
+      for (const acceptor of acceptors.slice(1)) {
+        for (const question of ["hasAnswers", "hasWork", "hasDurable"])
+          Object.defineProperty(server.acceptors[acceptor], question, { get: () => false });
+      }
+    }
   }),
   planted("an acceptor does not look for answers once more after it has announced its sleep", (server) => {
     for (const core of server.acceptors) blind(core, "wantRoom", "hasAnswers", "publish");
