@@ -1,0 +1,10 @@
+// The entry point `runnerbean/client`: a client for Node, of this server and of any beanstalkd.
+
+export { type Codec, json, text } from "./codec.ts";
+export * from "./errors.ts";
+export type { Job, JobHandle, JobReport, JobState, JobStats, UpdateOptions } from "./job.ts";
+export type { ConnectionEvent } from "./link.ts";
+export type { Put, PutCounts, PutOptions } from "./put.ts";
+export { type ConnectOptions, connect, type Queue, type ReserveOptions, type ServerStats } from "./queue.ts";
+export type { Filter, LimitedFilter, ListedJob, ListFilter, Tube, TubeSettings, TubeStats } from "./tube.ts";
+export { type Handler, type Worker, type WorkOptions, work } from "./worker.ts";

@@ -1,0 +1,51 @@
+// Opens a socket to an address: `host:port`, `[::1]:port`, `unix:PATH`, `tls:host:port`.
+
+import { connect as connectNet, isIP, type NetConnectOpts, type Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { ConnectionLost } from "./errors.ts";
+
+const PORT = 11_300;
+const KEEP_ALIVE_MS = 30_000;
+const ADDRESS = /^(tls:|tcp:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
+
+/** Returns what opens a socket, connected and with TLS shaken hands. Throws TypeError. */
+export function dialer(
+  address: string,
+  tls: ConnectionOptions | undefined,
+  limitMs: number,
+): () => Promise<Socket> {
+  if (address.startsWith("unix:")) return () => dial({ path: address.slice(5) }, tls, limitMs);
+  const [, scheme, v6, name, digits = PORT] = ADDRESS.exec(address) ?? [];
+  const host = v6 ?? name;
+  const port = Number(digits);
+  if (host === undefined || port < 1 || port > 65_535)
+    throw new TypeError(`${address} is no address: host:port, [::1]:port, unix:PATH or tls:host:port`);
+  // A name is sent along (SNI), an address may not be.
+  const secure =
+    scheme === "tls:" || tls !== undefined
+      ? { ...(isIP(host) ? {} : { servername: host }), ...tls }
+      : undefined;
+  return () => dial({ host, port }, secure, limitMs);
+}
+
+function dial(where: NetConnectOpts, tls: ConnectionOptions | undefined, limitMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = tls === undefined ? connectNet(where) : connectTls({ ...where, ...tls });
+    const fail = (cause?: NodeJS.ErrnoException): void => {
+      clearTimeout(timer);
+      socket.destroy();
+      // Where a name has several addresses the message is empty.
+      const why =
+        cause === undefined ? `no connection within ${limitMs} ms` : cause.message || `${cause.code}`;
+      reject(new ConnectionLost(why, false, cause));
+    };
+    const timer = setTimeout(fail, limitMs);
+    socket.once("error", fail);
+    socket.once(tls === undefined ? "connect" : "secureConnect", () => {
+      clearTimeout(timer);
+      socket.off("error", fail);
+      socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
+      resolve(socket);
+    });
+  });
+}

@@ -1,0 +1,30 @@
+// Reads the server's reports: YAML, as flat as beanstalkd writes it.
+
+/** What is text even if it is made of digits. */
+const TEXTS = /^(?:name|tube|version|hostname|os|platform|unique|group|origin|reason|holder)$/;
+const NUMBER = /^-?\d+(?:\.\d+)?$/;
+
+/** The words of a text, as a type. */
+export type Words<Text extends string> = Text extends `${infer One} ${infer More}` ? One | Words<More> : Text;
+
+/** All lines but the first, `---`. */
+export const reportLines = (body: Uint8Array | undefined): string[] =>
+  Buffer.from(body ?? [])
+    .toString()
+    .trimEnd()
+    .split("\n")
+    .slice(1);
+
+export const unquoted = (value: string): string => value.replace(/^"(.*)"$/, "$1");
+
+/** `current-jobs-ready: 7` is `currentJobsReady`, 7. */
+export function parseReport<T>(body: Uint8Array | undefined, isText = (key: string) => TEXTS.test(key)): T {
+  const entries = reportLines(body).map((line) => {
+    const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
+    return [camelCase(key), NUMBER.test(value) && !isText(key) ? Number(value) : unquoted(value)];
+  });
+  return Object.fromEntries(entries) as T;
+}
+
+export const camelCase = (key: string): string =>
+  key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -1,0 +1,229 @@
+// A job: by its id, as a listing shows it, and one that is held.
+
+import type { Codec } from "./codec.ts";
+import { UPDATE_OPTIONS, whole, wholeLong, wholeSeconds, written } from "./command-text.ts";
+import { parseReport, type Words } from "./dictionary.ts";
+import { JobLost, NotFound } from "./errors.ts";
+import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
+import type { ReservedBody } from "./reply-reader.ts";
+import type { Wire } from "./wire.ts";
+
+export type JobState = "ready" | "delayed" | "reserved" | "buried";
+type Counts = Words<"id pri age delay ttr timeLeft file reserves timeouts releases buries kicks">;
+
+/** What `stats-job` says; times in seconds. */
+export type JobStats = { readonly tube: string; readonly state: JobState } & Readonly<Record<Counts, number>>;
+/** What `inspect-job` says: more than that, and nothing of what the job does not have. */
+export type JobReport = JobStats & Readonly<Record<string, string | number>>;
+
+/** What is not named stays. `delay` and `tube` give a held job back. Durations in seconds. */
+export interface UpdateOptions {
+  readonly pri?: number;
+  readonly delay?: number;
+  readonly ttr?: number;
+  readonly ttl?: number;
+  readonly tube?: string;
+}
+
+/** A job that need not be held. */
+export class JobHandle<Out> {
+  readonly id: number;
+  protected readonly link: Link;
+  protected readonly codec: Codec<Out, never>;
+
+  constructor(id: number, link: Link, codec: Codec<Out, never>) {
+    this.id = Number(wholeLong(id));
+    this.link = link;
+    this.codec = codec;
+  }
+
+  /** Ready, delayed and buried ones can be deleted by anybody, a reserved one by its holder. */
+  async delete(): Promise<void> {
+    await this.link.ask(`delete ${this.id}`, "DELETED");
+  }
+
+  /** A buried or delayed job becomes ready. */
+  async kick(): Promise<void> {
+    await this.link.ask(`kick-job ${this.id}`, "KICKED");
+  }
+
+  async peek(): Promise<Out> {
+    return this.codec.decode((await this.link.ask(`peek ${this.id}`, "FOUND", true)).body!);
+  }
+
+  async stats(): Promise<JobStats> {
+    return parseReport((await this.link.ask(`stats-job ${this.id}`, "OK", true)).body);
+  }
+
+  /** Extension `inspect-job`. */
+  async inspect(): Promise<JobReport> {
+    return parseReport((await this.link.askExtended(`inspect-job ${this.id}`, "OK", true)).body);
+  }
+
+  /** Extension `update-job`. */
+  async update(options: UpdateOptions): Promise<void> {
+    await this.link.askExtended(`update-job ${this.id}${written(options, UPDATE_OPTIONS)}`, "UPDATED");
+  }
+}
+
+/** When a job is first touched, and its time to run asked for: within half of the shortest. */
+const FIRST_TOUCH_MS = 400;
+const TOUCH_MS_MAX = 3_600_000;
+
+/** A job that is held, until it is deleted, released, buried, given back or lost. */
+export class Job<Out> extends JobHandle<Out> implements Held {
+  /** Known with extensions, and when one tube is watched. */
+  readonly tube: string | undefined;
+  readonly bytes: Uint8Array;
+  readonly #wire: Wire;
+  readonly #controller = new AbortController();
+  #decoded: { readonly body: Out } | undefined;
+  #isOver = false;
+  #isKept = false;
+  #ttr: number | undefined;
+  #touchTimer: NodeJS.Timeout | undefined;
+  #lostTimer: NodeJS.Timeout | undefined;
+
+  constructor(
+    reserved: ReservedBody,
+    link: Link,
+    wire: Wire,
+    codec: Codec<Out, never>,
+    tube = reserved.tube,
+  ) {
+    super(reserved.id, link, codec);
+    this.bytes = reserved.bytes;
+    this.tube = tube;
+    this.#wire = wire;
+    link.held.set(this.id, this);
+  }
+
+  /** Decoded when it is first read; throws what the codec throws. */
+  get body(): Out {
+    this.#decoded ??= { body: this.codec.decode(this.bytes) };
+    return this.#decoded.body;
+  }
+
+  /** Aborts when the job is lost, with a JobLost. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** It is not held any more. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Also when it was lost: if nobody has it, what was done need not be done again. */
+  override async delete(): Promise<void> {
+    this.#stopKeeping();
+    await super.delete();
+    this.#over();
+  }
+
+  /** `delay` in seconds. A `pri` that is not given has to be asked for first. */
+  async release(options: { readonly pri?: number; readonly delay?: number } = {}): Promise<void> {
+    const delay = wholeSeconds(options.delay ?? 0, "delay");
+    await this.#asHolder(
+      async () => `release ${this.id} ${await this.#pri(options.pri)} ${delay}`,
+      "RELEASED",
+    );
+    this.#over();
+  }
+
+  async bury(options: { readonly pri?: number } = {}): Promise<void> {
+    await this.#asHolder(async () => `bury ${this.id} ${await this.#pri(options.pri)}`, "BURIED");
+    this.#over();
+  }
+
+  /** Its time to run begins anew. */
+  async touch(): Promise<void> {
+    await this.#asHolder(`touch ${this.id}`, "TOUCHED");
+  }
+
+  override async update(options: UpdateOptions): Promise<void> {
+    this.signal.throwIfAborted();
+    await super.update(options);
+    if (options.delay !== undefined || options.tube !== undefined) this.#over();
+    else if (options.ttr !== undefined) this.#hasTime(Math.max(1, options.ttr), performance.now());
+  }
+
+  /** Touches it whenever half of its time to run is over, until it is not held any more. */
+  keep(): this {
+    if (this.#isKept || this.#isOver) return this;
+    this.#isKept = true;
+    this.#touchTimer = setTimeout(() => void this.#keepOn(), FIRST_TOUCH_MS);
+    return this;
+  }
+
+  /** @internal Without a lost attempt where the server can, else when its connection ends. */
+  async giveBack(): Promise<void> {
+    const isOver = this.#isOver;
+    this.lose("it was given back");
+    if (!isOver && this.link.has("update-job")) await super.update({ delay: 0 });
+  }
+
+  /** @internal */
+  lose(why: string): void {
+    if (this.#isOver) return;
+    this.#over();
+    this.#controller.abort(new JobLost(`job ${this.id} is lost: ${why}`));
+  }
+
+  async #keepOn(): Promise<void> {
+    const sentAtMs = performance.now();
+    try {
+      const [ttr] = await Promise.all([this.#ttr ?? this.stats().then((stats) => stats.ttr), this.touch()]);
+      this.#hasTime(this.#ttr ?? ttr, sentAtMs);
+    } catch {
+      // A job that is lost knows it by now.
+      if (this.#isKept) this.#touchTimer = setTimeout(() => void this.#keepOn(), FIRST_TOUCH_MS);
+    }
+  }
+
+  /** The server gives it so much time, counted from a moment at which it had not been asked yet. */
+  #hasTime(ttr: number, fromMs: number): void {
+    this.#ttr = ttr;
+    if (!this.#isKept) return;
+    const goneMs = performance.now() - fromMs;
+    this.#stopTimers();
+    const touchMs = Math.min(TOUCH_MS_MAX, ttr * 500 - goneMs);
+    this.#touchTimer = setTimeout(() => void this.#keepOn(), touchMs);
+    const lose = (): void => this.lose("its time to run is over");
+    if (ttr * 1000 < TIMER_MS_MAX) this.#lostTimer = setTimeout(lose, ttr * 1000 - goneMs);
+  }
+
+  async #pri(pri: number | undefined): Promise<string> {
+    return whole(pri ?? (await this.stats()).pri, "pri");
+  }
+
+  /** For commands that only the holder may give. */
+  async #asHolder(command: string | (() => Promise<string>), accept: string): Promise<void> {
+    this.signal.throwIfAborted();
+    if (this.#isOver) throw new JobLost(`job ${this.id} is not held any more`);
+    try {
+      const line = typeof command === "string" ? command : await command();
+      if (typeof command !== "string") this.#stopKeeping();
+      await this.#wire.request(line, accept);
+    } catch (error) {
+      if (error instanceof NotFound) this.lose("its time to run was over, or another gave it away");
+      throw error;
+    }
+  }
+
+  #stopKeeping(): void {
+    this.#isKept = false;
+    this.#stopTimers();
+  }
+
+  #stopTimers(): void {
+    clearTimeout(this.#touchTimer);
+    clearTimeout(this.#lostTimer);
+  }
+
+  #over(): void {
+    this.#stopKeeping();
+    this.#isOver = true;
+    if (this.link.held.get(this.id) === this) this.link.held.delete(this.id);
+  }
+}

@@ -1,0 +1,228 @@
+// A queue server, as a program sees it.
+
+import type { ConnectionOptions } from "node:tls";
+import { type Codec, plain } from "./codec.ts";
+import { wholeLong } from "./command-text.ts";
+import { dialer } from "./dial.ts";
+import { parseReport, reportLines, unquoted, type Words } from "./dictionary.ts";
+import { Job, JobHandle } from "./job.ts";
+import { type ConnectionEvent, Link, type LinkOptions } from "./link.ts";
+import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
+import { Reserver } from "./reserver.ts";
+import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
+import type { Wire } from "./wire.ts";
+
+export interface ConnectOptions {
+  /** TLS, with these options of `node:tls`. */
+  readonly tls?: ConnectionOptions;
+  /** Sent first on each connection, where the server asks for one. */
+  readonly token?: string;
+  /** Wait between attempts to connect again: doubles from the first to the last, minus up to a half by chance. */
+  readonly retryMs?: readonly [first: number, last: number];
+  /** How long a command waits for a connection before it fails. 30,000 if not given. */
+  readonly offlineMs?: number;
+  /** How long an attempt to connect may take. 10,000 if not given. */
+  readonly connectMs?: number;
+  /** Told of each connection that is made or lost. */
+  readonly onConnection?: (event: ConnectionEvent) => void;
+}
+
+export interface ReserveOptions {
+  /** In seconds; decimals with extensions. */
+  readonly timeout?: number;
+  /** Ends the wait. A job that came first is given nevertheless. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a program calls `stats` for; there is more. */
+type Known =
+  Words<"currentJobsReady currentJobsReserved currentJobsDelayed currentJobsBuried totalJobs uptime">;
+export type ServerStats = Readonly<Record<Known, number>> & Readonly<Record<string, string | number>>;
+
+/** So many ids fit into a line. */
+const IDS_A_COMMAND = 900;
+
+export class Queue<Out, In = Out> {
+  readonly #codec: Codec<Out, In>;
+  readonly #options: LinkOptions;
+  /** For all but reserving, so that nothing waits behind a reserve. */
+  readonly #link: Link;
+  readonly #reserver: Reserver<Out>;
+
+  /** @internal Use `connect`. */
+  constructor(address: string, codec: Codec<Out, In>, options: ConnectOptions) {
+    const {
+      tls,
+      token,
+      retryMs = [50, 5000],
+      offlineMs = 30_000,
+      connectMs = 10_000,
+      onConnection,
+    } = options;
+    if (token !== undefined && !/^[!-~]+$/.test(token)) throw new TypeError("a token has no blanks");
+    this.#codec = codec;
+    this.#options = { dial: dialer(address, tls, connectMs), token, retryMs, offlineMs, onConnection };
+    this.#link = new Link(this.#options);
+    this.#reserver = this.reserver();
+  }
+
+  async put(tube: string, body: In, options: PutOptions = {}): Promise<Put> {
+    return await put(this.#link, tube, this.#codec.encode(body), options);
+  }
+
+  /**
+   * Pipelined, with at most 1 MiB under way. Ends at the first error, with that error, when all that was under
+   * way is answered; `onPut` tells of each put that was.
+   */
+  putMany(
+    tube: string,
+    bodies: AsyncIterable<In> | Iterable<In>,
+    options: PutOptions | ((body: In, index: number) => PutOptions) = {},
+    onPut?: (put: Put, index: number) => void,
+  ): Promise<PutCounts> {
+    const codec = this.#codec;
+    const chosen: PutOptions[] = [];
+    async function* encoded(): AsyncGenerator<Uint8Array, void, undefined> {
+      let index = 0;
+      for await (const body of bodies) {
+        chosen[0] = typeof options === "function" ? options(body, index++) : options;
+        yield codec.encode(body);
+      }
+    }
+    return putMany(encoded(), async (bytes, index) => {
+      const done = await put(this.#link, tube, bytes, chosen[0]!);
+      onPut?.(done, index);
+      return done;
+    });
+  }
+
+  /** From the next `reserve` on, jobs come from these tubes and no others. */
+  watch(...tubes: string[]): void {
+    this.#reserver.watch(tubes);
+  }
+
+  /** Waits for a job; with a timeout it may be undefined. */
+  reserve(options: ReserveOptions & { readonly timeout: number }): Promise<Job<Out> | undefined>;
+  reserve(options?: Omit<ReserveOptions, "timeout">): Promise<Job<Out>>;
+  async reserve(options: ReserveOptions = {}): Promise<Job<Out> | undefined> {
+    return (await this.#reserver.take({ ...options, count: () => 1 }))[0];
+  }
+
+  /** Waits until there is a job, and returns what is ready then: at most 1000 jobs, and about 1 MiB. */
+  async reserveMany(most: number, options: ReserveOptions = {}): Promise<Job<Out>[]> {
+    if (!Number.isInteger(most) || most < 1) throw new RangeError(`${most} jobs can't be reserved`);
+    return await this.#reserver.take({ ...options, count: () => most });
+  }
+
+  /** Reserves this very job, in whatever tube it is. */
+  async reserveJob(id: number): Promise<Job<Out>> {
+    const command = `reserve-job ${wholeLong(id)}`;
+    return await this.#link.run(async (wire) => {
+      const { jobs } = await wire.request(command, "RESERVED");
+      return new Job(jobs[0]!, this.#link, wire, this.#codec);
+    });
+  }
+
+  /** Touches all jobs that are held. Returns how many still are; those that are not are lost then. */
+  async touchAll(): Promise<number> {
+    const touched = await Promise.all([this.#link, ...this.#reserver.links].map(touchHeld));
+    return touched.reduce((sum, each) => sum + each, 0);
+  }
+
+  /** Returns the ids that could not be deleted. */
+  async deleteMany(ids: Iterable<number>): Promise<number[]> {
+    const words = [...ids].map((id) => wholeLong(id));
+    const missing: number[] = [];
+    while (words.length > 0) {
+      const some = words.splice(0, IDS_A_COMMAND);
+      missing.push(...(await this.#link.run((wire) => deleteOn(wire, some))));
+    }
+    return missing;
+  }
+
+  /** Any job, by its id. */
+  job(id: number): JobHandle<Out> {
+    return new JobHandle(id, this.#link, this.#codec);
+  }
+
+  /** A tube or, for `set`, a pattern (`mails-*`). */
+  tube(name: string): Tube<Out> {
+    return new Tube(name, this.#link, this.#codec);
+  }
+
+  /** Extension `list-jobs`. */
+  jobs(tube: string, filter?: ListFilter): AsyncGenerator<ListedJob<Out>, void, undefined> {
+    return this.tube(tube).jobs(filter);
+  }
+
+  /** The names of all tubes. */
+  async tubes(): Promise<string[]> {
+    const { body } = await this.#link.ask("list-tubes", "OK", true);
+    return reportLines(body).map((line) => unquoted(line.slice(2)));
+  }
+
+  async stats(): Promise<ServerStats> {
+    return parseReport((await this.#link.ask("stats", "OK", true)).body);
+  }
+
+  /** The extensions of the server; none for plain beanstalkd. */
+  extensions(): Promise<ReadonlySet<string>> {
+    return this.#link.run(async (wire) => wire.extensions, true);
+  }
+
+  /** Ends all connections after what is under way. Waits end with Closed, held jobs go back. */
+  async close(): Promise<void> {
+    await Promise.all([this.#link.close(), this.#reserver.close()]);
+  }
+
+  /** @internal For workers. */
+  reserver(): Reserver<Out> {
+    return new Reserver(() => new Link(this.#options), this.#codec);
+  }
+}
+
+async function touchHeld({ wire, held }: Link): Promise<number> {
+  const jobs = [...held.values()];
+  if (wire === undefined || jobs.length === 0) return 0;
+  if (wire.extensions.has("touch-all")) {
+    const reply = await wire.request("touch-all", "TOUCHED_ALL");
+    if (Number(reply.words[1]) === jobs.length) return jobs.length;
+  }
+  // Also to find out which of them are lost.
+  const touched = await Promise.allSettled(jobs.map((job) => job.touch()));
+  return touched.filter(({ status }) => status === "fulfilled").length;
+}
+
+/** Returns those that are missing. */
+async function deleteOn(wire: Wire, ids: readonly string[]): Promise<number[]> {
+  if (wire.extensions.has("delete-batch"))
+    return (await wire.request(`delete-batch ${ids.join(" ")}`, "DELETED_BATCH")).words.slice(3).map(Number);
+  const replies = await Promise.all(ids.map((id) => wire.request(`delete ${id}`, "DELETED NOT_FOUND")));
+  return ids.filter((_, index) => replies[index]!.words[0] === "NOT_FOUND").map(Number);
+}
+
+/** Fails if the server can't be reached now; later on connections come back by themselves. */
+export function connect(
+  address: string,
+  options?: ConnectOptions,
+): Promise<Queue<Uint8Array, Uint8Array | string>>;
+export function connect<Out, In = Out>(
+  address: string,
+  options: ConnectOptions & { readonly codec: Codec<Out, In> },
+): Promise<Queue<Out, In>>;
+export function connect(
+  address: string,
+  options: ConnectOptions & { codec?: Codec<unknown> } = {},
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const onConnection = (event: ConnectionEvent): void => {
+      if (event.state === "connected") resolve(queue);
+      else reject(event.error);
+      options.onConnection?.(event);
+    };
+    const queue = new Queue<unknown>(address, options.codec ?? (plain as Codec<unknown, never>), {
+      ...options,
+      onConnection,
+    });
+  });
+}

@@ -1,0 +1,98 @@
+// Cuts what comes from the server into replies, by their first words alone.
+
+import { ProtocolError } from "./errors.ts";
+
+export interface ReservedBody {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+  readonly tube: string | undefined;
+}
+
+export interface Reply {
+  /** Without its CR LF. */
+  readonly line: string;
+  readonly words: readonly string[];
+  /** Of OK and FOUND. */
+  readonly body?: Uint8Array;
+  /** Of RESERVED and RESERVED_BATCH. */
+  readonly jobs: readonly ReservedBody[];
+}
+
+/** DELETED_BATCH with a thousand missing ids is the longest. */
+const LINE_BYTES_MAX = 65_536;
+const BODY_BYTES_MAX = 2 ** 30;
+const JOBS_MAX = 1000;
+/** Which word of the line is the length of the body behind it. */
+const LENGTH_AT: Readonly<Record<string, number>> = { OK: 1, RESERVED: 2, FOUND: 2 };
+
+export class ReplyReader {
+  readonly #onReply: (reply: Reply) => void;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** So many bytes must have come before it is worth to look again. */
+  #needed = 1;
+  #batch: { line: string; words: string[]; left: number; jobs: ReservedBody[] } | undefined;
+
+  constructor(onReply: (reply: Reply) => void) {
+    this.#onReply = onReply;
+  }
+
+  /** Throws ProtocolError for what can't be a reply. */
+  push(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes < this.#needed) return;
+    const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#bytes);
+    let at = 0;
+    for (let end = 0; end >= 0; at = Math.max(at, end)) end = this.#next(bytes, at);
+    // A copy: what is kept of a chunk must not keep all of it.
+    this.#chunks = at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
+    this.#bytes = bytes.length - at;
+  }
+
+  /** Returns where the line at `at`, with the body behind it, ends, or -1 if it is not whole yet. */
+  #next(bytes: Buffer, at: number): number {
+    const lineEnd = bytes.indexOf("\r\n", at);
+    if ((lineEnd < 0 ? bytes.length : lineEnd) - at > LINE_BYTES_MAX)
+      throw new ProtocolError("an endless line");
+    this.#needed = bytes.length - at + 1;
+    if (lineEnd < 0) return -1;
+    const line = bytes.toString("latin1", at, lineEnd);
+    const words = line.split(" ");
+    const lengthAt = LENGTH_AT[words[0]!];
+    if (!/^[A-Z_]+$/.test(words[0]!))
+      throw new ProtocolError(`${JSON.stringify(line.slice(0, 60))} is no reply`);
+    const start = lineEnd + 2;
+    if (lengthAt === undefined) {
+      this.#reply(line, words, undefined);
+      return start;
+    }
+    const end = start + numberOf(words[lengthAt], BODY_BYTES_MAX);
+    this.#needed = end + 2 - at;
+    if (bytes.length < end + 2) return -1;
+    if (bytes.toString("latin1", end, end + 2) !== "\r\n")
+      throw new ProtocolError("a body is longer than said");
+    this.#reply(line, words, new Uint8Array(bytes.subarray(start, end)));
+    return end + 2;
+  }
+
+  #reply(line: string, words: string[], body: Uint8Array | undefined): void {
+    const [word, id, , tube] = words;
+    if (word === "RESERVED_BATCH") this.#batch = { line, words, left: numberOf(id, JOBS_MAX), jobs: [] };
+    else if (word === "RESERVED") {
+      this.#batch ??= { line, words, left: 1, jobs: [] };
+      this.#batch.jobs.push({ id: numberOf(id, Number.MAX_SAFE_INTEGER), bytes: body!, tube });
+      this.#batch.left--;
+    } else if (this.#batch !== undefined) throw new ProtocolError(`${word} within a batch`);
+    const batch = this.#batch ?? { line, words, left: 0, jobs: [], ...(body && { body }) };
+    if (batch.left > 0) return;
+    this.#batch = undefined;
+    this.#onReply(batch);
+  }
+}
+
+function numberOf(word: string | undefined, most: number): number {
+  if (word === undefined || !/^\d{1,16}$/.test(word) || Number(word) > most)
+    throw new ProtocolError(`${word} is no number up to ${most}`);
+  return Number(word);
+}

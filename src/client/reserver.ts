@@ -1,0 +1,144 @@
+// Reserves jobs from a list of tubes, over as many connections as it takes that no command waits behind a reserve.
+
+import type { Codec } from "./codec.ts";
+import { duration, tubeName, wholeSeconds } from "./command-text.ts";
+import { Job } from "./job.ts";
+import type { Link } from "./link.ts";
+import type { ReservedBody } from "./reply-reader.ts";
+import type { Wire } from "./wire.ts";
+
+export interface Demand {
+  /** Asked for again whenever the command is sent again. */
+  readonly count: () => number;
+  /** In seconds; undefined waits for ever. */
+  readonly timeout?: number;
+  readonly signal?: AbortSignal;
+  /** On a connection on which nothing is held, so that no DEADLINE_SOON comes between. */
+  readonly isAlone?: boolean;
+}
+
+const TIMEOUT_MAX = 2 ** 31 - 1;
+const BATCH_MAX = 1000;
+/** Of the bodies in a batch, as `reserve-batch` has it. */
+const BATCH_BYTES = 1_048_576;
+/** How many reserves go out at first behind one that was answered, without `reserve-batch`. */
+const FIRST_MORE = 4;
+
+export class Reserver<Out> {
+  readonly links = new Set<Link>();
+  readonly #newLink: () => Link;
+  readonly #codec: Codec<Out, never>;
+  #tubes: readonly string[] = ["default"];
+
+  constructor(newLink: () => Link, codec: Codec<Out, never>) {
+    this.#newLink = newLink;
+    this.#codec = codec;
+  }
+
+  /** From the next reserve on. */
+  watch(tubes: readonly string[]): void {
+    if (tubes.length === 0) throw new TypeError("at least one tube must be watched");
+    this.#tubes = [...new Set(tubes.map(tubeName))];
+  }
+
+  /** At least one job, but for none when the time is over. */
+  async take(demand: Demand): Promise<Job<Out>[]> {
+    const { signal, timeout } = demand;
+    const waitMs =
+      timeout === undefined ? Number.POSITIVE_INFINITY : 1000 * Number(duration(timeout, "timeout"));
+    signal?.throwIfAborted();
+    const endsAtMs = performance.now() + waitMs;
+    const link = this.#pick(demand.isAlone ?? false);
+    const stop = (): void => this.#stop(link);
+    link.isReserving = true;
+    signal?.addEventListener("abort", stop, { once: true });
+    try {
+      for (;;) {
+        const limitMs = endsAtMs - performance.now() + link.options.offlineMs;
+        const jobs = await link.run((wire) => this.#reserve(link, wire, demand, endsAtMs), true, limitMs);
+        if (jobs !== undefined) return jobs;
+      }
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      link.isReserving = false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.links].map((link) => link.close()));
+  }
+
+  /**
+   * With extensions a wait is ended by the next command, so jobs may be held on its connection. With beanstalkd
+   * a command would wait behind it, perhaps for ever.
+   */
+  #pick(isAlone: boolean): Link {
+    const free = [...this.links].filter((link) => !link.isReserving);
+    const found = free.find((link) => link.held.size === 0 || (!isAlone && link.has("reserve-batch")));
+    const link = found ?? this.#newLink();
+    this.links.add(link);
+    return link;
+  }
+
+  /** Ends a wait: any command does, or the end of the connection, on which nothing is held then. */
+  #stop(link: Link): void {
+    if (link.has("reserve-batch")) {
+      link.wire?.request("list-tube-used", "USING").catch(() => {});
+      return;
+    }
+    this.links.delete(link);
+    void link.close();
+  }
+
+  /** Undefined when the wait was ended by another command. */
+  async #reserve(link: Link, wire: Wire, demand: Demand, endsAtMs: number): Promise<Job<Out>[] | undefined> {
+    await this.#watchOn(wire);
+    demand.signal?.throwIfAborted();
+    const count = Math.min(demand.count(), BATCH_MAX);
+    const seconds = Math.max(0, endsAtMs - performance.now()) / 1000;
+    const isBatch = wire.extensions.has("reserve-batch");
+    const bodies = await (isBatch ? batch(wire, count, seconds) : pipelined(wire, count, seconds));
+    const tube = wire.watched.length === 1 ? wire.watched[0] : undefined;
+    return bodies?.map((body) => new Job(body, link, wire, this.#codec, body.tube ?? tube));
+  }
+
+  async #watchOn(wire: Wire): Promise<void> {
+    const [old, tubes] = [wire.watched, this.#tubes];
+    if (old === tubes) return;
+    const added = tubes.filter((tube) => !old.includes(tube)).map((tube) => `watch ${tube}`);
+    const ignored = old.filter((tube) => !tubes.includes(tube)).map((tube) => `ignore ${tube}`);
+    await Promise.all([...added, ...ignored].map((command) => wire.request(command, "WATCHING")));
+    wire.watched = tubes;
+  }
+}
+
+async function batch(
+  wire: Wire,
+  count: number,
+  seconds: number,
+): Promise<readonly ReservedBody[] | undefined> {
+  const timeout = seconds === Number.POSITIVE_INFINITY ? "-1" : duration(seconds, "timeout");
+  const command = `reserve-batch ${count} ${timeout} tubes=yes abort=yes`;
+  const { words, jobs } = await wire.request(command, "RESERVED_BATCH TIMED_OUT ABORTED");
+  return words[0] === "ABORTED" ? undefined : jobs;
+}
+
+/** The same with the commands of beanstalkd. */
+async function pipelined(wire: Wire, count: number, seconds: number): Promise<readonly ReservedBody[]> {
+  const timed = (timeout: number): string => `reserve-with-timeout ${Math.min(timeout, TIMEOUT_MAX)}`;
+  const isEndless = seconds === Number.POSITIVE_INFINITY;
+  const first = isEndless ? "reserve" : timed(Number(wholeSeconds(seconds, "timeout")));
+  const jobs = [...(await wire.request(first, "RESERVED TIMED_OUT")).jobs];
+  let isMore = jobs.length > 0;
+  for (let more = FIRST_MORE; isMore && jobs.length < count; more *= 2) {
+    const ask = () => wire.request(timed(0), "RESERVED TIMED_OUT DEADLINE_SOON");
+    const replies = await Promise.all(Array.from({ length: Math.min(more, count - jobs.length) }, ask));
+    jobs.push(...replies.flatMap((reply) => reply.jobs));
+    const bytes = jobs.reduce((sum, job) => sum + job.bytes.length, 0);
+    isMore = replies.every((reply) => reply.jobs.length > 0) && bytes < BATCH_BYTES;
+  }
+  return jobs;
+}

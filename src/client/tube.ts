@@ -1,0 +1,144 @@
+// A tube, as those see it who look after it.
+
+import type { Codec } from "./codec.ts";
+import {
+  FILTER_OPTIONS,
+  SETTINGS,
+  tubeName,
+  tubePattern,
+  whole,
+  wholeSeconds,
+  written,
+} from "./command-text.ts";
+import { camelCase, parseReport, reportLines, type Words } from "./dictionary.ts";
+import { NotFound } from "./errors.ts";
+import { JobHandle, type JobState } from "./job.ts";
+import type { Link } from "./link.ts";
+
+type JobCounts =
+  Words<"currentJobsUrgent currentJobsReady currentJobsReserved currentJobsDelayed currentJobsBuried">;
+type Counts =
+  Words<"totalJobs currentUsing currentWatching currentWaiting cmdDelete cmdPauseTube pause pauseTimeLeft">;
+
+/** What `stats-tube` says; times in seconds. */
+export type TubeStats = { readonly name: string } & Readonly<Record<JobCounts | Counts, number>>;
+
+/** Which jobs of a tube. What is not named does not narrow it. */
+export interface Filter {
+  readonly state?: JobState | readonly JobState[];
+  /** Put at least so many seconds ago. */
+  readonly older?: number;
+  /** In the body. */
+  readonly contains?: string | Uint8Array;
+  readonly group?: string;
+}
+export type LimitedFilter = Filter & { readonly limit?: number };
+/** With so many of the first bytes of each body. */
+export type ListFilter = Filter & { readonly show?: number };
+
+/** A job as it was when it was listed, and what can be done with it. `shown` are the first bytes of its body. */
+export type ListedJob<Out> = JobHandle<Out> & {
+  readonly state: JobState;
+  readonly shown: Uint8Array;
+} & Readonly<Record<Words<"pri age ttr timeLeft reserves bytes">, number>>;
+
+type Numbers =
+  Words<"maxAttempts backoff backoffMax ttl maxJobs maxBytes maxReserved burst groupMaxReserved maxGroups">;
+
+/** What is not named stays as it is; null takes a setting away. Durations in seconds. */
+export type TubeSettings = { readonly [Name in Numbers]?: number | null } & {
+  readonly deadLetter?: string | null;
+  readonly expire?: "delete" | "bury" | null;
+  /** Jobs / seconds. */
+  readonly rate?: `${number}/${number}` | null;
+};
+
+export class Tube<Out> {
+  readonly #name: string;
+  readonly #link: Link;
+  readonly #codec: Codec<Out, never>;
+
+  constructor(name: string, link: Link, codec: Codec<Out, never>) {
+    this.#name = tubePattern(name);
+    this.#link = link;
+    this.#codec = codec;
+  }
+
+  /** Throws TypeError for a pattern. */
+  get name(): string {
+    return tubeName(this.#name);
+  }
+
+  /** NotFound for a tube that does not exist. */
+  async stats(): Promise<TubeStats> {
+    return parseReport((await this.#link.ask(`stats-tube ${this.name}`, "OK", true)).body);
+  }
+
+  /** Nobody is given its jobs for so many seconds. */
+  async pause(seconds: number): Promise<void> {
+    await this.#link.ask(`pause-tube ${this.name} ${wholeSeconds(seconds, "pause")}`, "PAUSED");
+  }
+
+  /** Buried jobs become ready or, if there are none, delayed ones. Returns how many. */
+  async kick(most: number): Promise<number> {
+    const command = `kick ${whole(most, "most")}`;
+    return Number((await this.#link.run((wire) => wire.inTube(this.name, command, "KICKED"))).words[1]);
+  }
+
+  /** The next job in a state, or undefined. */
+  async peek(state: "ready" | "delayed" | "buried"): Promise<{ id: number; body: Out } | undefined> {
+    const reply = await this.#link
+      .run((wire) => wire.inTube(this.name, `peek-${state}`, "FOUND"), true)
+      .catch((error) => (error instanceof NotFound ? undefined : Promise.reject(error)));
+    return reply && { id: Number(reply.words[1]), body: this.#codec.decode(reply.body!) };
+  }
+
+  /** Extension `inspect-tube`: counters and settings. */
+  async inspect(): Promise<Readonly<Record<string, string | number>>> {
+    return parseReport((await this.#link.askExtended(`inspect-tube ${this.name}`, "OK", true)).body);
+  }
+
+  /** Extension `set-tube`; the name may be a pattern (`mails-*`, `*`). */
+  async set(settings: TubeSettings): Promise<void> {
+    await this.#link.askExtended(`set-tube ${this.#name}${written(settings, SETTINGS)}`, "SET");
+  }
+
+  /** Extension `clear-tube`: deletes ready, delayed and buried jobs, or those of the filter. Returns how many. */
+  clear(filter: LimitedFilter = {}): Promise<number> {
+    return this.#bulk(`clear-tube ${this.name}`, filter, "CLEARED");
+  }
+
+  /** Extension `move-jobs`. Returns how many. With `as` they are ready there. */
+  move(to: string, options: LimitedFilter & { readonly as?: "ready" } = {}): Promise<number> {
+    return this.#bulk(`move-jobs ${this.name} ${tubeName(to)}`, options, "MOVED");
+  }
+
+  /** Extension `move-jobs`: each job back to the tube in which its attempts were used up. Returns how many. */
+  redrive(filter: LimitedFilter = {}): Promise<number> {
+    return this.#bulk(`move-jobs ${this.name} *`, filter, "MOVED");
+  }
+
+  /** Extension `list-jobs`: by id, page by page. A job that is there all the while comes once. */
+  async *jobs(filter: ListFilter = {}): AsyncGenerator<ListedJob<Out>, void, undefined> {
+    const command = `list-jobs ${this.name}${written(filter, FILTER_OPTIONS)} limit=1000`;
+    let after = "0";
+    do {
+      const reply = await this.#link.askExtended(`${command} after=${after}`, "OK", true);
+      const [next = "", , ...lines] = reportLines(reply.body);
+      for (const line of lines) yield this.#listed(line);
+      after = /^next: (\d+)$/.exec(next)?.[1] ?? "0";
+    } while (after !== "0");
+  }
+
+  #listed(line: string): ListedJob<Out> {
+    const facts = Object.entries(JSON.parse(line.slice(2))).map(([key, value]) => [camelCase(key), value]);
+    const { id, body = "", ...more } = Object.fromEntries(facts);
+    const shown = new Uint8Array(Buffer.from(body, "latin1"));
+    return Object.assign(new JobHandle(id, this.#link, this.#codec), more, { shown });
+  }
+
+  async #bulk(command: string, options: object, accept: string): Promise<number> {
+    const reply = await this.#link.askExtended(`${command}${written(options, FILTER_OPTIONS)}`, accept);
+    return Number(reply.words[1]);
+  }
+}

@@ -1,0 +1,142 @@
+// Works on jobs: takes as many as it may, keeps them, deletes what was done, and stops in order.
+
+import { DeadlineSoon } from "./errors.ts";
+import type { Job } from "./job.ts";
+import { TIMER_MS_MAX } from "./link.ts";
+import type { Queue } from "./queue.ts";
+import type { Reserver } from "./reserver.ts";
+
+export type Handler<Out> = (job: Job<Out>, signal: AbortSignal) => unknown;
+
+export interface WorkOptions<Out> {
+  /** How many jobs at the same time; 1 if not given. */
+  readonly concurrency?: number;
+  /** How many are taken at once at most; as many as there is room for if not given. */
+  readonly batch?: number;
+  /** A handler failed: says what becomes of the job. What it leaves held is buried, and so it is without this. */
+  readonly onError?: (error: unknown, job: Job<Out>) => unknown;
+  /** Something else went wrong: a reserve, or the end of a job. For a log; the worker goes on. */
+  readonly onWarning?: (error: unknown, job?: Job<Out>) => void;
+}
+
+/** Before a reserve that failed is tried again. */
+const PAUSE_MS = 1000;
+
+export class Worker<Out> {
+  readonly #reserver: Reserver<Out>;
+  readonly #handler: Handler<Out>;
+  readonly #options: WorkOptions<Out>;
+  readonly #running = new Map<Job<Out>, Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #taking: Promise<void>;
+  #stopped: Promise<void> | undefined;
+  #onEnd = (): void => {};
+
+  /** @internal Use `work`. */
+  constructor(reserver: Reserver<Out>, handler: Handler<Out>, options: WorkOptions<Out>) {
+    this.#reserver = reserver;
+    this.#handler = handler;
+    this.#options = options;
+    for (const number of [options.concurrency ?? 1, options.batch ?? 1])
+      if (!Number.isInteger(number) || number < 1) throw new RangeError(`${number} jobs can't be worked on`);
+    this.#taking = this.#take();
+  }
+
+  /**
+   * Takes no more jobs, waits up to `graceMs` (for ever if not given) for those at work, aborts the signals of the
+   * rest and gives them back, and closes the connections. With extensions giving back is no lost attempt.
+   */
+  stop({ graceMs = Number.POSITIVE_INFINITY }: { readonly graceMs?: number } = {}): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs);
+    return this.#stopped;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.#stopping.abort();
+    await this.#taking;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise((resolve) => {
+      if (graceMs < TIMER_MS_MAX) timer = setTimeout(resolve, graceMs);
+    });
+    await Promise.race([late, Promise.all(this.#running.values())]);
+    clearTimeout(timer);
+    await Promise.all([...this.#running.keys()].map((job) => this.#quietly(job.giveBack(), job)));
+    await this.#reserver.close();
+  }
+
+  async #take(): Promise<void> {
+    const { signal } = this.#stopping;
+    const { concurrency = 1, batch = concurrency } = this.#options;
+    const count = (): number => Math.min(batch, concurrency - this.#running.size);
+    let isAlone = false;
+    while (!signal.aborted) {
+      try {
+        if (count() > 0)
+          for (const job of await this.#reserver.take({ count, signal, isAlone })) this.#begin(job);
+        else await this.#pause();
+        isAlone = false;
+      } catch (error) {
+        if (signal.aborted) return;
+        // Held jobs that run for a second or two are always in the margin: others are taken beside them.
+        const isFirst: boolean = error instanceof DeadlineSoon && !isAlone;
+        isAlone = isFirst;
+        if (isFirst) continue;
+        this.#options.onWarning?.(error);
+        await this.#pause(PAUSE_MS);
+      }
+    }
+  }
+
+  /** Until a job ends, at most. */
+  async #pause(limitMs = TIMER_MS_MAX): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, limitMs);
+      this.#onEnd = resolve;
+      this.#stopping.signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+    clearTimeout(timer);
+  }
+
+  #begin(job: Job<Out>): void {
+    // One that came while it was being stopped.
+    const run = this.#stopping.signal.aborted ? this.#quietly(job.giveBack(), job) : this.#run(job.keep());
+    const over = run.finally(() => {
+      this.#running.delete(job);
+      this.#onEnd();
+    });
+    this.#running.set(job, over);
+  }
+
+  async #run(job: Job<Out>): Promise<void> {
+    try {
+      await this.#handler(job, job.signal);
+    } catch (error) {
+      return await this.#failed(error, job);
+    }
+    // One that was lost, too: what was done need not be done again.
+    if (!job.isOver || job.signal.aborted) await this.#quietly(job.delete(), job);
+  }
+
+  async #failed(error: unknown, job: Job<Out>): Promise<void> {
+    if (job.signal.aborted) return this.#options.onWarning?.(error, job);
+    await this.#quietly((async () => await this.#options.onError?.(error, job))(), job);
+    if (!job.isOver) await this.#quietly(job.bury(), job);
+  }
+
+  async #quietly(promise: Promise<unknown>, job: Job<Out>): Promise<void> {
+    await promise.catch((error) => this.#options.onWarning?.(error, job));
+  }
+}
+
+/** Gives jobs of these tubes to a handler, on connections of its own, until it is stopped. */
+export function work<Out, In>(
+  queue: Queue<Out, In>,
+  tubes: readonly string[],
+  handler: Handler<Out>,
+  options: WorkOptions<Out> = {},
+): Worker<Out> {
+  const reserver = queue.reserver();
+  reserver.watch(tubes);
+  return new Worker(reserver, handler, options);
+}
