@@ -63,6 +63,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "base",
   ],
   host: ["acceptor", "shard", "loop"],
+  client: [],
   server: [
     "host",
     "acceptor",
@@ -102,7 +103,7 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "node:net",
     pattern: moduleImport("net"),
-    keepers: ["acceptor/", "server/listen-address.ts", "server/line-sink.ts"],
+    keepers: ["acceptor/", "server/listen-address.ts", "server/line-sink.ts", "client/"],
   },
   {
     hazard: "node:fs",

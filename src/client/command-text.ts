@@ -33,18 +33,19 @@ export function duration(seconds: number, name: string): string {
 export const wholeSeconds = (seconds: number, name: string): string =>
   `${Math.ceil(Number(duration(seconds, name)))}`;
 
-/** In bytes as a line has them: a character each. */
-function word(value: string, name: string): string {
-  const bytes = Buffer.from(`${value}`).toString("latin1");
+/** Of bytes as a line has them: a character each. */
+function valid(bytes: string, name: string): string {
   if (VALUE.test(bytes)) return bytes;
   throw new TypeError(`${name} must have 1 to 200 bytes without blanks and control characters`);
 }
+
+const word = (value: string, name: string): string => valid(Buffer.from(`${value}`).toString("latin1"), name);
 
 /** Of a filter: any text or bytes, with %XX for what can't stand in a line. */
 const text = (value: string | Uint8Array, name: string): string => {
   const bytes = Buffer.from(value as Uint8Array).toString("latin1");
   const escaped = (char: string): string => `%${char.charCodeAt(0).toString(16).padStart(2, "0")}`;
-  return word(bytes.replace(/[^!-$&-~]/g, escaped), name);
+  return valid(bytes.replace(/[^!-$&-~\x80-\xff]/g, escaped), name);
 };
 
 const words = (value: string | readonly string[], name: string): string =>

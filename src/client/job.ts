@@ -118,7 +118,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   override async delete(): Promise<void> {
     this.#stopKeeping();
     await super.delete();
-    this.#over();
+    this.end();
   }
 
   /** `delay` in seconds. A `pri` that is not given has to be asked for first. */
@@ -128,12 +128,12 @@ export class Job<Out> extends JobHandle<Out> implements Held {
       async () => `release ${this.id} ${await this.#pri(options.pri)} ${delay}`,
       "RELEASED",
     );
-    this.#over();
+    this.end();
   }
 
   async bury(options: { readonly pri?: number } = {}): Promise<void> {
     await this.#asHolder(async () => `bury ${this.id} ${await this.#pri(options.pri)}`, "BURIED");
-    this.#over();
+    this.end();
   }
 
   /** Its time to run begins anew. */
@@ -144,7 +144,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   override async update(options: UpdateOptions): Promise<void> {
     this.signal.throwIfAborted();
     await super.update(options);
-    if (options.delay !== undefined || options.tube !== undefined) this.#over();
+    if (options.delay !== undefined || options.tube !== undefined) this.end();
     else if (options.ttr !== undefined) this.#hasTime(Math.max(1, options.ttr), performance.now());
   }
 
@@ -166,7 +166,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   /** @internal */
   lose(why: string): void {
     if (this.#isOver) return;
-    this.#over();
+    this.end();
     this.#controller.abort(new JobLost(`job ${this.id} is lost: ${why}`));
   }
 
@@ -221,7 +221,8 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     clearTimeout(this.#lostTimer);
   }
 
-  #over(): void {
+  /** @internal */
+  end(): void {
     this.#stopKeeping();
     this.#isOver = true;
     if (this.link.held.get(this.id) === this) this.link.held.delete(this.id);

@@ -23,6 +23,8 @@ export interface LinkOptions {
 /** What is held on a connection, and is lost with it. */
 export interface Held {
   touch(): Promise<void>;
+  /** It is held no more, and nothing was lost. */
+  end(): void;
   lose(why: string): void;
 }
 

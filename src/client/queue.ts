@@ -129,15 +129,16 @@ export class Queue<Out, In = Out> {
     return touched.reduce((sum, each) => sum + each, 0);
   }
 
-  /** Returns the ids that could not be deleted. */
+  /** Each over the connection on which it is held, if it is. Returns the ids that could not be deleted. */
   async deleteMany(ids: Iterable<number>): Promise<number[]> {
-    const words = [...ids].map((id) => wholeLong(id));
-    const missing: number[] = [];
-    while (words.length > 0) {
-      const some = words.splice(0, IDS_A_COMMAND);
-      missing.push(...(await this.#link.run((wire) => deleteOn(wire, some))));
+    const byLink = new Map<Link, number[]>();
+    for (const id of ids) {
+      const link = [...this.#reserver.links].find(({ held }) => held.has(id)) ?? this.#link;
+      const held = byLink.get(link) ?? [];
+      held.push(Number(wholeLong(id)));
+      byLink.set(link, held);
     }
-    return missing;
+    return (await Promise.all([...byLink].map(([link, some]) => deleteOn(link, some)))).flat();
   }
 
   /** Any job, by its id. */
@@ -194,11 +195,22 @@ async function touchHeld({ wire, held }: Link): Promise<number> {
 }
 
 /** Returns those that are missing. */
-async function deleteOn(wire: Wire, ids: readonly string[]): Promise<number[]> {
+async function deleteOn(link: Link, ids: readonly number[]): Promise<number[]> {
+  const missing: number[] = [];
+  for (let at = 0; at < ids.length; at += IDS_A_COMMAND) {
+    const some = ids.slice(at, at + IDS_A_COMMAND);
+    missing.push(...(await link.run((wire) => deleteSome(wire, some))));
+  }
+  const kept = new Set(missing);
+  for (const id of ids) if (!kept.has(id)) link.held.get(id)?.end();
+  return missing;
+}
+
+async function deleteSome(wire: Wire, ids: readonly number[]): Promise<number[]> {
   if (wire.extensions.has("delete-batch"))
     return (await wire.request(`delete-batch ${ids.join(" ")}`, "DELETED_BATCH")).words.slice(3).map(Number);
   const replies = await Promise.all(ids.map((id) => wire.request(`delete ${id}`, "DELETED NOT_FOUND")));
-  return ids.filter((_, index) => replies[index]!.words[0] === "NOT_FOUND").map(Number);
+  return ids.filter((_, index) => replies[index]!.words[0] === "NOT_FOUND");
 }
 
 /** Fails if the server can't be reached now; later on connections come back by themselves. */

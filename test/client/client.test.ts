@@ -1,0 +1,608 @@
+// The client `runnerbean/client` on our server and on beanstalkd: the same tests, but for what only extensions can do.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { after, before, describe, it, type TestContext } from "node:test";
+import {
+  Closed,
+  type ConnectionEvent,
+  ConnectionLost,
+  type ConnectOptions,
+  connect,
+  type Job,
+  JobLost,
+  JobTooBig,
+  json,
+  NotFound,
+  NotSupported,
+  type Queue,
+  type TubeStats,
+  work,
+} from "../../src/client/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS, type Need } from "../support/need.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
+import { BrokenNetwork } from "./broken-network.ts";
+
+const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
+  { kind: "beanstalkd-1.12", need: NEEDS.beanstalkd, flags: [] },
+  { kind: "ours", need: NEEDS.ours, flags: ["--shards", "3", "--acceptors", "2"] },
+];
+
+type TextQueue = Queue<Uint8Array, Uint8Array | string>;
+
+const textOf = (job: Job<Uint8Array> | undefined): string => Buffer.from(job?.body ?? []).toString();
+
+for (const { kind, need, flags } of SERVERS) {
+  describe(`the client on ${[kind, ...flags].join(" ")}`, { concurrency: true, timeout: 60_000 }, () => {
+    const isPlain = kind !== "ours";
+    let server: ServerProcess | undefined;
+    let names = 0;
+
+    before(async () => {
+      server = await startServer({ kind, flags });
+    });
+    after(async () => {
+      await server?.stop();
+    });
+
+    /** A queue for one test, and a tube that no other uses. */
+    async function open(t: TestContext, options: ConnectOptions = {}): Promise<[TextQueue, string]> {
+      const queue = await connect(`127.0.0.1:${server!.port}`, options);
+      t.after(() => queue.close());
+      const tube = `t${names++}`;
+      queue.watch(tube);
+      return [queue, tube];
+    }
+
+    /** The same, with a proxy in between. */
+    async function openBehind(
+      t: TestContext,
+      options: ConnectOptions = {},
+    ): Promise<[TextQueue, string, BrokenNetwork]> {
+      const proxy = await BrokenNetwork.before(server!);
+      t.after(() => proxy.close());
+      const queue = await connect(proxy.address, { retryMs: [1, 20], ...options });
+      t.after(() => queue.close());
+      const tube = `t${names++}`;
+      queue.watch(tube);
+      return [queue, tube, proxy];
+    }
+
+    const test = (name: string, run: (t: TestContext) => Promise<void>): void => {
+      it(name, async (t) => {
+        if (canRun(t, need)) await run(t);
+      });
+    };
+
+    test("puts, reserves and deletes bytes as they are", async (t) => {
+      const [queue, tube] = await open(t);
+      const all = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+      for (const body of [all, new Uint8Array(0), Buffer.from("a\r\nb")]) {
+        const { id, duplicate } = await queue.put(tube, body);
+        assert.equal(duplicate, false);
+        const job = await queue.reserve();
+        assert.equal(job.id, id);
+        assert.equal(typeof id, "number");
+        assert.equal(Object.getPrototypeOf(job.body), Uint8Array.prototype);
+        assert.deepEqual([...job.body], [...body]);
+        assert.equal(job.tube, tube);
+        await job.delete();
+        assert.ok(job.isOver);
+      }
+      await queue.put(tube, "grüße");
+      assert.equal(textOf(await queue.reserve()), "grüße");
+    });
+
+    test("hands out by pri, and after a delay", async (t) => {
+      const [queue, tube] = await open(t);
+      await queue.put(tube, "late", { delay: 100 });
+      await queue.put(tube, "second");
+      await queue.put(tube, "first", { pri: 0, ttr: 120 });
+      const jobs = await queue.reserveMany(10, { timeout: 0 });
+      assert.deepEqual(jobs.map(textOf), ["first", "second"]);
+      assert.equal((await jobs[0]!.stats()).ttr, 120);
+      assert.equal((await jobs[1]!.stats()).pri, 1024);
+      assert.equal((await queue.tube(tube).stats()).currentJobsDelayed, 1);
+      assert.deepEqual(await queue.reserveMany(10, { timeout: 0 }), []);
+      assert.equal(await queue.reserve({ timeout: 0 }), undefined);
+    });
+
+    test("encodes and decodes with a codec; what can't be decoded can be buried", async (t) => {
+      const [plain, tube] = await open(t);
+      const queue = await connect(`127.0.0.1:${server!.port}`, { codec: json<{ to: string }>() });
+      t.after(() => queue.close());
+      queue.watch(tube);
+      await queue.put(tube, { to: "bean" });
+      await plain.put(tube, "{");
+      const good = await queue.reserve();
+      assert.deepEqual(good.body, { to: "bean" });
+      assert.deepEqual(await queue.job(good.id).peek(), { to: "bean" });
+      const bad = await queue.reserve();
+      assert.throws(() => bad.body, SyntaxError);
+      await bad.bury();
+      assert.equal((await queue.job(bad.id).stats()).state, "buried");
+      await assert.rejects(queue.put(tube, undefined as never), TypeError);
+    });
+
+    test("does all that beanstalkd does with a job", async (t) => {
+      const [queue, tube] = await open(t);
+      const { id } = await queue.put(tube, "x", { pri: 7, ttr: 90 });
+      const job = await queue.reserve();
+      await job.touch();
+      await job.release({ delay: 0.2 });
+      await assert.rejects(job.touch(), JobLost);
+      const released = await queue.job(id).stats();
+      assert.deepEqual(
+        [released.state, released.pri, released.delay, released.releases, released.tube],
+        ["delayed", 7, 1, 1, tube],
+      );
+      assert.equal(textOf({ body: (await queue.tube(tube).peek("delayed"))!.body } as Job<Uint8Array>), "x");
+      assert.equal(await queue.tube(tube).peek("ready"), undefined);
+      await queue.job(id).kick();
+      const again = await queue.reserve();
+      await again.bury({ pri: 3 });
+      assert.equal((await queue.tube(tube).peek("buried"))?.id, id);
+      assert.equal(await queue.tube(tube).kick(10), 1);
+      assert.equal((await queue.job(id).stats()).pri, 3);
+      const held = await queue.reserveJob(id);
+      assert.equal((await queue.job(id).stats()).state, "reserved");
+      await held.delete();
+      await assert.rejects(queue.job(id).stats(), NotFound);
+      await queue.tube(tube).pause(1.5);
+      const { pause, cmdPauseTube, name } = await queue.tube(tube).stats();
+      assert.deepEqual([pause, cmdPauseTube, name], [2, 1, tube]);
+      assert.ok((await queue.tubes()).includes(tube));
+      const stats = await queue.stats();
+      assert.ok(stats.totalJobs >= 1);
+      assert.equal(typeof stats["id"], "string");
+    });
+
+    test("puts many from an iterable, in its order", async (t) => {
+      const [queue, tube] = await open(t);
+      const count = 2000;
+      async function* bodies(): AsyncGenerator<string> {
+        for (let i = 0; i < count; i++) yield `${i}`;
+      }
+      const ids: number[] = [];
+      const told = await queue.putMany(tube, bodies(), { pri: 5 }, ({ id }, index) => {
+        ids[index] = id;
+      });
+      assert.deepEqual(told, { inserted: count, duplicates: 0 });
+      assert.deepEqual(
+        ids,
+        ids.toSorted((a, b) => a - b),
+      );
+      const jobs: Job<Uint8Array>[] = [];
+      while (jobs.length < count) jobs.push(...(await queue.reserveMany(count - jobs.length)));
+      assert.deepEqual(
+        jobs.map((job) => job.id),
+        ids,
+      );
+      assert.equal(textOf(jobs[count - 1]), `${count - 1}`);
+      assert.equal(await queue.touchAll(), count);
+      assert.deepEqual(await jobs[0]!.delete(), undefined);
+      assert.equal(await queue.touchAll(), count - 1);
+    });
+
+    test("has at most 1 MiB of putMany under way", async (t) => {
+      const [queue, tube, proxy] = await openBehind(t);
+      await queue.put(tube, "so that the tube is in use");
+      proxy.holdReplies();
+      let given = 0;
+      const body = new Uint8Array(60_000);
+      function* bodies(): Generator<Uint8Array> {
+        for (; given < 100; given++) yield body;
+      }
+      const all = queue.putMany(tube, bodies());
+      const most = 2 ** 20 / body.length;
+      await eventually("a megabyte on its way", () => proxy.bytes > (most - 1) * body.length);
+      assert.ok(given <= most + 1, `${given} bodies were taken`);
+      proxy.letRepliesGo();
+      assert.equal((await all).inserted, 100);
+      assert.ok(proxy.bytes > 100 * body.length);
+    });
+
+    test("ends putMany at the first error, and tells what was put", async (t) => {
+      const [queue, tube] = await open(t);
+      const put: number[] = [];
+      let given = 0;
+      function* bodies(): Generator<Uint8Array> {
+        for (; given < 1000; given++) yield new Uint8Array(given === 3 ? 70_000 : 60_000);
+      }
+      const all = queue.putMany(tube, bodies(), {}, (_, index) => put.push(index));
+      await assert.rejects(all, JobTooBig);
+      assert.ok(given < 100, `${given} bodies were taken`);
+      assert.deepEqual(put.slice(0, 4), [0, 1, 2, 4]);
+      assert.equal((await queue.tube(tube).stats()).totalJobs, put.length);
+      const failing = (async function* () {
+        yield "one";
+        throw new Error("the source failed");
+      })();
+      await assert.rejects(queue.putMany(tube, failing), /the source failed/);
+      assert.equal((await queue.tube(tube).stats()).totalJobs, put.length + 1);
+    });
+
+    test("deletes many, and names those that it could not", async (t) => {
+      const [queue, tube] = await open(t);
+      const ids: number[] = [];
+      await queue.putMany(tube, Array(1500).fill("x"), {}, ({ id }) => ids.push(id));
+      const none = 4_000_000_000;
+      assert.deepEqual(await queue.deleteMany([...ids, none, ids[0]!]), [none, ids[0]]);
+      assert.deepEqual(await queue.deleteMany([]), []);
+      assert.equal((await jobsOf(queue, tube)).ready, 0);
+    });
+
+    test("sends nothing that is no name, number or body", async (t) => {
+      const [queue, tube] = await open(t);
+      await assert.rejects(queue.put("a b", "x"), TypeError);
+      await assert.rejects(queue.put(`${tube}\r\ndelete 1`, "x"), TypeError);
+      await assert.rejects(queue.put(tube, "x", { pri: -1 }), RangeError);
+      await assert.rejects(queue.put(tube, "x", { ttr: 1.5 }), RangeError);
+      await assert.rejects(queue.put(tube, { length: 3 } as never), TypeError);
+      await assert.rejects(queue.put(tube, "x", { nope: 1 } as never), TypeError);
+      await assert.rejects(queue.deleteMany([1.5]), RangeError);
+      assert.throws(() => queue.job(-1), RangeError);
+      assert.throws(() => queue.watch(), TypeError);
+      assert.equal((await queue.put(tube, "y")).duplicate, false, "the connection goes on");
+    });
+
+    test("says of each extension that the server lacks that it is not supported", async (t) => {
+      const [queue, tube] = await open(t);
+      const { id } = await queue.put(tube, "x");
+      const has = await queue.extensions();
+      if (isPlain) assert.equal(has.size, 0);
+      else assert.ok(has.has("put-in-tube"));
+      const one = queue.tube(tube);
+      const calls: [verb: string, call: () => Promise<unknown>][] = [
+        ["put-in-tube", () => queue.put(tube, "x", { unique: "a" })],
+        ["inspect-job", () => queue.job(id).inspect()],
+        ["update-job", () => queue.job(id).update({ pri: 1 })],
+        ["list-jobs", () => queue.jobs(tube).next()],
+        ["clear-tube", () => one.clear()],
+        ["move-jobs", () => one.move("other")],
+        ["move-jobs", () => one.redrive()],
+        ["set-tube", () => one.set({ maxJobs: 1 })],
+        ["inspect-tube", () => one.inspect()],
+      ];
+      for (const [verb, call] of calls) if (!has.has(verb)) await assert.rejects(call, NotSupported, verb);
+      await queue.job(id).delete();
+    });
+
+    test("never lets a command wait behind a reserve", async (t) => {
+      const [queue, tube] = await open(t);
+      await queue.putMany(tube, ["a", "b"]);
+      const [a, b] = await queue.reserveMany(2);
+      const waiting = [queue.reserve(), queue.reserve()];
+      await a!.touch();
+      await b!.release();
+      const got = await Promise.race(waiting);
+      assert.equal(got.id, b!.id);
+      await queue.put(tube, "c");
+      const all = await Promise.all(waiting);
+      assert.deepEqual(all.map(textOf).sort(), ["b", "c"]);
+      for (const job of [a!, ...all]) await job.delete();
+    });
+
+    test("ends a wait by an AbortSignal, and loses nothing", async (t) => {
+      const [queue, tube] = await open(t);
+      const already = AbortSignal.abort(new Error("no more"));
+      await assert.rejects(queue.reserve({ signal: already }), /no more/);
+      for (let round = 0; round < 5; round++) {
+        const stop = new AbortController();
+        const waiting = queue.reserve({ signal: stop.signal });
+        if (round > 0) await eventually("a client that waits", async () => (await waits(queue, tube)) === 1);
+        stop.abort();
+        await assert.rejects(waiting, { name: "AbortError" });
+      }
+      await queue.put(tube, "x");
+      const job = await queue.reserve({ timeout: 10 });
+      assert.equal(textOf(job), "x");
+      // A signal that aborts later concerns nobody any more.
+      const stop = new AbortController();
+      await queue.put(tube, "y");
+      const held = await queue.reserve({ signal: stop.signal });
+      stop.abort();
+      await held.touch();
+    });
+
+    test("works on jobs, so many at the same time and no more", async (t) => {
+      const [queue, tube] = await open(t);
+      await queue.putMany(
+        tube,
+        Array.from({ length: 200 }, (_, index) => `${index}`),
+      );
+      let now = 0;
+      let most = 0;
+      let openGate = (): void => {};
+      const gate = new Promise<void>((resolve) => {
+        openGate = resolve;
+      });
+      const done = new Set<string>();
+      const worker = work(
+        queue,
+        [tube],
+        async (job) => {
+          most = Math.max(most, ++now);
+          if (now === 7) openGate();
+          await gate;
+          await new Promise(setImmediate);
+          done.add(textOf(job));
+          now--;
+        },
+        { concurrency: 7, batch: 3 },
+      );
+      await eventually("all are done", () => done.size === 200);
+      await worker.stop();
+      assert.equal(most, 7);
+      assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
+    });
+
+    test("does with a job that failed what onError says, and buries it else", async (t) => {
+      const [queue, tube] = await open(t);
+      const warnings: unknown[] = [];
+      await queue.putMany(tube, ["release", "delete", "bury", "throw", "own", "good"]);
+      const seen = new Map<string, number>();
+      const worker = work(
+        queue,
+        [tube],
+        async (job) => {
+          const body = textOf(job);
+          const times = (seen.get(body) ?? 0) + 1;
+          seen.set(body, times);
+          if (body === "own") await job.bury({ pri: 1 });
+          else if (body !== "good" && times === 1) throw new Error(body);
+        },
+        {
+          onError: async (error, job) => {
+            const { message } = error as Error;
+            if (message === "release") await job.release();
+            if (message === "delete") await job.delete();
+            if (message === "throw") throw new Error("in onError");
+          },
+          onWarning: (error) => warnings.push(error),
+        },
+      );
+      await eventually("all are over", async () => {
+        const { ready, reserved } = await jobsOf(queue, tube);
+        return seen.size === 6 && ready + reserved === 0;
+      });
+      await worker.stop();
+      assert.equal(seen.get("release"), 2);
+      assert.equal((await queue.tube(tube).stats()).currentJobsBuried, 3);
+      assert.deepEqual(
+        warnings.map((error) => (error as Error).message),
+        ["in onError"],
+      );
+    });
+
+    test("keeps a job for longer than its time to run", async (t) => {
+      const [queue, tube] = await open(t);
+      const { id } = await queue.put(tube, "slow", { ttr: 1 });
+      let end = (): void => {};
+      const over = new Promise<void>((resolve) => {
+        end = resolve;
+      });
+      let begun = 0;
+      const slow = work(queue, [tube], () => ++begun > 0 && over, { concurrency: 4 });
+      // It ran out twice and a half by now; other jobs are done meanwhile, beside it.
+      await new Promise((resolve) => setTimeout(resolve, 2500));
+      const { state, timeouts } = await queue.job(id).stats();
+      assert.deepEqual([state, timeouts, begun], ["reserved", 0, 1]);
+      await queue.put(tube, "another");
+      await eventually("the other one is begun", () => begun === 2);
+      end();
+      await slow.stop();
+      await assert.rejects(queue.job(id).stats(), NotFound);
+    });
+
+    test("knows by a touch that the time of a job was over", async (t) => {
+      const [queue, tube] = await open(t);
+      await queue.put(tube, "x", { ttr: 1 });
+      const job = await queue.reserve();
+      await eventually("it is ready again", async () => (await job.stats()).timeouts === 1);
+      assert.equal(job.signal.aborted, false, "nobody has said so yet");
+      assert.equal(await queue.touchAll(), 0);
+      assert.ok(job.signal.aborted && job.isOver);
+      assert.ok(job.signal.reason instanceof JobLost);
+      await assert.rejects(job.release(), JobLost);
+      // What was done need not be done again.
+      await job.delete();
+    });
+
+    test("stops a worker when its jobs are done", async (t) => {
+      const [queue, tube] = await open(t);
+      await queue.putMany(tube, ["a", "b", "c"]);
+      const begun: string[] = [];
+      let end = (): void => {};
+      const over = new Promise<void>((resolve) => {
+        end = resolve;
+      });
+      const worker = work(queue, [tube], (job) => begun.push(textOf(job)) > 0 && over, { concurrency: 2 });
+      await eventually("two are begun", () => begun.length === 2);
+      let isStopped = false;
+      const stopped = worker.stop().then(() => {
+        isStopped = true;
+      });
+      await queue.put(tube, "d");
+      assert.equal(isStopped, false);
+      end();
+      await stopped;
+      assert.deepEqual(begun, ["a", "b"]);
+      const { currentJobsReady, currentJobsReserved, currentWatching } = await queue.tube(tube).stats();
+      assert.deepEqual([currentJobsReady, currentJobsReserved, currentWatching], [2, 0, 0]);
+    });
+
+    test("gives back what is not done when the time of grace is over", async (t) => {
+      const [queue, tube] = await open(t);
+      const { id } = await queue.put(tube, "endless");
+      let signal: AbortSignal | undefined;
+      const warnings: unknown[] = [];
+      const worker = work(
+        queue,
+        [tube],
+        async (_, given) => {
+          signal = given;
+          await once(given, "abort");
+          throw given.reason;
+        },
+        { onWarning: (error) => warnings.push(error) },
+      );
+      await eventually("it is begun", () => signal !== undefined);
+      await worker.stop({ graceMs: 1 });
+      assert.ok(signal?.reason instanceof JobLost);
+      const stats = await queue.job(id).stats();
+      assert.deepEqual([stats.state, stats.reserves, stats.timeouts, stats.buries], ["ready", 1, 0, 0]);
+      if ((await queue.extensions()).has("update-job")) assert.equal(stats.releases, 1, "no lost attempt");
+    });
+
+    test("stops a worker that waits, at once", async (t) => {
+      const [queue, tube] = await open(t);
+      const worker = work(queue, [tube], () => assert.fail("there is no job"));
+      await eventually("it waits", async () => (await waits(queue, tube)) === 1);
+      await worker.stop();
+      await eventually("nobody watches", async () => (await statsOf(queue, tube)) === undefined);
+      await worker.stop();
+    });
+
+    test("connects again, and watches and uses the same tubes", async (t) => {
+      const events: string[] = [];
+      const [queue, tube, proxy] = await openBehind(t, { onConnection: ({ state }) => events.push(state) });
+      await queue.put(tube, "before");
+      await queue.put(tube, "buried");
+      const job = await queue.reserve();
+      const waiting = queue.reserveMany(5, { timeout: 30 }).then(async ([second]) => second!.bury());
+      await waiting;
+      const signalled = once(job.signal, "abort");
+      proxy.cut();
+      await signalled;
+      assert.ok(job.signal.reason instanceof JobLost);
+      await assert.rejects(job.touch(), JobLost);
+      // `use`: these two concern the tube in use.
+      assert.equal(await queue.tube(tube).kick(1), 1);
+      await queue.put(tube, "after");
+      const again = await queue.reserveMany(5);
+      assert.deepEqual(again.map(textOf), ["before", "buried", "after"]);
+      assert.ok(events.includes("lost") && events.at(-1) === "connected", `${events}`);
+    });
+
+    test("waits again for a job when the connection breaks meanwhile", async (t) => {
+      const [queue, tube, proxy] = await openBehind(t);
+      const [direct] = await open(t);
+      const waiting = queue.reserve();
+      await eventually("it waits", async () => (await waits(direct, tube)) === 1);
+      proxy.cut();
+      await direct.put(tube, "x");
+      assert.equal(textOf(await waiting), "x");
+    });
+
+    test("says of a command under way that nobody knows whether it was done", async (t) => {
+      const [queue, tube, proxy] = await openBehind(t);
+      await queue.put(tube, "first");
+      proxy.holdReplies();
+      const putting = queue.put(tube, "second");
+      const reading = queue.job(1_000_000).stats();
+      const [direct] = await open(t);
+      await eventually("the server has it", async () => (await direct.tube(tube).stats()).totalJobs === 2);
+      proxy.cut();
+      await assert.rejects(putting, (error) => error instanceof ConnectionLost && error.sent);
+      // What changes nothing is asked again.
+      proxy.letRepliesGo();
+      await assert.rejects(reading, NotFound);
+    });
+
+    test("lets commands wait for a connection, in their order, for so long and no longer", async (t) => {
+      const lost = new Set<string>();
+      const [queue, tube, proxy] = await openBehind(t, {
+        offlineMs: 60_000,
+        onConnection: (event) => lost.add(`queue ${event.state}`),
+      });
+      const onConnection = (event: ConnectionEvent): unknown => lost.add(`hasty ${event.state}`);
+      const hasty = await connect(proxy.address, { retryMs: [1, 20], offlineMs: 20, onConnection });
+      t.after(() => hasty.close());
+      await Promise.all([queue.put(tube, "0"), hasty.put(tube, "0")]);
+      proxy.isRefusing = true;
+      proxy.cut();
+      await eventually("both know it", () => lost.has("queue lost") && lost.has("hasty lost"));
+      await assert.rejects(
+        hasty.put(tube, "lost"),
+        (error) => error instanceof ConnectionLost && !error.sent,
+      );
+      const putting = Array.from({ length: 50 }, (_, index) => queue.put(tube, `${index + 1}`));
+      await assert.rejects(hasty.put(tube, "lost"), /no connection within 20 ms/);
+      proxy.isRefusing = false;
+      await Promise.all(putting);
+      const jobs: Job<Uint8Array>[] = [];
+      while (jobs.length < 52) jobs.push(...(await queue.reserveMany(100)));
+      assert.deepEqual(
+        jobs.slice(2).map(textOf),
+        Array.from({ length: 50 }, (_, index) => `${index + 1}`),
+      );
+    });
+
+    test("goes on working after the connection broke, and does what was lost again", async (t) => {
+      const [queue, tube, proxy] = await openBehind(t);
+      await queue.putMany(
+        tube,
+        Array.from({ length: 20 }, (_, index) => `${index}`),
+      );
+      const begun: string[] = [];
+      const lost: unknown[] = [];
+      const worker = work(
+        queue,
+        [tube],
+        async (job, signal) => {
+          begun.push(textOf(job));
+          if (begun.length > 4) return;
+          await once(signal, "abort");
+          lost.push(signal.reason);
+          throw signal.reason;
+        },
+        { concurrency: 4 },
+      );
+      await eventually("four are begun", () => begun.length === 4);
+      proxy.cut();
+      await eventually("all are done", () => new Set(begun).size === 20 && begun.length === 24);
+      await worker.stop();
+      assert.equal(lost.length, 4);
+      assert.ok(lost.every((reason) => reason instanceof JobLost));
+      assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
+    });
+
+    test("closes: waits end, held jobs go back, and nothing more is taken", async (t) => {
+      const [direct, tube] = await open(t);
+      const queue = await connect(`127.0.0.1:${server!.port}`);
+      queue.watch(tube);
+      const { id } = await queue.put(tube, "x");
+      await queue.reserve();
+      const waiting = assert.rejects(queue.reserve(), Closed);
+      const put = queue.put(tube, "the last");
+      await queue.close();
+      await Promise.all([waiting, put]);
+      await assert.rejects(queue.put(tube, "x"), Closed);
+      await assert.rejects(queue.reserve(), Closed);
+      await eventually("it is ready", async () => (await direct.job(id).stats()).state === "ready");
+      assert.equal((await direct.tube(tube).stats()).totalJobs, 2);
+    });
+
+    /** A tube goes when it is empty and nobody watches it. */
+    const statsOf = async (queue: TextQueue, tube: string): Promise<TubeStats | undefined> =>
+      await queue
+        .tube(tube)
+        .stats()
+        .catch((error) => (error instanceof NotFound ? undefined : Promise.reject(error)));
+    const waits = async (queue: TextQueue, tube: string): Promise<number> =>
+      (await statsOf(queue, tube))?.currentWaiting ?? 0;
+    const jobsOf = async (
+      queue: TextQueue,
+      tube: string,
+    ): Promise<{ ready: number; reserved: number; buried: number }> => {
+      const stats = await statsOf(queue, tube);
+      return {
+        ready: stats?.currentJobsReady ?? 0,
+        reserved: stats?.currentJobsReserved ?? 0,
+        buried: stats?.currentJobsBuried ?? 0,
+      };
+    };
+  });
+}
