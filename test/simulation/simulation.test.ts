@@ -36,9 +36,11 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "of the acceptors of a thread only the first is asked whether there is work": 80,
   "a long reply gets no credit": 72,
   "a shard counts on the log to ring for replies whose records were written before": 575,
-  "a sync that failed is taken for one that worked": 36,
-  "an acceptor does not look at the log once more after it has announced its sleep": 89,
-  "an acceptor does not look for room before it sleeps": 301,
+  "a sync that failed is taken for one that worked": 106,
+  "a take ignores its bound": 36,
+  "of more than 40 commands behind a wait one is dropped": 32,
+  "an acceptor does not look at the log once more after it has announced its sleep": 28,
+  "an acceptor does not look for room before it sleeps": 107,
   "the log has room again and rings no shard": 59,
 };
 
