@@ -152,16 +152,17 @@ export class BinlogCore {
     const hadWaited = this.#control.isSet(ControlWord.BinlogWaits);
     if (storage.waiting) this.#control.set(ControlWord.BinlogWaits);
     else if (hadWaited) this.#control.clear(ControlWord.BinlogWaits);
-    if (storage.full !== this.#control.isSet(ControlWord.BinlogFull)) {
-      if (storage.full) this.#control.set(ControlWord.BinlogFull);
-      else this.#control.clear(ControlWord.BinlogFull);
-    }
+    const wasFull = this.#control.isSet(ControlWord.BinlogFull);
+    if (storage.full && !wasFull) this.#control.set(ControlWord.BinlogFull);
+    else if (wasFull && !storage.full) this.#control.clear(ControlWord.BinlogFull);
     const { counters } = this;
     counters[Counter.BinlogOldest] = storage.oldestSegment;
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
-    return this.#publishLent(storage.idsLent) || (hadWaited && !storage.waiting);
+    // A put may wait for a lend that a full log does not make.
+    const refuses = storage.full && !wasFull;
+    return this.#publishLent(storage.idsLent) || refuses || (hadWaited && !storage.waiting);
   }
 
   /** True if puts may have waited for it. */

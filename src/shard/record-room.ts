@@ -25,7 +25,7 @@ export function waitForRecordRoom(records: RecordLog, { doorbell, binlog, sleep 
   else sleep();
 }
 
-/** Returns when the log may have lent `id`; the binlog looks by itself whether ids have to be lent. */
+/** Returns when the log may have lent `id` or has no room for it; it looks by itself whether ids have to be lent. */
 export function waitForLend(
   records: RecordLog,
   { doorbell, binlog, sleep }: RecordRoomOptions,
@@ -35,6 +35,6 @@ export function waitForLend(
   records.publish();
   binlog.ring();
   doorbell.prepare();
-  if (isLent(lent.low, id)) doorbell.cancel();
+  if (isLent(lent.low, id) || !records.roomForPut()) doorbell.cancel();
   else sleep();
 }

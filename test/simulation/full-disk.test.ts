@@ -8,6 +8,8 @@ import { SimulatedLog } from "./simulated-log.ts";
 
 const BODY_BYTES = 300_000;
 const CALM_SEEDS = 5;
+/** The last id that a put takes while the disk is full. */
+const LAST_REFUSED = 70;
 
 test("a put that fills the disk half way is refused with OUT_OF_MEMORY, and the next delete is durable", async () => {
   for (let seed = 1; seed <= CALM_SEEDS; seed++) {
@@ -30,9 +32,12 @@ test("a put that fills the disk half way is refused with OUT_OF_MEMORY, and the 
     assert.equal(ask("peek 2\r\n"), "NOT_FOUND\r\n");
     assert.equal(ask("stats-tube default\r\n").match(/total-jobs: (\d+)/)?.[1], "1");
     assert.equal(ask("delete 1\r\n"), "DELETED\r\n");
+    // More ids than the log has lent, in some seeds: a full log lends none, and neither it nor a shard waits for that.
+    for (let id = 3; id <= LAST_REFUSED; id++) assert.equal(ask("put 0 0 1 1\r\nx\r\n"), "OUT_OF_MEMORY\r\n");
     log.disk.capacityBytes = Number.POSITIVE_INFINITY;
     server.advance(2000);
-    assert.equal(ask(`put 0 0 1 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`), "INSERTED 3\r\n");
+    const inserted = `INSERTED ${LAST_REFUSED + 1}\r\n`;
+    assert.equal(ask(`put 0 0 1 ${BODY_BYTES}\r\n${"x".repeat(BODY_BYTES)}\r\n`), inserted);
     server.storage!.close(server.nowMs);
     const again = await log.open(1, 0);
     assert.equal(again.opened.jobCount, 1, "only the last put is in the log");

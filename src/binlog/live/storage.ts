@@ -213,19 +213,22 @@ export class Storage implements CompactionHost {
 
   /** Whether ids have to be lent before many are taken behind `highestId`, the last that was. */
   lendIsDue(highestId: number): boolean {
-    return highestId > 0 && highestId + this.#lentIds / 2 > this.#lentUpTo;
+    // While it is full puts are refused, and nobody waits for a lend.
+    return highestId > 0 && highestId + this.#lentIds / 2 > this.#lentUpTo && !this.#full;
   }
 
   /** Lends the ids behind `highestId`, if that is due; they are lent once the next flush has made it durable. */
   lendIds(highestId: number): void {
     if (!this.lendIsDue(highestId)) return;
     if (this.#failure !== undefined || this.#waiting || this.#closed) return;
+    const before = this.#lentUpTo;
     try {
       this.#makeOwnFit();
       this.#lentUpTo = highestId + this.#lentIds;
       this.#appendOwnKind(OwnKind.mark);
       this.#lendSequence = this.#sequence;
     } catch (error) {
+      this.#lentUpTo = before;
       // Puts wait for it, and it is tried again in the next turn.
       if (isShortage(error)) this.#noteShortage(this.#nowMs, systemCode(error));
       else this.#fail("write to", error);

@@ -120,7 +120,7 @@ export class RecordLog implements RecordSink {
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     // From here on others may see the id.
-    if (!isLent(this.#lentLow, page.id[row]!)) this.#awaitLend(page.id[row]!);
+    if (!isLent(this.#lentLow, page.id[row]!) && !this.#awaitLend(page.id[row]!)) return false;
     const tube = this.#tubeName(slot);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
@@ -144,12 +144,16 @@ export class RecordLog implements RecordSink {
     return true;
   }
 
-  /** Once in tens of thousands of puts, and then mostly long before they get here. */
-  #awaitLend(id: number): void {
+  /**
+   * Once in tens of thousands of puts, and then mostly long before they get here. False if the log has no room for
+   * it: it lends none then, and everything else is to go on.
+   */
+  #awaitLend(id: number): boolean {
     const { lent, waitForLend } = this.#options;
     for (;;) {
       this.#lentLow = lent.low;
-      if (isLent(this.#lentLow, id)) return;
+      if (isLent(this.#lentLow, id)) return true;
+      if (!this.roomForPut()) return false;
       waitForLend(this, id);
     }
   }
