@@ -62,6 +62,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "ring",
     "base",
   ],
+  replica: ["loop", "message", "ring", "base"],
   host: ["acceptor", "shard", "loop"],
   client: [],
   server: [
@@ -71,6 +72,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "binlog",
     "binlog/tools",
     "binlog/format",
+    "replica",
     "loop",
     "message",
     "engine",

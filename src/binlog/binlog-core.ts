@@ -111,7 +111,7 @@ export class BinlogCore {
     for (let shard = 0; shard < this.rings.length; shard++) {
       const ring = this.rings[shard]!;
       for (let i = 0; i < BATCH_RECORDS; i++) {
-        if (storage.waiting) break;
+        if (storage.waiting || storage.isBackedUp) break;
         const offset = ring.next();
         if (offset === EMPTY) break;
         const number = appendedNumber(ring, offset);

@@ -53,7 +53,8 @@ export class BinlogLoop implements Role {
   get hasWork(): boolean {
     const { core, storage } = this.#options;
     // A log that waits for room takes nothing before its time, however many rings are full.
-    return ((core.hasRecords || core.lendIsDue(storage)) && !storage.waiting) || core.stopping;
+    if (core.stopping) return true;
+    return (core.hasRecords || core.lendIsDue(storage)) && !storage.waiting && !storage.isBackedUp;
   }
 
   get nextDueAtMs(): number {

@@ -33,7 +33,7 @@ export async function openBinlog(options: OpenOptions): Promise<OpenedBinlog> {
   }
 }
 
-async function open(options: OpenOptions): Promise<OpenedBinlog> {
+async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
   const { disk, notice } = options;
   await takeOverBeanstalkd(options);
   let { verdict, books } = await readLog(options, false);
@@ -49,7 +49,7 @@ async function open(options: OpenOptions): Promise<OpenedBinlog> {
   const log = repairLog(disk, verdict, books);
   const segmentBytes = segmentBytesOf(options);
   noteSegmentBytes(options, segmentBytes);
-  const storage = new Storage({ ...options, log, segmentBytes });
+  const storage = new Storage({ ...options, log, segmentBytes, chain });
   const source = { disk, scans: verdict.kept, index: books.index };
   return {
     storage,

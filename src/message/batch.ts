@@ -7,9 +7,10 @@
 //   3   u8   zero                           56  u32  frames behind it
 //   4   u32  number of the binlog segment   60  u32  bytes of those frames
 //   8   u32  epoch                          64  u32  node that wrote it
-//   12  u32  zero                           68  u32  CRC-32 of all this and of the frames
-//   16  f64  n: 1, 2, 3 … over all epochs   72  frames, sealed with the salt of who wrote them
-//   24  f64  tag of batch n-1
+//   12  u32  oldest segment that counts     68  u32  how many batches before it were not acknowledged then
+//   16  f64  n: 1, 2, 3 … over all epochs   72  u32  zero
+//   24  f64  tag of batch n-1               76  u32  CRC-32 of all this and of the frames
+//                                           80  frames, sealed with the salt of who wrote them
 //
 // Two batches may claim the same place. The first one in the shared log that names the tag of the last valid one has it; every
 // reader comes to the same answer, so a batch can be believed without believing the server that carried it.
@@ -19,7 +20,7 @@ import type { Memory } from "../base/memory.ts";
 
 export const BATCH_RECORD_KIND = 20;
 export const BATCH_VERSION = 1;
-export const BATCH_HEADER_BYTES = 72;
+export const BATCH_HEADER_BYTES = 80;
 /** A batch is no longer than this in a group, so that several fit into what a log server takes at once. */
 export const BATCH_BYTES_MAX: number = 256 * 1024;
 
@@ -46,6 +47,17 @@ export interface BatchHeader {
   frames: number;
   bodyBytes: number;
   node: number;
+  /** The oldest segment that counts. */
+  oldest: number;
+  /** Batches n-1, n-2 … that were not known to be acknowledged when this one was written. */
+  unacknowledged: number;
+}
+
+/** The last batch of a chain: what the next one follows. */
+export interface ChainPlace {
+  epoch: number;
+  n: number;
+  tag: number;
 }
 
 /** Writes all of it but the checksum: `sealBatch`. */
@@ -53,7 +65,7 @@ export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHea
   view.setUint32(at, BATCH_RECORD_KIND | (BATCH_VERSION << 8) | (header.kind << 16), true);
   view.setUint32(at + 4, header.segment, true);
   view.setUint32(at + 8, header.epoch, true);
-  view.setUint32(at + 12, 0, true);
+  view.setUint32(at + 12, header.oldest, true);
   view.setFloat64(at + 16, header.n, true);
   view.setFloat64(at + 24, header.previousTag, true);
   view.setFloat64(at + 32, header.tag, true);
@@ -62,17 +74,21 @@ export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHea
   view.setUint32(at + 56, header.frames, true);
   view.setUint32(at + 60, header.bodyBytes, true);
   view.setUint32(at + 64, header.node, true);
+  view.setUint32(at + 68, Math.min(header.unacknowledged, 0xffff_ffff), true);
+  view.setUint32(at + 72, 0, true);
 }
 
 /** Closes a batch whose header is written and whose frames stand behind it. */
 export function sealBatch({ bytes, view }: Memory, at: number): void {
-  view.setUint32(at + 68, checksumOf(bytes, at, bodyBytesAt(view, at)), true);
+  view.setUint32(at + CHECKSUM_AT, checksumOf(bytes, at, bodyBytesAt(view, at)), true);
 }
+
+const CHECKSUM_AT = 76;
 
 const bodyBytesAt = (view: DataView, at: number): number => view.getUint32(at + 60, true);
 
 function checksumOf(bytes: Uint8Array, at: number, bodyBytes: number): number {
-  const head = crc32(bytes.subarray(at, at + 68));
+  const head = crc32(bytes.subarray(at, at + CHECKSUM_AT));
   return crc32(bytes.subarray(at + BATCH_HEADER_BYTES, at + BATCH_HEADER_BYTES + bodyBytes), head);
 }
 
@@ -89,6 +105,8 @@ export function decodeBatchHeader(view: DataView, at: number): BatchHeader {
     frames: view.getUint32(at + 56, true),
     bodyBytes: bodyBytesAt(view, at),
     node: view.getUint32(at + 64, true),
+    oldest: view.getUint32(at + 12, true),
+    unacknowledged: view.getUint32(at + 68, true),
   };
 }
 
@@ -108,7 +126,8 @@ export function batchesOf(message: Uint8Array): Batch[] | undefined {
     if (view.getUint8(at) !== BATCH_RECORD_KIND || view.getUint8(at + 1) !== BATCH_VERSION) return undefined;
     const end = at + BATCH_HEADER_BYTES + bodyBytesAt(view, at);
     if (end > message.length) return undefined;
-    if (view.getUint32(at + 68, true) !== checksumOf(message, at, bodyBytesAt(view, at))) return undefined;
+    if (view.getUint32(at + CHECKSUM_AT, true) !== checksumOf(message, at, bodyBytesAt(view, at)))
+      return undefined;
     batches.push({ header: decodeBatchHeader(view, at), bytes: message.subarray(at, end) });
     at = end;
   }

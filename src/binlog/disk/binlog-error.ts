@@ -9,7 +9,8 @@ export type BinlogErrorCode =
   | "BINLOG_TWO_LOGS" // beanstalkd's files beside ours, and both have jobs
   | "BINLOG_IO" // a read, write or sync failed
   | "BINLOG_NO_SPACE" // not even what deletes need
-  | "BINLOG_INPUT"; // a tool was given something that it cannot use
+  | "BINLOG_INPUT" // a tool was given something that it cannot use
+  | "REPLICA_STRAYS"; // a directory of a group was served without it
 
 export class BinlogError extends Error {
   readonly code: BinlogErrorCode;

@@ -1,11 +1,11 @@
 // Gives each batch of a log in a group its place in the chain, and hands it on to who brings it to the shared log.
 
-import { Memory } from "../../base/memory.ts";
 import {
   BATCH_BYTES_MAX,
   BATCH_HEADER_BYTES,
   type BatchHeader,
   BatchKind,
+  type ChainPlace,
   encodeBatchHeader,
   sealBatch,
 } from "../../message/batch.ts";
@@ -13,26 +13,26 @@ import type { Segment } from "../books/segment-table.ts";
 import { FRAME_BYTES, sealFrame } from "../format/segment-format.ts";
 import type { RecordBatch } from "./record-batch.ts";
 
-/** The last batch of a chain: what the next one follows. */
-export interface ChainPlace {
-  epoch: number;
-  n: number;
-  tag: number;
-}
-
 /** Takes batches as they are written. */
 export interface BatchSink {
-  /** Whether one of any size finds room now; more than one may follow when there is some. */
+  /** Whether the log may take more: what it does with it may be several batches. */
   readonly hasRoom: boolean;
+  /** The last batch that the shared log has acknowledged. */
+  readonly acknowledged: number;
   /** `bytes`: header and frames, valid during the call. `numbers`: of each shard the last record that is in this batch or an earlier one. */
-  take(bytes: Uint8Array, numbers: Float64Array, oldest: number): void;
+  take(bytes: Uint8Array, numbers: Float64Array): void;
 }
 
-export interface BatchChainOptions {
+export interface ChainOptions {
   place: ChainPlace;
   node: number;
   sink: BatchSink;
   randomTag: () => number;
+  /** All segments below this one are to be written again, so that the shared log has what they hold. */
+  rewriteBelow: number;
+}
+
+export interface BatchChainOptions extends ChainOptions {
   /** Up to which id the log has lent ids. */
   idsLent: () => number;
   /** The oldest segment that counts. */
@@ -56,6 +56,15 @@ export class BatchChain {
 
   get hasRoom(): boolean {
     return this.#options.sink.hasRoom;
+  }
+
+  /** Whether the shared log has batch `n`. */
+  isAcknowledged(n: number): boolean {
+    return this.#options.sink.acknowledged >= n;
+  }
+
+  get rewriteBelow(): number {
+    return this.#options.rewriteBelow;
   }
 
   get place(): ChainPlace {
@@ -83,6 +92,8 @@ export class BatchChain {
       frames: records - 1,
       bodyBytes: usedBytes - this.frameBytes,
       node: this.#options.node,
+      oldest: this.#options.oldest(),
+      unacknowledged: n - this.#options.sink.acknowledged,
     };
     encodeBatchHeader(memory, FRAME_BYTES, header);
     sealBatch(memory, FRAME_BYTES);
@@ -97,15 +108,6 @@ export class BatchChain {
     const { epoch, n, tag } = this.#sealed!;
     this.#place = { epoch, n, tag };
     this.kind = BatchKind.data;
-    this.#options.sink.take(memory.bytes.subarray(FRAME_BYTES, usedBytes), numbers, this.#options.oldest());
+    this.#options.sink.take(memory.bytes.subarray(FRAME_BYTES, usedBytes), numbers);
   }
-}
-
-/** The bytes of a LEAD of one's own, which seals the segment if that is under way (`end`: an END with its frame, or nothing). */
-export function leadBatch(header: BatchHeader, end: Uint8Array): Uint8Array {
-  const memory = Memory.ofSize(BATCH_HEADER_BYTES + end.length);
-  memory.bytes.set(end, BATCH_HEADER_BYTES);
-  encodeBatchHeader(memory, 0, header);
-  sealBatch(memory, 0);
-  return memory.bytes;
 }

@@ -34,6 +34,8 @@ export interface CompactionHost {
   readonly reader: SegmentReader;
   /** Bytes at which a segment is left. */
   readonly softLimitBytes: number;
+  /** Segments below this one go, whatever is live in them. */
+  readonly rewriteBelow: number;
   /** No new room can be had. */
   readonly full: boolean;
   /** Whether so much can be copied without running out of room. */
@@ -61,6 +63,7 @@ export class Compaction {
     if (oldest === undefined || !oldest.sealed) return false;
     if (oldest.liveBytes === 0) return true;
     if (!this.#host.hasRoomFor(oldest.liveBytes)) return false;
+    if (oldest.number < this.#host.rewriteBelow) return true;
     if (table.sealedBytes > TOLERATED * table.liveBytes) return true;
     // A restart leaves a short segment behind: a thousand restarts should not leave a thousand files.
     if (table.sealedCount > 8 + (2 * table.sealedBytes) / softLimitBytes) return true;

@@ -3,6 +3,7 @@
 // ../README.md.
 
 import { pack } from "msgpackr";
+import { BatchKind } from "../../message/batch.ts";
 import type { LogState } from "../books/log-state.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
@@ -16,6 +17,7 @@ import {
   SPARE_BYTES,
   segmentName,
 } from "../format/segment-format.ts";
+import { BatchChain, type ChainOptions } from "./batch-chain.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
 import { LogWriter } from "./log-writer.ts";
 import { SegmentReader } from "./segment-reader.ts";
@@ -34,6 +36,10 @@ const PACE = 4;
  */
 const ROOM_PER_BYTE = 1.4;
 const RETRY_ROOM_MS = 1000;
+/** In a group: an empty batch after so much silence. */
+const BEAT_MS = 1000;
+/** How long until the next look at whether the shared log has a DROP. */
+const DROP_LOOK_MS = 5;
 /**
  * So many job ids are lent at a time: after a crash the next id is behind all of them. A new lend is made when half of
  * the last one is used up.
@@ -68,6 +74,8 @@ export interface StorageOptions {
   notice: (notice: StorageNotice) => void;
   /** Ids lent at a time; LENT_IDS if it is left out. */
   lentIds?: number;
+  /** In a group: where the log goes on in the chain of batches, and who brings them to the shared log. */
+  chain?: ChainOptions | undefined;
   /** Told in which segment a job's full record is now. */
   onFull?: (id: number, segment: number) => void;
 }
@@ -122,6 +130,13 @@ export class Storage implements CompactionHost {
   readonly #lentIds: number;
   #lendSequence = 0;
   #durablyLentUpTo = 0;
+  /** Undefined outside of a group. */
+  readonly #chain: BatchChain | undefined;
+  /** The batch that holds the DROP under way, or a later one; 0: it is not written. */
+  #dropBatch = 0;
+  /** When an empty batch is due, and the last record before. */
+  #beatAtMs = Number.POSITIVE_INFINITY;
+  #beatSequence = -1;
   #recordsWritten = 0;
   #recordsMigrated = 0;
   #closed = false;
@@ -141,6 +156,7 @@ export class Storage implements CompactionHost {
     const { segmentBytes, randomSalt, clockMs, onFull } = options;
     this.#writer = new SegmentWriter({ disk, table: log.table, segmentBytes, randomSalt, first: log.first });
     const { index, lastSequence } = log;
+    this.#chain = options.chain === undefined ? undefined : this.#makeChain(options.chain);
     this.#records = new LogWriter({
       disk,
       segments: this.#writer,
@@ -149,6 +165,7 @@ export class Storage implements CompactionHost {
       lastSequence,
       clockMs,
       onFull,
+      chain: this.#chain,
     });
     this.timings = this.#records.timings;
     try {
@@ -160,6 +177,25 @@ export class Storage implements CompactionHost {
     }
     this.#compaction = new Compaction(this);
     this.#noteShortage(0);
+  }
+
+  #makeChain(options: ChainOptions): BatchChain {
+    this.#beatAtMs = 0;
+    return new BatchChain({
+      ...options,
+      idsLent: () => Math.max(this.index.maxId, this.#lentUpTo),
+      oldest: () => this.#oldest,
+    });
+  }
+
+  /** In a group: the shared log is so far behind that nothing more may be taken for now. */
+  get isBackedUp(): boolean {
+    return this.#chain !== undefined && !this.#chain.hasRoom;
+  }
+
+  /** Called by compaction: segments below this one go, whatever is live in them. */
+  get rewriteBelow(): number {
+    return this.#chain?.rewriteBelow ?? 0;
   }
 
   /** Set once the log cannot go on: from then on nothing is taken and nothing more becomes durable. */
@@ -353,6 +389,8 @@ export class Storage implements CompactionHost {
    * out.
    */
   #squeeze(framedBytes: number): void {
+    // In a group a segment goes when the shared log has its DROP: nothing here may wait for that.
+    if (this.#chain !== undefined) return;
     let rounds = 2 * this.table.all.length;
     while (rounds > 0 && this.#writer.roomBytes < this.#reserveBytes() + framedBytes) {
       if (!this.#emptyOldest(framedBytes)) return;
@@ -466,18 +504,37 @@ export class Storage implements CompactionHost {
     if (this.#waiting && nowMs < this.#resumeAtMs) return;
     try {
       if (this.#waiting) this.#resume();
-      if (this.#sequence > this.#flushedSequence) {
-        this.#write();
-        this.#flushedSequence = this.#sequence;
-        if (this.#sequence > this.#syncedSequence) this.#policy.dirty(nowMs);
-      }
-      const lends = this.#lendSequence > this.#syncedSequence;
-      if (lends || nowMs >= this.#policy.syncAtMs) this.#syncAll(nowMs, false);
-      else if (nowMs >= this.#policy.markAtMs) this.#mark(nowMs);
+      this.#flush(nowMs);
     } catch (error) {
       if (isShortage(error)) this.#wait(error);
       else this.#fail("write to", error);
     }
+  }
+
+  #flush(nowMs: number): void {
+    if (this.#sequence > this.#flushedSequence) {
+      this.#write();
+      this.#flushedSequence = this.#sequence;
+      if (this.#sequence > this.#syncedSequence) this.#policy.dirty(nowMs);
+    }
+    if (this.#chain !== undefined) this.#beat(nowMs);
+    const lends = this.#lendSequence > this.#syncedSequence;
+    if (lends || nowMs >= this.#policy.syncAtMs) this.#syncAll(nowMs, false);
+    else if (nowMs >= this.#policy.markAtMs) this.#mark(nowMs);
+  }
+
+  /** An empty batch, if none came for a while: others hear that this node lives, and it may go on serving. */
+  #beat(nowMs: number): void {
+    if (this.#sequence === this.#beatSequence) {
+      if (nowMs < this.#beatAtMs) return;
+      this.#makeOwnFit();
+      this.#records.beginEmpty();
+      this.#write();
+      this.#flushedSequence = this.#sequence;
+      this.#policy.dirty(nowMs);
+    }
+    this.#beatSequence = this.#sequence;
+    this.#beatAtMs = nowMs + BEAT_MS;
   }
 
   #syncAll(nowMs: number, marked: boolean): void {
@@ -514,7 +571,7 @@ export class Storage implements CompactionHost {
    * it returns true and nothing else is to do. A slice takes a few milliseconds at most.
    */
   work(nowMs: number): boolean {
-    if (this.#failure !== undefined || this.#closed || this.#waiting) return false;
+    if (this.#failure !== undefined || this.#closed || this.#waiting || this.isBackedUp) return false;
     this.#nowMs = nowMs;
     try {
       return this.#work(nowMs);
@@ -538,11 +595,25 @@ export class Storage implements CompactionHost {
     else if (filling === "enough") this.#noteRoom();
     const mayCompact = nowMs >= this.#compactAtMs;
     if (mayCompact && this.#dropping !== 0) {
-      if (this.#syncedSequence < this.#dropSequence) this.#syncAll(nowMs, false);
-      this.#dropOldest();
+      if (!this.#finishDrop(nowMs)) return filling === "more";
     } else if (mayCompact && this.#compaction.wanted) this.#compactSlice();
     else this.#workBytes = 0;
     return filling === "more" || (mayCompact && (this.#dropping !== 0 || this.#compaction.wanted));
+  }
+
+  /** Removes the segment whose DROP is durable; false while the shared log does not have that. */
+  #finishDrop(nowMs: number): boolean {
+    if (this.#syncedSequence < this.#dropSequence) this.#syncAll(nowMs, false);
+    if (!this.#dropIsAcknowledged()) return false;
+    this.#dropOldest();
+    return true;
+  }
+
+  /** In a group a segment is needed until the shared log has all copies, and the DROP behind them. */
+  #dropIsAcknowledged(): boolean {
+    if (this.#chain === undefined) return true;
+    this.#dropBatch ||= this.#chain.place.n;
+    return this.#chain.isAcknowledged(this.#dropBatch);
   }
 
   #compactSlice(): void {
@@ -577,6 +648,7 @@ export class Storage implements CompactionHost {
     this.#makeOwnFit();
     this.#records.makeRoom(OWN_RECORD_BYTES);
     // From here on nothing may fail: a segment is only dropped by a DROP that is in the log.
+    this.#dropBatch = 0;
     this.#dropping = this.table.oldest!.number;
     this.#oldest = this.#dropping + 1;
     this.#appendOwnKind(OwnKind.drop);
@@ -635,9 +707,15 @@ export class Storage implements CompactionHost {
     if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
     if (this.#waiting) return this.#resumeAtMs;
     if (this.#sequence > this.#flushedSequence) return 0;
-    if (this.#dropping !== 0) return this.#compactAtMs;
+    if (this.#dropping !== 0) return this.#dropDeadline();
     const compactAtMs = this.#compaction.wanted ? this.#compactAtMs : Number.POSITIVE_INFINITY;
-    return Math.min(compactAtMs, this.#policy.syncAtMs, this.#policy.markAtMs, this.#retryRoomAtMs);
+    const { syncAtMs, markAtMs } = this.#policy;
+    return Math.min(compactAtMs, syncAtMs, markAtMs, this.#retryRoomAtMs, this.#beatAtMs);
+  }
+
+  #dropDeadline(): number {
+    if (this.#chain === undefined || this.#dropBatch === 0) return this.#compactAtMs;
+    return Math.min(this.#nowMs + DROP_LOOK_MS, this.#policy.syncAtMs, this.#beatAtMs);
   }
 
   #fail(what: string, error: unknown): void {
@@ -712,6 +790,7 @@ export class Storage implements CompactionHost {
     try {
       // In order: no id was seen but those of records, so the rest of the lend is given back.
       this.#lentUpTo = 0;
+      if (this.#chain !== undefined) this.#chain.kind = BatchKind.yield;
       this.#appendOwnKind(OwnKind.end);
       this.#syncAll(nowMs, true);
       if (trim) this.#writer.trim();

@@ -3,6 +3,7 @@
 import { MAX_RECORD_BYTES } from "../../message/record.ts";
 import { segmentBytesMin } from "../../message/topology.ts";
 import type { Disk } from "../disk/disk.ts";
+import type { ChainOptions } from "../live/batch-chain.ts";
 import type { StorageNotice } from "../live/storage.ts";
 import type { SyncEvery } from "../live/sync-policy.ts";
 
@@ -33,6 +34,8 @@ export interface OpenOptions {
   stopping?: () => boolean;
   /** For simulations: ids lent at a time. */
   lentIds?: number;
+  /** In a group, for a node that has the lead: see StorageOptions. */
+  chain?: ChainOptions | undefined;
   /** Told in which segment a job's full record is, whenever one is written. */
   onFull?: (id: number, segment: number) => void;
 }

@@ -79,12 +79,12 @@ export interface SegmentScan {
   notes: number[];
   /** Batches of a group, those whose frames are not all there left out. */
   batches: ScannedBatch[];
-  /** Whether there are records behind the first batch that belong to none: made by a server outside of its group. */
-  strays: boolean;
   /** The SETTING records, in order. */
   settings: ScannedSetting[];
   /** It has jobs with attributes, or such as have been moved: what the log could not say before version 2. */
   hasAttributes: boolean;
+  /** Where the last record begins that belongs to no batch; -1: there is none. */
+  strayAt: number;
 }
 
 /** A whole batch in a segment. */
@@ -155,9 +155,9 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
     records: 0,
     notes: [],
     batches: [],
-    strays: false,
     settings: [],
     hasAttributes: false,
+    strayAt: -1,
   };
 }
 
@@ -245,7 +245,7 @@ class SegmentScanner {
       this.#framesLeft = view.getUint32(record + 56, true);
     } else if (this.#framesLeft > 0) this.#framesLeft--;
     else {
-      if (batches.length > 0) this.#scan.strays = true;
+      this.#scan.strayAt = at;
       return;
     }
     if (this.#framesLeft > 0) return;

@@ -1,0 +1,453 @@
+// The log of a node that follows: it writes the batches of another's log, in the same segments with the same sequence numbers,
+// so that it can take the lead as it stands. Plain code; "A node that follows" is in README.md.
+
+import { copyBytes } from "../base/bytes.ts";
+import { Memory } from "../base/memory.ts";
+import {
+  BATCH_BYTES_MAX,
+  BATCH_HEADER_BYTES,
+  type Batch,
+  BatchKind,
+  type ChainPlace,
+  encodeBatchHeader,
+  sealBatch,
+} from "../message/batch.ts";
+import { BinlogError } from "./disk/binlog-error.ts";
+import { type Disk, type Handle, readFully } from "./disk/disk.ts";
+import {
+  decodeHeader,
+  END_BYTES,
+  encodeHeader,
+  encodeOwn,
+  FRAME_BYTES,
+  HEADER_BYTES,
+  MAX_FRAMED_BYTES,
+  OWN_RECORD_BYTES,
+  OwnKind,
+  SPARE_BYTES,
+  sealFrame,
+  segmentName,
+  segmentNumber,
+} from "./format/segment-format.ts";
+import { type SyncEvery, SyncPolicy } from "./live/sync-policy.ts";
+import type { LogVerdict } from "./recovery/log-verdict.ts";
+import type { ScannedBatch } from "./recovery/segment-scan.ts";
+
+/** Zeros written ahead at a time: a sync that makes a file longer waits for the file system's journal. */
+const AHEAD_BYTES = 512 * 1024;
+const CUT = "cut.json";
+
+/** A batch that the directory holds, as its node has to know it. */
+export interface KnownBatch {
+  n: number;
+  tag: number;
+  epoch: number;
+  node: number;
+  unacknowledged: number;
+}
+
+interface Place {
+  segment: number;
+  /** Where its last frame ends. */
+  endsAt: number;
+  /** Of the last frame. */
+  sequence: number;
+  sealed: boolean;
+  /** The oldest segment that counts there. */
+  oldest: number;
+}
+
+interface OpenSegment {
+  number: number;
+  handle: Handle;
+  salt: number;
+  usedBytes: number;
+  fileBytes: number;
+}
+
+export interface FollowOptions {
+  disk: Disk;
+  syncEvery: SyncEvery;
+  randomSalt: () => number;
+  wallMs: () => number;
+}
+
+export class FollowLog {
+  readonly #disk: Disk;
+  readonly #options: FollowOptions;
+  readonly #policy: SyncPolicy;
+  readonly #buffer: Memory = Memory.ofSize(2 * BATCH_BYTES_MAX + MAX_FRAMED_BYTES);
+  readonly #zeros: Uint8Array;
+  readonly #places = new Map<number, Place>();
+  readonly known: KnownBatch[] = [];
+  /** Segments without records that are there already. */
+  readonly #empty = new Set<number>();
+  #current: OpenSegment | undefined;
+  #next: OpenSegment | undefined;
+  #sequence: number;
+  #syncedSequence: number;
+  #unsynced = false;
+  /** Where a node without batches begins. */
+  readonly #begin: number;
+  #oldest: number;
+  #first: number;
+  #idsLent: number;
+
+  /**
+   * `verdict` judges the directory, which is whole. Only batches behind record `adoptAfter` are of the group's chain; a directory
+   * without one has its own jobs, or none. Cuts off what is no whole batch.
+   */
+  constructor(options: FollowOptions, verdict: LogVerdict, adoptAfter: number, extentBytes = AHEAD_BYTES) {
+    this.#options = options;
+    this.#disk = options.disk;
+    this.#policy = new SyncPolicy(options.syncEvery);
+    this.#zeros = new Uint8Array(extentBytes);
+    this.#sequence = this.#syncedSequence = verdict.lastSequence;
+    this.#oldest = verdict.oldest;
+    this.#idsLent = verdict.maxId;
+    const numbers = this.#numbers();
+    this.#first = numbers[0] ?? 0;
+    // What no longer counts by the last DROP may count again, if that is not in the shared log: it stays until the next one.
+    for (const number of verdict.discard) this.#disk.unlink(segmentName(number));
+    const kept = verdict.kept.at(-1);
+    this.#begin = kept === undefined ? 1 : kept.number + 1;
+    this.#learn(verdict, adoptAfter);
+    const last = this.known.at(-1);
+    if (last !== undefined) this.cutAfter(last.n);
+    else {
+      if (kept === undefined) this.#removeAll();
+      else for (const { number } of verdict.empty) this.#empty.add(number);
+    }
+  }
+
+  /** Segments that were made and never used, perhaps by an older version. */
+  #removeAll(): void {
+    for (const number of this.#numbers().reverse()) this.#disk.unlink(segmentName(number));
+    this.#disk.syncFolder();
+    this.#first = 0;
+  }
+
+  #learn(verdict: LogVerdict, adoptAfter: number): void {
+    for (const scan of verdict.kept) {
+      for (const batch of scan.batches) {
+        if (batch.header.sequence <= adoptAfter) continue;
+        const isLast = batch === scan.batches.at(-1);
+        this.#know(batch, scan.number, isLast && scan.end === "sealed" && batch.endsAt === scan.at);
+      }
+      const first = scan.batches.find(({ header }) => header.sequence > adoptAfter);
+      const from = first?.at ?? (this.known.length > 0 ? 0 : Number.POSITIVE_INFINITY);
+      if (scan.strayAt > from) throw strays(this.#disk.path);
+    }
+  }
+
+  #know({ header, endsAt }: ScannedBatch, segment: number, sealed: boolean): void {
+    const { n, tag, epoch, node, unacknowledged } = header;
+    this.known.push({ n, tag, epoch, node, unacknowledged });
+    const { oldest } = header;
+    this.#places.set(n, { segment, endsAt, sequence: header.sequence + header.frames, sealed, oldest });
+    this.#oldest = Math.max(this.#oldest, oldest);
+  }
+
+  /** What the next batch follows. */
+  get place(): ChainPlace {
+    return this.known.at(-1) ?? { epoch: 0, n: 0, tag: 0 };
+  }
+
+  /** Whether it holds all that counts: one that began with the stream's first message may lack what is still to be written again. */
+  get isComplete(): boolean {
+    return this.#first === 0 || this.#first <= this.#oldest;
+  }
+
+  /** Whether there are jobs in it that no batch has brought. */
+  get hasOwnJobs(): boolean {
+    return this.known.length === 0 && this.#sequence > 0;
+  }
+
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  #numbers(): number[] {
+    const numbers = this.#disk.names().map(segmentNumber);
+    return numbers.filter((number) => number > 0).sort((a, b) => a - b);
+  }
+
+  // --- writing ----------------------------------------------------------------------------------------------------
+
+  /** Writes a valid batch. It follows the last one, or is the first. */
+  apply({ header, bytes }: Batch): void {
+    const segment = this.#segmentFor(header.segment, header.sequence);
+    const framed = this.#frame(segment, header.sequence, bytes);
+    this.#makeRoom(segment, framed.bytes);
+    this.#disk.write(segment.handle, this.#buffer.bytes, 0, framed.bytes, segment.usedBytes);
+    segment.usedBytes += framed.bytes;
+    this.#sequence = framed.sequence;
+    this.#unsynced = true;
+    this.#idsLent = Math.max(framed.idsLent, header.idsLent);
+    const batch = { header, at: 0, endsAt: segment.usedBytes };
+    this.#know(batch, segment.number, framed.sealed);
+    this.#oldest = Math.max(this.#oldest, framed.oldest);
+    if (framed.sealed) this.#leave(segment);
+    if (framed.drops) this.#drop();
+  }
+
+  #segmentFor(number: number, sequence: number): OpenSegment {
+    if (this.#current === undefined) {
+      this.#first ||= number;
+      this.#current = this.#create(number);
+      this.#next = this.#create(number + 1);
+      // The first batch of a node without any: its sequence begins there.
+      if (this.known.length === 0) this.#syncedSequence = sequence - 1;
+    }
+    if (this.#current.number !== number)
+      throw new Error(`a batch for segment ${number} while ${this.#current.number} is the current one`);
+    return this.#current;
+  }
+
+  /** Frames the batch with the salt of the segment. Returns what the storage's own records in it say. */
+  #frame(
+    { salt }: OpenSegment,
+    first: number,
+    from: Uint8Array,
+  ): { bytes: number; sequence: number; oldest: number; idsLent: number; sealed: boolean; drops: boolean } {
+    const buffer = this.#buffer;
+    const view = new DataView(from.buffer, from.byteOffset, from.byteLength);
+    const said = { bytes: 0, sequence: first, oldest: 0, idsLent: 0, sealed: false, drops: false };
+    copyBytes(buffer.bytes, FRAME_BYTES, from, 0, BATCH_HEADER_BYTES);
+    sealFrame(buffer, 0, BATCH_HEADER_BYTES, salt, first, this.#syncedSequence);
+    let to = FRAME_BYTES + BATCH_HEADER_BYTES;
+    for (let at = BATCH_HEADER_BYTES; at < from.length; ) {
+      const length = view.getUint32(at + 4, true);
+      const record = at + FRAME_BYTES;
+      copyBytes(buffer.bytes, to + FRAME_BYTES, from, record, length);
+      sealFrame(buffer, to, length, salt, ++said.sequence, this.#syncedSequence);
+      const kind = from[record]!;
+      if (kind === OwnKind.end || kind === OwnKind.mark || kind === OwnKind.drop) {
+        said.oldest = Math.max(said.oldest, view.getUint32(record + 4, true));
+        said.idsLent = view.getFloat64(record + 8, true);
+        if (kind === OwnKind.end) said.sealed = true;
+        if (kind === OwnKind.drop) said.drops = true;
+      }
+      at = record + length;
+      to += FRAME_BYTES + length;
+    }
+    said.bytes = to;
+    return said;
+  }
+
+  /** Zeros stand behind the last record at all times: a file that is shorter has lost something. */
+  #makeRoom(segment: OpenSegment, bytes: number): void {
+    const wanted = segment.usedBytes + bytes + SPARE_BYTES;
+    if (wanted <= segment.fileBytes) return;
+    while (segment.fileBytes < wanted) {
+      this.#disk.write(segment.handle, this.#zeros, 0, this.#zeros.length, segment.fileBytes);
+      segment.fileBytes += this.#zeros.length;
+    }
+    this.#disk.sync(segment.handle);
+  }
+
+  #create(number: number): OpenSegment {
+    if (this.#empty.delete(number)) return reopen(this.#disk, number, HEADER_BYTES);
+    return createSegment(this.#options, number, this.#oldest, this.#zeros);
+  }
+
+  #leave(segment: OpenSegment): void {
+    this.sync();
+    this.#disk.truncate(segment.handle, segment.usedBytes);
+    this.#disk.close(segment.handle);
+    this.#current = this.#next;
+    this.#next = this.#create(segment.number + 2);
+  }
+
+  /** A DROP is in the log: once it is durable, what does not count is removed. */
+  #drop(): void {
+    this.sync();
+    const gone = this.#numbers().filter((number) => number < this.#oldest);
+    for (const number of gone) this.#disk.unlink(segmentName(number));
+    if (gone.length === 0) return;
+    this.#disk.syncFolder();
+    this.#first = Math.max(this.#first, this.#oldest);
+    while (this.known.length > 1 && this.#places.get(this.known[0]!.n)!.segment < this.#oldest)
+      this.#places.delete(this.known.shift()!.n);
+  }
+
+  sync(): void {
+    if (!this.#unsynced) return;
+    this.#disk.sync(this.#current!.handle);
+    this.#unsynced = false;
+    this.#syncedSequence = this.#sequence;
+  }
+
+  /** Syncs if the policy says so. */
+  flush(nowMs: number): void {
+    if (!this.#unsynced) return;
+    this.#policy.dirty(nowMs);
+    if (nowMs < this.#policy.syncAtMs) return;
+    this.sync();
+    this.#policy.synced(nowMs, 0, true);
+  }
+
+  get nextDeadline(): number {
+    return this.#unsynced ? this.#policy.syncAtMs : Number.POSITIVE_INFINITY;
+  }
+
+  /** The LEAD with which this node would take the lead: it seals the current segment, so that its own log begins with the next one. */
+  leadBatch(node: number, tag: number): Uint8Array {
+    const { epoch, n, tag: previousTag } = this.place;
+    const memory = Memory.ofSize(BATCH_HEADER_BYTES + END_BYTES);
+    encodeOwn(memory, BATCH_HEADER_BYTES + FRAME_BYTES, {
+      kind: OwnKind.end,
+      hasNext: true,
+      oldest: this.#oldest,
+      maxId: this.#idsLent,
+    });
+    const sequence = this.#sequence + 1;
+    sealFrame(memory, BATCH_HEADER_BYTES, OWN_RECORD_BYTES, 0, sequence + 1, sequence - 1);
+    encodeBatchHeader(memory, 0, {
+      kind: BatchKind.lead,
+      epoch: epoch + 1,
+      segment: this.#current?.number ?? this.#begin,
+      n: n + 1,
+      previousTag,
+      tag,
+      sequence,
+      idsLent: this.#idsLent,
+      frames: 1,
+      bodyBytes: END_BYTES,
+      node,
+      oldest: this.#oldest,
+      unacknowledged: 0,
+    });
+    sealBatch(memory, 0);
+    return memory.bytes;
+  }
+
+  /** Its files are closed, and durable: a log in use may begin there, or another look. */
+  close(): void {
+    this.sync();
+    if (this.#current !== undefined) this.#disk.close(this.#current.handle);
+    if (this.#next !== undefined) this.#disk.close(this.#next.handle);
+    this.#current = this.#next = undefined;
+  }
+
+  // --- cutting ----------------------------------------------------------------------------------------------------
+
+  /** Forgets all batches behind `n`, which is known. Interrupted, it is done again at the next start. */
+  cutAfter(n: number): void {
+    const place = this.#places.get(n);
+    if (place === undefined) throw new Error(`batch ${n} is not in the log`);
+    this.close();
+    while (this.known.at(-1)!.n > n) this.#places.delete(this.known.pop()!.n);
+    writeFile(this.#disk, CUT, new TextEncoder().encode(JSON.stringify(place)));
+    this.#disk.syncFolder();
+    cut(this.#disk, place, this.#zeros);
+    this.#sequence = this.#syncedSequence = place.sequence;
+    this.#oldest = place.oldest;
+    const number = place.sealed ? place.segment + 1 : place.segment;
+    this.#current = place.sealed ? this.#create(number) : reopen(this.#disk, place.segment, place.endsAt);
+    this.#next = this.#create(number + 1);
+    this.#disk.unlink(CUT);
+    this.#disk.syncFolder();
+  }
+}
+
+function createSegment(
+  { disk, randomSalt, wallMs }: FollowOptions,
+  number: number,
+  oldest: number,
+  zeros: Uint8Array,
+): OpenSegment {
+  const salt = randomSalt() >>> 0;
+  const handle = disk.open(segmentName(number), "create");
+  const bytes = zeros.slice();
+  bytes.set(encodeHeader({ number, createdAtMs: wallMs(), maxId: 0, oldest, salt }));
+  disk.truncate(handle, 0);
+  disk.write(handle, bytes, 0, bytes.length, 0);
+  disk.sync(handle);
+  disk.syncFolder();
+  return { number, handle, salt, usedBytes: HEADER_BYTES, fileBytes: bytes.length };
+}
+
+function reopen(disk: Disk, number: number, usedBytes: number): OpenSegment {
+  const name = segmentName(number);
+  const handle = disk.open(name, "write");
+  const bytes = new Uint8Array(HEADER_BYTES);
+  readFully(disk, handle, bytes, 0, bytes.length, 0);
+  const header = decodeHeader(bytes);
+  if ("problem" in header) throw new Error(`${name} has lost its header`);
+  return { number, handle, salt: header.salt, usedBytes, fileBytes: disk.bytes(handle) };
+}
+
+/** A cut that was interrupted is finished; to be called before the directory is read. */
+export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): void {
+  const { disk } = options;
+  if (!disk.names().includes(CUT)) return;
+  const place = readPlace(disk);
+  if (place !== undefined) {
+    const zeros = new Uint8Array(extentBytes);
+    cut(disk, place, zeros);
+    // The END promises that there is a next one.
+    if (place.sealed) disk.close(createSegment(options, place.segment + 1, 0, zeros).handle);
+  }
+  disk.unlink(CUT);
+  disk.syncFolder();
+}
+
+/** Removes all segments behind the place, newest first, and what stands behind it in its own. */
+function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array): void {
+  const numbers = disk.names().map(segmentNumber);
+  for (const number of numbers.filter((each) => each > segment).sort((a, b) => b - a))
+    disk.unlink(segmentName(number));
+  disk.syncFolder();
+  const name = segmentName(segment);
+  const handle = disk.open(name, "write");
+  try {
+    if (sealed) {
+      if (disk.bytes(handle) > endsAt) disk.truncate(handle, endsAt);
+      disk.sync(handle);
+      return;
+    }
+    const bytes = new Uint8Array(Math.ceil((endsAt + SPARE_BYTES) / zeros.length) * zeros.length);
+    readFully(disk, handle, bytes, 0, endsAt, 0);
+    // A new file in its place: in the old one, what is cut could come back half, and be taken for damage.
+    writeFile(disk, `${name}.cut`, bytes);
+    disk.rename(`${name}.cut`, name);
+    disk.syncFolder();
+  } finally {
+    disk.close(handle);
+  }
+}
+
+function writeFile(disk: Disk, name: string, bytes: Uint8Array): void {
+  const handle = disk.open(name, "create");
+  try {
+    disk.truncate(handle, 0);
+    disk.write(handle, bytes, 0, bytes.length, 0);
+    disk.sync(handle);
+  } finally {
+    disk.close(handle);
+  }
+}
+
+/** Undefined if the file was not written to its end: then nothing was cut yet. */
+function readPlace(disk: Disk): Place | undefined {
+  const handle = disk.open(CUT, "read");
+  try {
+    const bytes = new Uint8Array(disk.bytes(handle));
+    readFully(disk, handle, bytes, 0, bytes.length, 0);
+    return JSON.parse(new TextDecoder().decode(bytes)) as Place;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  } finally {
+    disk.close(handle);
+  }
+}
+
+function strays(path: string): BinlogError {
+  return new BinlogError(
+    "REPLICA_STRAYS",
+    `${path} was served without --replicate since it was last in its group: it holds changes that the group does not know`,
+    'Make it the group\'s with "runnerbean replica reseed", or empty the directory to follow the group.',
+  );
+}

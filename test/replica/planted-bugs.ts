@@ -1,0 +1,16 @@
+// What could be wrong in a group: each is planted in the simulation, which must find it.
+
+export const BUGS = [
+  "no chain",
+  "the tail is kept at rejoin",
+  "the ack of a LEAD is believed",
+  "ids are not lent",
+  "an id is seen before its lending is acknowledged",
+  "any sequence is taken for an ack",
+  "a reply leaves before the ack",
+  "a segment goes before the ack",
+  "the log is purged before the ack",
+  "the place of a purge is computed",
+  "holes are skipped",
+] as const;
+export type Bug = (typeof BUGS)[number];

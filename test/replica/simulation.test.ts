@@ -1,0 +1,48 @@
+// A group on virtual time: some seeds, and each planted bug must be found. More: npm run simulate:replica -- --seeds 3000.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { CHECKS } from "./faulty-log.ts";
+import { BUGS, type Bug } from "./planted-bugs.ts";
+import { simulateGroup } from "./simulation.ts";
+
+const SEEDS = 20;
+/** Where a bug is not found by one of the first seeds. */
+const FOUND_AT: Partial<Record<Bug, number>> = { "the log is purged before the ack": 65 };
+const SEEDS_MAX = 10;
+
+describe("a simulated group", () => {
+  for (const check of CHECKS) {
+    it(`loses nothing with a log whose check of the sequence is ${check}, in ${SEEDS} seeds`, async (t) => {
+      let [acknowledged, leads] = [0, 0];
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        try {
+          const result = await simulateGroup({ seed, check });
+          acknowledged += result.acknowledged;
+          leads += result.leads;
+        } catch (error) {
+          assert.fail(
+            `${error}\nagain: npm run simulate:replica -- --first ${seed} --seeds 1 --check ${check}`,
+          );
+        }
+      }
+      t.diagnostic(`${acknowledged} puts acknowledged, ${leads} leads`);
+      assert.ok(acknowledged > 10 * SEEDS && leads > 2 * SEEDS, "there was enough to say something");
+    });
+  }
+
+  for (const bug of BUGS) {
+    it(`finds that ${bug}`, async (t) => {
+      const first = FOUND_AT[bug] ?? 1;
+      for (let seed = first; seed < first + SEEDS_MAX; seed++) {
+        try {
+          await simulateGroup({ seed, bug });
+        } catch (error) {
+          t.diagnostic(`seed ${seed}: ${`${error}`.split("\n")[0]}`);
+          return;
+        }
+      }
+      assert.fail(`not found in ${SEEDS_MAX} seeds`);
+    });
+  }
+});
