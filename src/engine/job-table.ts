@@ -6,6 +6,7 @@
 // collection.
 
 import { assert } from "../base/assert.ts";
+import { JobExtras } from "./job-extras.ts";
 
 export const PAGE_BITS = 13;
 export const PAGE_ROWS = 1 << PAGE_BITS;
@@ -60,6 +61,8 @@ export class JobPage {
   /** Number of the log file with the job's full record; 0 without a log. */
   readonly file: Uint32Array;
   readonly state: Uint8Array;
+  /** What few jobs have: made with the first of the page, given back with the page. */
+  extras: JobExtras | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   /** Rows in use. */
   live = 0;
@@ -108,8 +111,14 @@ export class JobPage {
     this.#buffer = buffer;
   }
 
+  /** The columns of what few jobs have; throws RangeError when memory for them is exhausted. */
+  get extrasMade(): JobExtras {
+    return (this.extras ??= new JobExtras(PAGE_ROWS));
+  }
+
   /** Gives the memory back; the page must not be used again. */
   discard(): void {
+    this.extras?.discard();
     this.#buffer.transfer(0);
   }
 }
@@ -168,7 +177,11 @@ export class JobTable {
     page.freeRow = row;
     this.live--;
     if (number < this.#firstRoomy) this.#firstRoomy = number;
-    if (--page.live === 0 && ++this.#emptyPages > 1) {
+    if (--page.live === 0) {
+      page.extras?.discard();
+      page.extras = undefined;
+    }
+    if (page.live === 0 && ++this.#emptyPages > 1) {
       this.#emptyPages--;
       page.discard();
       this.pages[number] = undefined;

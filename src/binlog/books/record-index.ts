@@ -136,8 +136,9 @@ export class RecordIndex {
     page.words[row + UPDATE_SEGMENT] = 0;
     this.#segments.addLive(segment, framedBytes);
     if (missingBodyBytes > 0) this.#bigJob(id).missingBytes = missingBodyBytes;
-    // Only its key is remembered any more: a full record without a body takes the place of one in pieces.
-    else if (before !== 0 && this.big.size > 0) this.#dropPieces(id);
+    // Only its key is remembered any more: a full record without a body takes the place of one in pieces. (At a
+    // start that one may be gone already, and pieces of it still there.)
+    else if (this.big.size > 0) this.#dropPieces(id);
   }
 
   #dropPieces(id: number): void {

@@ -1,0 +1,47 @@
+// The heap of jobs that expire against a sorted list; and that a page without such jobs has nothing for them.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ExpiryHeap } from "../../../src/engine/expiry-heap.ts";
+import { JobState, JobTable, PAGE_ROWS, rowOf } from "../../../src/engine/job-table.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+
+test("what expires first is on top, whoever left in between", () => {
+  const random = new SeededRandom(5);
+  const jobs = new JobTable();
+  const heap = new ExpiryHeap(jobs);
+  const list: { slot: number; atMs: number; id: number }[] = [];
+  for (let step = 1; step <= 5000; step++) {
+    if (list.length === 0 || random.chance(0.55)) {
+      const slot = jobs.allocate();
+      const page = jobs.pageOf(slot);
+      const atMs = random.below(300);
+      page.id[rowOf(slot)] = step;
+      page.state[rowOf(slot)] = JobState.Ready;
+      page.extrasMade.expiresAtMs[rowOf(slot)] = atMs;
+      heap.push(slot);
+      list.push({ slot, atMs, id: step });
+    } else {
+      const [gone] = list.splice(random.below(list.length), 1);
+      heap.remove(gone!.slot);
+    }
+    list.sort((a, b) => a.atMs - b.atMs || a.id - b.id);
+    assert.equal(heap.size, list.length);
+    assert.equal(heap.top, list[0]?.slot ?? -1);
+    assert.equal(heap.soonestMs, list[0]?.atMs ?? Number.POSITIVE_INFINITY);
+  }
+});
+
+test("extras cost nothing until a job of the page has some, and go with its last job", () => {
+  const jobs = new JobTable();
+  const slots = Array.from({ length: PAGE_ROWS + 1 }, () => jobs.allocate());
+  assert.ok(jobs.pages.every((page) => page!.extras === undefined));
+  const last = slots.at(-1)!;
+  const { extrasMade } = jobs.pageOf(last);
+  assert.equal(jobs.pageOf(slots[0]!).extras, undefined);
+  assert.equal(extrasMade.expiresAtMs.buffer.byteLength, PAGE_ROWS * 36);
+  jobs.free(last);
+  assert.equal(extrasMade.expiresAtMs.length, 0, "given back at once");
+  const again = jobs.allocate();
+  assert.equal(jobs.pageOf(again).extras, undefined);
+});
