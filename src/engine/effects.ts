@@ -37,6 +37,8 @@ export interface RecordSink {
   put(slot: number): boolean;
   updated(slot: number): void;
   deleted(id: number): void;
+  /** The job is about to be forgotten, and its unique key is not, for a while: instead of `deleted`. */
+  remembered(slot: number): void;
 }
 
 /** The sink of a server without a log. */
@@ -45,4 +47,5 @@ export const NO_RECORDS: RecordSink = {
   put: () => true,
   updated() {},
   deleted() {},
+  remembered() {},
 };

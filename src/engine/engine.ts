@@ -10,20 +10,26 @@
 import { assert } from "../base/assert.ts";
 import { BodyArena } from "./body-arena.ts";
 import { type ClientEffects, NO_RECORDS, type RecordSink } from "./effects.ts";
+import type { JobAttributes } from "./job-attributes.ts";
 import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import type { JobFacts, NewJob, RestoredJob } from "./new-job.ts";
+import { Policies, PutVerdict } from "./policies.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, type Watch } from "./session.ts";
 import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
 import { TimerHeap } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
+import { matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
 import { TubeTable } from "./tube-table.ts";
 import { Waiters } from "./waiters.ts";
 
-/** Outcome of a command on a job; only a put may find no room in the log. */
-export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2 } as const;
+/**
+ * Outcome of a command on a job; only a put may find no room in the log, its key taken (`duplicateOf` has it),
+ * or its tube full.
+ */
+export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2, Duplicate: 3, TubeFull: 4 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 
 /** Outcome of a reserve, when it is not the slot of a job (a number from 0). */
@@ -40,7 +46,18 @@ export interface EngineOptions {
    * out.
    */
   turnDueMax?: number;
+  /** Whether a tube lives on this shard; all do if it is left out. */
+  ownsTube?: (name: string) => boolean;
+  /** What the hash of unique keys begins with: random, so that nobody can choose keys that are slow to find. */
+  keySeed?: readonly [number, number];
 }
+
+/** What a put is told, by PutVerdict. */
+const OUTCOME_OF: Readonly<Record<number, Outcome>> = {
+  [PutVerdict.Duplicate]: Outcome.Duplicate,
+  [PutVerdict.TubeFull]: Outcome.TubeFull,
+  [PutVerdict.NoRoom]: Outcome.NoRoom,
+};
 
 export class Engine {
   readonly jobs: JobTable = new JobTable();
@@ -59,10 +76,16 @@ export class Engine {
   readonly #tubes: TubeTable;
   readonly #defaultTube: Tube | undefined;
   readonly #queues: JobQueues;
+  readonly settings = new TubeSettings();
+  readonly policies: Policies;
+  /** Jobs that died here, while their dead-letter tube is on another shard, in no order. */
+  readonly deadElsewhere: number[] = [];
   readonly waiters: Waiters;
   readonly #sessions: (Session | undefined)[] = [];
   readonly #pauseTimers = new TimerHeap<Tube>();
   readonly #sessionTimers = new SessionTimers();
+  /** When there were more jobs to expire than one turn may, ms; 0: there are not. */
+  #expiryBehindAtMs = 0;
   readonly #turnDueMax: number;
   /** How many of the things that are due may still happen in this turn. */
   #dueLeft: number;
@@ -72,8 +95,20 @@ export class Engine {
     this.#effects = effects;
     this.#records = options.records ?? NO_RECORDS;
     this.bodies = options.arena ?? new BodyArena();
-    this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence());
+    this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
     this.#queues = new JobQueues(this.jobs, this.#tubes);
+    this.policies = new Policies({
+      jobs: this.jobs,
+      bodies: this.bodies,
+      queues: this.#queues,
+      tubes: this.#tubes,
+      records: this.#records,
+      find: (id) => this.find(id),
+      end: (slot, tube) => this.#end(slot, tube),
+      ownsTube: options.ownsTube ?? (() => true),
+      died: (slot) => this.deadElsewhere.push(this.jobs.pageOf(slot).id[rowOf(slot)]!),
+      keySeed: options.keySeed ?? [0, 0],
+    });
     this.waiters = new Waiters(effects);
     this.#turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;
     this.#dueLeft = this.#turnDueMax;
@@ -120,7 +155,12 @@ export class Engine {
 
   /** When `runDue` has something to do next, or Infinity. */
   get nextDueAtMs(): number {
-    return Math.min(this.#queues.nextDelayedAtMs, this.#pauseTimers.nextAtMs, this.#sessionTimers.nextAtMs);
+    return Math.min(
+      this.#queues.nextDelayedAtMs,
+      this.#pauseTimers.nextAtMs,
+      this.#sessionTimers.nextAtMs,
+      this.policies.nextAtMs,
+    );
   }
 
   /** Begins a turn: as many things that are due may happen in it as the options say. */
@@ -130,7 +170,8 @@ export class Engine {
   }
 
   /**
-   * Runs all that is due, in the C server's order: delayed jobs, then pauses that end, then sessions.
+   * Runs all that is due: jobs that expire and keys to forget, then in the C server's order delayed jobs, pauses that end,
+   * sessions.
    *
    * Where more is due than one turn may take, the rest follows in the next turns, and nothing later happens
    * before it: what clients see meanwhile is the world of a moment ago, as if the clock were a little slow.
@@ -138,6 +179,15 @@ export class Engine {
    */
   runDue(nowMs: number): void {
     if (this.nextDueAtMs > nowMs) return;
+    if (this.policies.nextAtMs <= nowMs) this.#expiryBehindAtMs = nowMs;
+    while (this.policies.nextAtMs <= nowMs) {
+      if (!this.#mayRunDue()) return;
+      const tube = this.policies.runOne(nowMs);
+      if (tube === undefined) continue;
+      this.#serve(tube, nowMs);
+      this.#dropIfUnreferenced(tube);
+    }
+    this.#expiryBehindAtMs = 0;
     while (this.#queues.nextDelayedAtMs <= nowMs) {
       if (!this.#mayRunDue()) return;
       const slot = this.#queues.nextDelayed;
@@ -153,6 +203,14 @@ export class Engine {
       assert(session !== undefined, "a timer that is due has a session");
       this.#sessionDue(session, nowMs);
     }
+  }
+
+  /**
+   * Whether a tube's best job is due to expire, and the turn was too short for it: nobody gets such a job, so the tube gives
+   * none until the next turn.
+   */
+  #isStale(tube: Tube): boolean {
+    return this.#expiryBehindAtMs > 0 && tube.topExpiresAtMs <= this.#expiryBehindAtMs;
   }
 
   #mayRunDue(): boolean {
@@ -172,6 +230,7 @@ export class Engine {
       assert(tube !== undefined, "a timer that is due has a tube");
       this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
       tube.pauseSeconds = 0;
+      tube.open = true;
       if (tube.ready.size > 0 && this.waiters.longest(tube) !== undefined) resumed.push(tube);
     }
     for (let tube = resumed.best; tube !== undefined; tube = resumed.best) {
@@ -193,9 +252,7 @@ export class Engine {
       }
       page.timeouts[row] = page.timeouts[row]! + 1;
       this.jobTimeouts++;
-      const tube = this.#takeBack(slot, session, nowMs);
-      this.#records.updated(slot);
-      this.#serve(tube, nowMs);
+      this.#takeBack(slot, session, nowMs, true);
     }
     if (session.waiting === Waiting.Alone && (warns || session.timeoutAtMs <= nowMs)) {
       this.waiters.end(session);
@@ -238,7 +295,7 @@ export class Engine {
     const { heldInOrder } = session;
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
-      this.#serve(this.#takeBack(heldInOrder.first, session, nowMs), nowMs);
+      this.#takeBack(heldInOrder.first, session, nowMs, false);
     this.#sessionTimers.set(session);
     for (const watch of session.watches.values()) {
       if (steps++ >= stepsMax) return false;
@@ -248,13 +305,31 @@ export class Engine {
   }
 
   /**
-   * A reservation ends without its holder: the job becomes ready, but is not offered yet. Returns its tube.
+   * A reservation ends without its holder: the job becomes ready, unless a policy says otherwise, and is offered. The log,
+   * which knows reserved jobs as ready, need not hear of the end of a connection; it does of what else changes.
    */
-  #takeBack(slot: number, session: Session, nowMs: number): Tube {
+  #takeBack(slot: number, session: Session, nowMs: number, logged: boolean): void {
     const tube = this.tubeOf(slot);
     this.#queues.leaveHolder(slot, session);
+    if (this.#hasPolicy(slot, tube)) {
+      this.#endReservation(slot, tube, 0, nowMs);
+      return;
+    }
     this.#queues.becomeReady(slot, tube, nowMs);
-    return tube;
+    if (logged) this.#records.updated(slot);
+    this.#serve(tube, nowMs);
+  }
+
+  /** Whether a job is of those that policies are about. */
+  #hasPolicy(slot: number, tube: Tube): boolean {
+    return tube.policy !== undefined || this.jobs.pageOf(slot).extras !== undefined;
+  }
+
+  /** A reservation ended; the job, which has left its holder, goes where the policies say, and is offered if it is ready. */
+  #endReservation(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
+    const readyIn = this.policies.reservationEnded(slot, tube, delayMs, nowMs);
+    if (readyIn !== undefined) this.#serve(readyIn, nowMs);
+    if (readyIn !== tube) this.#dropIfUnreferenced(tube);
   }
 
   /**
@@ -310,6 +385,7 @@ export class Engine {
     if (tube === undefined) return false;
     tube.pauses++;
     tube.pauseSeconds = seconds;
+    tube.open = seconds === 0;
     if (seconds > 0) {
       this.#pauseTimers.set(tube.pauseTimer, nowMs + seconds * 1000);
     } else {
@@ -317,6 +393,16 @@ export class Engine {
       this.#serve(tube, nowMs);
     }
     return true;
+  }
+
+  /**
+   * Sets all that the tubes of a pattern have; nothing: it is as if nothing had ever been. It holds for what happens from now
+   * on.
+   */
+  setTubes(pattern: string, values: Partial<SettingValues>): void {
+    this.settings.set(pattern, values);
+    for (const tube of this.#tubes.byName.values())
+      if (matches(pattern, tube.name)) tube.policy = this.settings.policyOf(tube.name);
   }
 
   #dropIfUnreferenced(tube: Tube): void {
@@ -338,23 +424,36 @@ export class Engine {
    * NoRoom, the body is still the caller's.
    */
   // put 6/10
-  put(session: Session, job: NewJob, body: number, nowMs: number, tubeName = ""): Outcome {
+  put(
+    session: Session,
+    job: NewJob,
+    body: number,
+    nowMs: number,
+    tubeName = "",
+    attributes?: JobAttributes,
+  ): Outcome {
     this.runDue(nowMs);
-    if (tubeName === "") return this.#put(session.tubeInUse, job, body, nowMs);
+    if (tubeName === "") return this.#put(session.tubeInUse, job, body, nowMs, attributes);
     const tube = this.#tubes.open(tubeName);
     try {
-      return this.#put(tube, job, body, nowMs);
+      return this.#put(tube, job, body, nowMs, attributes);
     } finally {
       // Without the job nobody may need it.
       this.#dropIfUnreferenced(tube);
     }
   }
 
-  #put(tube: Tube, job: NewJob, body: number, nowMs: number): Outcome {
+  #put(tube: Tube, job: NewJob, body: number, nowMs: number, attributes: JobAttributes | undefined): Outcome {
     const delayMs = job.delaySeconds * 1000 + job.delayMillis;
+    const isPlain = attributes === undefined && tube.policy === undefined;
+    if (!isPlain) {
+      const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
+      if (verdict !== PutVerdict.Welcome) return OUTCOME_OF[verdict]!;
+    }
     if (!this.#records.roomForPut()) return Outcome.NoRoom;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, job, body);
+    if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
     // A long turn began before the put was sent: its delay must not.
     if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.#queues.becomeReady(slot, tube, nowMs);
@@ -367,6 +466,22 @@ export class Engine {
     this.totalJobs++;
     if (delayMs === 0) this.#serve(tube, nowMs);
     return Outcome.Done;
+  }
+
+  /** Gives a new job its extras; without memory for them there is no job. */
+  #beginPolicies(
+    slot: number,
+    tube: Tube,
+    job: NewJob,
+    attributes: JobAttributes | undefined,
+    nowMs: number,
+  ): void {
+    try {
+      this.policies.begin(slot, tube, attributes, Math.max(nowMs, job.atMs));
+    } catch (error) {
+      this.#remove(slot, job.id, tube);
+      throw error;
+    }
   }
 
   /** A row for a job, in no queue. */
@@ -390,6 +505,7 @@ export class Engine {
     page.body[row] = body;
     page.bodyBytes[row] = job.bodyBytes;
     page.file[row] = 0;
+    tube.bytes += job.bodyBytes;
     this.#index.set(id, slot);
     return slot;
   }
@@ -397,7 +513,7 @@ export class Engine {
   /**
    * Brings back a job from the log, without serving anyone; buried jobs come in the order of their burial.
    */
-  restore(job: RestoredJob, body: number): void {
+  restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
     const tube = this.#tubes.open(job.tube);
     const slot = this.#insert(tube, job, body);
     const page = this.jobs.pageOf(slot);
@@ -408,6 +524,7 @@ export class Engine {
     page.buries[row] = job.buries;
     page.kicks[row] = job.kicks;
     page.file[row] = job.file;
+    if (attributes !== undefined) this.policies.restore(slot, tube, attributes);
     if (job.state === JobState.Buried) this.#queues.becomeBuried(slot, tube, job.deadlineAtMs);
     else if (job.state === JobState.Delayed) this.#queues.becomeDelayed(slot, tube, job.deadlineAtMs);
     else this.#queues.becomeReady(slot, tube, job.deadlineAtMs);
@@ -445,12 +562,22 @@ export class Engine {
     this.tubesLookedAt += Math.min(session.watches.size, readyTubes.length);
     if (session.watches.size <= readyTubes.length) {
       for (const tube of session.watches.keys()) {
-        if (!tube.paused && tube.ready.size > 0 && betterJob(this.jobs, tube.ready.top, best))
+        if (
+          tube.open &&
+          tube.ready.size > 0 &&
+          betterJob(this.jobs, tube.ready.top, best) &&
+          !this.#isStale(tube)
+        )
           best = tube.ready.top;
       }
     } else {
       for (const tube of readyTubes) {
-        if (!tube.paused && betterJob(this.jobs, tube.ready.top, best) && session.watches.has(tube))
+        if (
+          tube.open &&
+          betterJob(this.jobs, tube.ready.top, best) &&
+          session.watches.has(tube) &&
+          !this.#isStale(tube)
+        )
           best = tube.ready.top;
       }
     }
@@ -507,7 +634,7 @@ export class Engine {
 
   /** Gives ready jobs of the tube to those who wait for them. */
   #serve(tube: Tube, nowMs: number): void {
-    if (tube.paused) return;
+    if (!tube.open) return;
     while (tube.ready.size > 0 && this.#serveOne(tube, nowMs)) {
       // as long as there is a job and a waiter
     }
@@ -515,6 +642,7 @@ export class Engine {
 
   /** Gives the tube's best job to the session that has waited longest; false if nobody waits. */
   #serveOne(tube: Tube, nowMs: number): boolean {
+    if (this.#isStale(tube)) return false;
     for (;;) {
       const session = this.waiters.longest(tube);
       if (session === undefined) return false;
@@ -536,6 +664,7 @@ export class Engine {
     this.#queues.leave(slot);
     this.#queues.becomeReserved(slot, session, nowMs);
     this.#sessionTimers.set(session);
+    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.reserved(slot, nowMs);
   }
 
   // --- commands on a job ----------------------------------------------------------------------------------
@@ -551,6 +680,8 @@ export class Engine {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
     if (state === JobState.Reserved) return Outcome.NotFound;
+    if (this.#expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true)
+      return Outcome.NotFound;
     this.#assign(slot, session, nowMs);
     // The log knows reserved jobs as ready; a buried or delayed one must not come back as such.
     if (state !== JobState.Ready) this.#records.updated(slot);
@@ -572,15 +703,25 @@ export class Engine {
       this.#queues.leave(slot);
     }
     tube.deletes++;
-    this.#records.deleted(id);
-    this.bodies.free(page.body[row]!);
-    this.#remove(slot, id, tube);
+    if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
+    this.#end(slot, tube);
     this.#dropIfUnreferenced(tube);
     return Outcome.Done;
   }
 
+  /** Forgets a job that is in no queue, and its body. */
+  #end(slot: number, tube: Tube): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.bodies.free(page.body[row]!);
+    this.#remove(slot, page.id[row]!, tube);
+  }
+
   /** Forgets a job that is in no queue; its body is the caller's. */
   #remove(slot: number, id: number, tube: Tube): void {
+    const page = this.jobs.pageOf(slot);
+    tube.bytes -= page.bodyBytes[rowOf(slot)]!;
+    if (page.extras !== undefined) this.policies.forget(slot);
     this.#queues.becomeFree(slot, tube);
     this.#index.delete(id);
     this.jobs.free(slot);
@@ -598,6 +739,10 @@ export class Engine {
     page.pri[row] = pri;
     page.delaySeconds[row] = delaySeconds;
     page.releases[row] = page.releases[row]! + 1;
+    if (this.#hasPolicy(slot, tube)) {
+      this.#endReservation(slot, tube, delaySeconds * 1000, nowMs);
+      return Outcome.Done;
+    }
     if (delaySeconds > 0) this.#queues.becomeDelayed(slot, tube, nowMs + delaySeconds * 1000);
     else this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
@@ -669,6 +814,7 @@ export class Engine {
     const row = rowOf(slot);
     this.#queues.leave(slot);
     page.kicks[row] = page.kicks[row]! + 1;
+    if (this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
     this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
     this.#serve(tube, nowMs);

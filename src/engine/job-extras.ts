@@ -47,6 +47,11 @@ export class JobExtras {
     this.#buffer = buffer;
   }
 
+  /** Whether the job, ready or delayed, is due to expire. */
+  isOver(row: number, nowMs: number): boolean {
+    return this.expiryPosition[row]! >= 0 && this.expiresAtMs[row]! <= nowMs;
+  }
+
   /** Forgets what the row had; its cells and its key are given back by then. */
   clear(row: number): void {
     this.expiresAtMs[row] = 0;

@@ -21,6 +21,7 @@ export class JobQueues {
   readonly #jobs: JobTable;
   readonly #tubes: TubeTable;
   readonly #delayTimers = new TimerHeap<Tube>();
+  readonly #expiryTimers = new TimerHeap<Tube>();
 
   constructor(jobs: JobTable, tubes: TubeTable) {
     this.#jobs = jobs;
@@ -42,6 +43,16 @@ export class JobQueues {
     return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
   }
 
+  /** When the first ready or delayed job of all tubes expires, or Infinity. */
+  get nextExpiryAtMs(): number {
+    return this.#expiryTimers.nextAtMs;
+  }
+
+  /** The job that expires first, or NO_SLOT. */
+  get nextExpiring(): number {
+    return this.#expiryTimers.first?.expiry.top ?? NO_SLOT;
+  }
+
   // --- into a queue ---------------------------------------------------------------------------------------
 
   /** `sinceMs` is never before that of the tube's job that became ready last; only a restore may say otherwise. */
@@ -51,6 +62,7 @@ export class JobQueues {
     page.deadlineAtMs[row] = sinceMs;
     this.#setState(page, row, tube, JobState.Ready);
     tube.ready.push(slot);
+    if (page.extras !== undefined) this.#beginExpiry(slot, tube);
     if (tube.readyAt < 0) {
       tube.readyAt = this.readyTubes.length;
       this.readyTubes.push(tube);
@@ -64,6 +76,7 @@ export class JobQueues {
     this.#setState(page, row, tube, JobState.Delayed);
     tube.delayed.push(slot);
     this.#retime(tube);
+    if (page.extras !== undefined) this.#beginExpiry(slot, tube);
   }
 
   becomeBuried(slot: number, tube: Tube, sinceMs: number): void {
@@ -72,6 +85,11 @@ export class JobQueues {
     page.deadlineAtMs[row] = sinceMs;
     this.#setState(page, row, tube, JobState.Buried);
     tube.buried.append(slot);
+  }
+
+  /** A job that is in no queue is counted nowhere until it enters one, of this tube or another. */
+  becomeNone(slot: number, tube: Tube): void {
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Free);
   }
 
   /** Gives the job to a session for its TTR; the caller sets the session's timer. */
@@ -117,7 +135,29 @@ export class JobQueues {
     } else {
       assert(state === JobState.Buried, "a reserved job is its holder's");
       tube.buried.remove(slot);
+      return;
     }
+    if (page.extras !== undefined) this.#endExpiry(slot, tube);
+  }
+
+  #beginExpiry(slot: number, tube: Tube): void {
+    if (this.#jobs.pageOf(slot).extras!.expiresAtMs[rowOf(slot)] === 0) return;
+    tube.expiry.push(slot);
+    this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
+  }
+
+  #endExpiry(slot: number, tube: Tube): void {
+    if (this.#jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)]! < 0) return;
+    tube.expiry.remove(slot);
+    this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
+  }
+
+  /** A ready or delayed job gets another time to live; 0: none. */
+  expireAt(slot: number, tube: Tube, atMs: number): void {
+    const extras = this.#jobs.pageOf(slot).extrasMade;
+    this.#endExpiry(slot, tube);
+    extras.expiresAtMs[rowOf(slot)] = atMs;
+    this.#beginExpiry(slot, tube);
   }
 
   /**

@@ -114,6 +114,11 @@ export class KeyTable {
     return this.#windows.top;
   }
 
+  /** Keys that nobody has. */
+  get windows(): number {
+    return this.#windows.size;
+  }
+
   slotOf(row: number): number {
     return this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK]!;
   }

@@ -3,6 +3,7 @@
 import { assert } from "../base/assert.ts";
 import type { JobTable } from "./job-table.ts";
 import { Tube } from "./tube.ts";
+import type { TubeSettings } from "./tube-settings.ts";
 
 export class TubeTable {
   readonly byName: Map<string, Tube> = new Map();
@@ -10,11 +11,13 @@ export class TubeTable {
   readonly #freeIndexes: number[] = [];
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
+  readonly #settings: TubeSettings;
 
   /** `nextSequence` gives a number greater than all before it on any shard. */
-  constructor(jobs: JobTable, nextSequence: () => number) {
+  constructor(jobs: JobTable, nextSequence: () => number, settings: TubeSettings) {
     this.#jobs = jobs;
     this.#nextSequence = nextSequence;
+    this.#settings = settings;
   }
 
   /** The tube of this name, made if there is none. */
@@ -24,6 +27,7 @@ export class TubeTable {
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
+    tube.policy = this.#settings.policyOf(name);
     this.#byIndex[index] = tube;
     this.byName.set(name, tube);
     return tube;

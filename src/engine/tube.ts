@@ -1,9 +1,22 @@
 // A tube: its jobs by state, its statistics and its pause.
 
+import { asciiBytes } from "../base/bytes.ts";
+import { ExpiryHeap } from "./expiry-heap.ts";
 import { JobList } from "./job-list.ts";
-import { JobState, type JobTable } from "./job-table.ts";
+import { JobState, type JobTable, rowOf } from "./job-table.ts";
 import { DeadlineHeap, ReadyHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
+import type { TubePolicy } from "./tube-settings.ts";
+
+/** What happened in a tube by its policies and by moves. */
+export interface PolicyCounts {
+  duplicates: number;
+  rejected: number;
+  expired: number;
+  dead: number;
+  movedIn: number;
+  movedOut: number;
+}
 
 export class Tube {
   readonly name: string;
@@ -16,6 +29,8 @@ export class Tube {
   buriedJobs = 0;
   urgentJobs = 0;
   totalJobs = 0;
+  /** Bytes of the bodies of its jobs. */
+  bytes = 0;
   /** Successful deletes of this tube's jobs. */
   deletes = 0;
   pauses = 0;
@@ -26,6 +41,14 @@ export class Tube {
   watching = 0;
   /** Position among the tubes with ready jobs, or -1. */
   readyAt = -1;
+  /** Whether its jobs may be given out: it is not paused. */
+  open = true;
+  /** What is set for it, if anything is. */
+  policy: TubePolicy | undefined = undefined;
+  #policyCounts: PolicyCounts | undefined;
+  #nameBytes: Uint8Array | undefined;
+  #expiry: ExpiryHeap | undefined;
+  #expiryTimer: Timer<Tube> | undefined;
   readonly #jobs: JobTable;
   #ready: ReadyHeap | undefined;
   #delayed: DeadlineHeap | undefined;
@@ -63,6 +86,45 @@ export class Tube {
   /** Oldest burial first. */
   get buried(): JobList {
     return (this.#buried ??= new JobList(this.#jobs));
+  }
+
+  /** Ready and delayed jobs that have a time to live. */
+  get expiry(): ExpiryHeap {
+    return (this.#expiry ??= new ExpiryHeap(this.#jobs));
+  }
+
+  /** Due when the first of them expires. */
+  get expiryTimer(): Timer<Tube> {
+    return (this.#expiryTimer ??= new Timer<Tube>(this));
+  }
+
+  /** When its best ready job expires, ms; Infinity without one, or if it does not. */
+  get topExpiresAtMs(): number {
+    if (this.#expiry === undefined || this.#expiry.size === 0 || this.jobsIn(JobState.Ready) === 0)
+      return Number.POSITIVE_INFINITY;
+    const { top } = this.ready;
+    const atMs = this.#jobs.pageOf(top).extras?.expiresAtMs[rowOf(top)] ?? 0;
+    return atMs === 0 ? Number.POSITIVE_INFINITY : atMs;
+  }
+
+  get counts(): PolicyCounts {
+    return (this.#policyCounts ??= {
+      duplicates: 0,
+      rejected: 0,
+      expired: 0,
+      dead: 0,
+      movedIn: 0,
+      movedOut: 0,
+    });
+  }
+
+  get nameBytes(): Uint8Array {
+    return (this.#nameBytes ??= asciiBytes(this.name));
+  }
+
+  /** Jobs in all states. */
+  get jobs(): number {
+    return this.reservedJobs + this.buriedJobs + this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
   }
 
   get pauseTimer(): Timer<Tube> {

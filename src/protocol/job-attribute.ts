@@ -1,12 +1,11 @@
-// What a job may have besides its old fields, as a list of tag, length and value (TLV): how options of a put
-// travel between threads and into the log, and how they are kept.
+// What a job may have besides its old fields, as a list of tag, length and value (TLV): how the log has it, and
+// how what never changes of it is kept.
 //
 //   0  u8  tag; 0 ends the list, and pads it
 //   1  u8  length of the value
 //   2  the value, little endian
 //
-// Times are wall-clock ms in the log, and durations in ms on the way from an acceptor, which says so with
-// tags of its own: a shard turns one into the other.
+// Times are wall-clock ms. Options of a put (options.ts) become attributes in its shard, which knows when.
 
 import type { Memory } from "../base/memory.ts";
 
@@ -17,8 +16,6 @@ export const Attribute = {
   UntilReserve: 2,
   /** f64, when the key may be put again at the earliest. */
   UniqueUntil: 3,
-  /** f64, for how long from its put on it may not be: from an acceptor only. */
-  UniqueFor: 4,
   /** 1 to 200 bytes. */
   Group: 5,
   /** u16, 1 to 1000. */
@@ -26,8 +23,6 @@ export const Attribute = {
   // From here on they may change in a job's life: every UPDATE has all of them.
   /** f64, when the job expires. */
   ExpiresAt: 16,
-  /** f64, how long it lives: from an acceptor only. */
-  Ttl: 17,
   /** u32, reservations that do not count as attempts. */
   AttemptsBase: 18,
   /** The tube that it died in. */

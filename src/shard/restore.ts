@@ -2,6 +2,7 @@
 
 import { latin1 } from "../base/bytes.ts";
 import type { Engine } from "../engine/engine.ts";
+import { JobAttributes } from "../engine/job-attributes.ts";
 import { JobState } from "../engine/job-table.ts";
 import type { RestoredJob } from "../engine/new-job.ts";
 import {
@@ -50,6 +51,7 @@ export class Restore {
   readonly #nowMs: number;
   readonly #fields = emptyRecordFields();
   readonly #job = emptyJob();
+  readonly #attributes = new JobAttributes();
   readonly #buried: Buried[] = [];
   readonly #onJob: (id: number) => number;
   #lastTube = "";
@@ -68,7 +70,10 @@ export class Restore {
     for (const offset of offsets) {
       decodeFields(view, offset, this.#fields);
       const { state, burySequence } = this.#fields;
-      if (state === RecordState.remembered) continue;
+      if (state === RecordState.remembered) {
+        this.#restoreKey(view, bytes, offset);
+        continue;
+      }
       if (state === RecordState.buried) {
         this.burySequence = Math.max(this.burySequence, burySequence);
         this.#buried.push(keptRecord(view, bytes, offset, burySequence));
@@ -115,7 +120,21 @@ export class Restore {
     job.buries = fields.buries;
     job.kicks = fields.kicks;
     job.file = this.#onJob(fields.id);
-    engine.restore(job, body);
+    const attributesAt = tubeAt + tubeBytes;
+    const attributes =
+      attributesAt === bodyAt
+        ? undefined
+        : this.#attributes.read(bytes, attributesAt, bodyAt, this.#wallOffsetMs);
+    engine.restore(job, body, attributes);
+  }
+
+  /** The job of this record is gone; its unique key is remembered. */
+  #restoreKey(view: DataView, bytes: Uint8Array, offset: number): void {
+    const tubeAt = offset + RECORD_FIXED_BYTES;
+    const attributesAt = tubeAt + tubeBytesOf(view, offset);
+    const end = offset + recordHeadBytes(view, offset);
+    const attributes = this.#attributes.read(bytes, attributesAt, end, this.#wallOffsetMs);
+    this.#engine.policies.restoreKey(bytes.slice(tubeAt, attributesAt), this.#fields.id, attributes);
   }
 
   /** A delay that ended while there was no server is over. */

@@ -44,6 +44,53 @@ class InvariantCheck {
     for (const session of this.#sessions) this.#session(session);
     this.#waiters();
     this.#timers();
+    this.#extras();
+  }
+
+  // --- extras and keys --------------------------------------------------------------------------------------------
+
+  /** Extras agree with their jobs, keys with theirs, the bytes of a tube with the sum of its bodies. */
+  #extras(): void {
+    const { keys } = this.#engine.policies;
+    const expiring = new Map<Tube, number>();
+    const bytes = new Map<Tube, number>();
+    let held = 0;
+    this.#engine.jobs.forEach((slot) => {
+      const page = this.#page(slot);
+      const row = rowOf(slot);
+      const name = `job ${page.id[row]}`;
+      const tube = this.#engine.tubeOf(slot);
+      bytes.set(tube, (bytes.get(tube) ?? 0) + page.bodyBytes[row]!);
+      const { extras } = page;
+      if (extras === undefined) return;
+      const state = page.state[row]!;
+      const waits = state === JobState.Ready || state === JobState.Delayed;
+      const expires = waits && extras.expiresAtMs[row]! > 0;
+      const position = extras.expiryPosition[row]!;
+      assert.equal(position >= 0, expires, `${name}: among those that expire`);
+      if (expires) {
+        expiring.set(tube, (expiring.get(tube) ?? 0) + 1);
+        assert.equal(tube.expiry.at(position), slot, `${name}: where it says among those that expire`);
+      }
+      const keyRow = extras.keyRow[row]!;
+      if (keyRow < 0) return;
+      assert.equal(keys.idOf(keyRow), page.id[row], `${name}: its key is its own`);
+      if (keys.slotOf(keyRow) < 0) return;
+      assert.equal(keys.slotOf(keyRow), slot, `${name}: has its key`);
+      held++;
+    });
+    assert.equal(keys.size, held + keys.windows, "each key has its job, or a time");
+    for (const tube of this.#engine.tubes.values()) {
+      assert.equal(tube.expiry.size, expiring.get(tube) ?? 0, `${tube.name}: jobs that expire`);
+      for (let position = 1; position < tube.expiry.size; position++) {
+        const [above, below] = [tube.expiry.at((position - 1) >> 1), tube.expiry.at(position)].map(
+          (slot) => this.#page(slot).extras!.expiresAtMs[rowOf(slot)]!,
+        );
+        assert.ok(above! <= below!, `${tube.name}: the first to expire is on top`);
+      }
+      assert.equal(tube.bytes, bytes.get(tube) ?? 0, `${tube.name}: bytes of bodies`);
+      assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
+    }
   }
 
   #page(slot: number): JobPage {
@@ -299,13 +346,14 @@ class InvariantCheck {
 
   #timers(): void {
     const timers: Timer<unknown>[] = [];
-    for (const tube of this.#engine.tubes.values()) timers.push(tube.delayTimer, tube.pauseTimer);
+    for (const tube of this.#engine.tubes.values())
+      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer);
     for (const session of this.#sessions) timers.push(session.timer);
     for (const timer of timers)
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");
     assert.equal(
       this.#engine.nextDueAtMs,
-      Math.min(NEVER, ...timers.map((timer) => timer.atMs)),
+      Math.min(this.#engine.policies.keys.nextAtMs, ...timers.map((timer) => timer.atMs)),
       "the next timer",
     );
   }

@@ -1,6 +1,7 @@
 // The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
 
 import { assert } from "../../base/assert.ts";
+import { asciiBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { RecordSink } from "../../engine/effects.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -10,18 +11,21 @@ import {
   DELETE_BYTES,
   emptyRecordFields,
   encodeDelete,
+  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
+  encodeSetting,
   encodeUpdate,
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
-  putRecordBytes,
   RECORD_FIXED_BYTES,
   type RecordFields,
   RecordState,
+  SETTING_HEADER_BYTES,
   UPDATE_BYTES,
 } from "../../message/record.ts";
 import type { BinlogTopology } from "../../message/topology.ts";
+import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
@@ -48,6 +52,9 @@ export interface RecordLogOptions {
   currentFile: () => number;
 }
 
+const NO_ATTRIBUTES = new Uint8Array(0);
+const NO_NAME = new Uint8Array(0);
+
 export class RecordLog implements RecordSink {
   /** Number of the last record; the binlog says up to which one all are written and durable. */
   lastNumber = 0;
@@ -58,6 +65,7 @@ export class RecordLog implements RecordSink {
   readonly #memory: Memory;
   readonly #files: FileTable;
   readonly #fields: RecordFields = emptyRecordFields();
+  readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
   readonly #recordBytesMax: number;
   #attached: Engine | undefined;
   #burySequence = 0;
@@ -122,12 +130,14 @@ export class RecordLog implements RecordSink {
     // From here on others may see the id.
     if (!isLent(this.#lentLow, page.id[row]!) && !this.#awaitLend(page.id[row]!)) return false;
     const tube = this.#tubeName(slot);
+    const attributes = page.extras === undefined ? NO_ATTRIBUTES : this.#attributes(slot, true, true);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
-    const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - RECORD_FIXED_BYTES - tube.length);
+    const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
+    const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - headBytes);
     page.file[row] = this.#options.currentFile();
-    const at = this.#claim(putRecordBytes(tube.length, inlineBytes));
-    const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes);
+    const at = this.#claim(headBytes + inlineBytes);
+    const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
       // The log keeps a reserve for what is under way when it fills up, but not for a body of any length.
@@ -159,7 +169,43 @@ export class RecordLog implements RecordSink {
   }
 
   updated(slot: number): void {
+    if (this.#engine.jobs.pageOf(slot).extras !== undefined && this.#longUpdate(slot)) return;
     encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
+  }
+
+  /** An UPDATE with attributes, or with the tube that the job was moved to; false if it has neither. */
+  #longUpdate(slot: number): boolean {
+    const attributes = this.#attributes(slot, false, true);
+    const tube = this.#engine.policies.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
+    if (tube.length + attributes.length === 0) return false;
+    const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
+    encodeLongUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
+    return true;
+  }
+
+  remembered(slot: number): void {
+    const tube = this.#tubeName(slot);
+    const attributes = this.#attributes(slot, true, false);
+    const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length);
+    const fields = this.#fill(slot);
+    fields.state = RecordState.remembered;
+    encodePutHead(this.#memory, at, fields, tube, 0, attributes);
+  }
+
+  /** What is set for the tubes of a pattern has changed. */
+  set(pattern: string, text: string): void {
+    const at = this.#claim(SETTING_HEADER_BYTES + pattern.length + text.length);
+    encodeSetting(this.#memory, at, asciiBytes(pattern), asciiBytes(text));
+  }
+
+  /** Attributes of a job, padded; valid until the next call. */
+  #attributes(slot: number, fixed: boolean, mutable: boolean): Uint8Array {
+    const writer = this.#attributeWriter;
+    const wallOffsetMs = this.#options.wallOffsetMs();
+    writer.clear();
+    if (fixed) this.#engine.policies.writeFixed(slot, writer, wallOffsetMs);
+    if (mutable) this.#engine.policies.writeMutable(slot, writer, wallOffsetMs);
+    return writer.bytes.subarray(0, writer.pad());
   }
 
   deleted(id: number): void {

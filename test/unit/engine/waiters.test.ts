@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { ClientEffects } from "../../../src/engine/effects.ts";
 import { JobTable } from "../../../src/engine/job-table.ts";
 import { Session, Waiting } from "../../../src/engine/session.ts";
+import { TubeSettings } from "../../../src/engine/tube-settings.ts";
 import { TubeTable } from "../../../src/engine/tube-table.ts";
 import { Waiters } from "../../../src/engine/waiters.ts";
 
@@ -25,7 +26,7 @@ interface Scene {
 
 function scene(): Scene {
   const jobs = new JobTable();
-  const tubes = new TubeTable(jobs, EFFECTS.nextTubeSequence);
+  const tubes = new TubeTable(jobs, EFFECTS.nextTubeSequence, new TubeSettings());
   const waiters = new Waiters(EFFECTS);
   const session = (index: number, others: number): Session => {
     const made = new Session(index, jobs);

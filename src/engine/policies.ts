@@ -1,0 +1,490 @@
+// What a server does with jobs by itself: unique keys, limits of a tube, attempts, death, back-off, expiry.
+//
+// The engine calls this where a job begins, ends, is given out, comes back or is kicked, and only for jobs
+// with extras or of tubes with a policy: others never get here. It changes extras, keys and queues and has
+// its changes logged; whom to serve then is the engine's business.
+
+import { assert } from "../base/assert.ts";
+import * as attribute from "../protocol/job-attribute.ts";
+import { type Attribute, type AttributeWriter, DeathReason } from "../protocol/job-attribute.ts";
+import { type BodyArena, EMPTY_BODY } from "./body-arena.ts";
+import type { RecordSink } from "./effects.ts";
+import type { JobAttributes } from "./job-attributes.ts";
+import { ExtraFlag, type JobExtras } from "./job-extras.ts";
+import type { JobQueues } from "./job-queues.ts";
+import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
+import type { Tube } from "./tube.ts";
+import type { TubePolicy } from "./tube-settings.ts";
+import type { TubeTable } from "./tube-table.ts";
+
+/** What becomes of a put. */
+export const PutVerdict = { Welcome: 0, Duplicate: 1, TubeFull: 2, NoRoom: 3 } as const;
+export type PutVerdict = (typeof PutVerdict)[keyof typeof PutVerdict];
+
+export interface PolicyHost {
+  readonly jobs: JobTable;
+  readonly bodies: BodyArena;
+  readonly queues: JobQueues;
+  readonly tubes: TubeTable;
+  readonly records: RecordSink;
+  /** The slot of a job, or NO_SLOT. */
+  readonly find: (id: number) => number;
+  /** Forgets a job that is in no queue, with its body. */
+  readonly end: (slot: number, tube: Tube) => void;
+  /** Whether a tube lives on this shard. */
+  readonly ownsTube: (name: string) => boolean;
+  /** A job died here, and its dead-letter tube is elsewhere. */
+  readonly died: (slot: number, tube: string) => void;
+  /** What a hash of keys begins with. */
+  readonly keySeed: readonly [number, number];
+}
+
+export class Policies {
+  readonly keys: KeyTable;
+  /** The job that a put was a duplicate of. */
+  duplicateOf = 0;
+  readonly #host: PolicyHost;
+  /** Keys of a log that must not be remembered: their jobs are other ones. */
+  readonly #orphans: number[] = [];
+
+  constructor(host: PolicyHost) {
+    this.#host = host;
+    this.keys = new KeyTable(host.bodies, host.keySeed);
+  }
+
+  /** When the next job expires, or the next key is forgotten; Infinity for never. */
+  get nextAtMs(): number {
+    if (this.#orphans.length > 0) return Number.NEGATIVE_INFINITY;
+    return Math.min(this.#host.queues.nextExpiryAtMs, this.keys.nextAtMs);
+  }
+
+  // --- a job begins ---------------------------------------------------------------------------------------
+
+  /** Whether a put is taken, before anything is done for it. */
+  judge(tube: Tube, bodyBytes: number, attributes: JobAttributes | undefined): PutVerdict {
+    if (attributes !== undefined && attributes.keyEnd > attributes.keyStart) {
+      const row = this.keys.find(keyOf(tube, attributes));
+      if (row !== NO_ROW) {
+        this.duplicateOf = this.keys.idOf(row);
+        tube.counts.duplicates++;
+        return PutVerdict.Duplicate;
+      }
+      if (this.keys.isFull) return PutVerdict.NoRoom;
+    }
+    const { policy } = tube;
+    if (policy === undefined) return PutVerdict.Welcome;
+    if (tube.jobs < policy.maxJobs && tube.bytes + bodyBytes <= policy.maxBytes) return PutVerdict.Welcome;
+    tube.counts.rejected++;
+    return PutVerdict.TubeFull;
+  }
+
+  /**
+   * Gives a job that is in no queue yet its attributes, or the time to live of its tube. Throws RangeError when memory is
+   * exhausted; then `forget` undoes what was done.
+   */
+  begin(slot: number, tube: Tube, attributes: JobAttributes | undefined, atMs: number): void {
+    const ttlMs = tube.policy?.ttlMs ?? 0;
+    if (attributes === undefined && ttlMs === 0) return;
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.extrasMade;
+    if (attributes !== undefined) this.#keep(extras, row, attributes);
+    if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
+    if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
+    if (attributes !== undefined && attributes.keyEnd > attributes.keyStart)
+      extras.keyRow[row] = this.keys.add(
+        keyOf(tube, attributes),
+        slot,
+        page.id[row]!,
+        attributes.uniqueUntilMs,
+      );
+  }
+
+  #keep(extras: JobExtras, row: number, attributes: JobAttributes): void {
+    const { bodies } = this.#host;
+    const { fixed, origin } = attributes;
+    if (fixed.length > 0) {
+      extras.attributes[row] = bodies.allocate(fixed.length);
+      extras.attributeBytes[row] = fixed.length;
+      bodies.write(extras.attributes[row]!, 0, fixed.bytes, 0, fixed.length);
+    }
+    if (origin.length > 0) this.#setOrigin(extras, row, origin);
+    extras.expiresAtMs[row] = attributes.expiresAtMs;
+    extras.attemptsBase[row] = attributes.attemptsBase;
+    extras.flags[row] =
+      attributes.reason |
+      (attributes.moved ? ExtraFlag.Moved : 0) |
+      (attributes.untilReserve ? ExtraFlag.UntilReserve : 0);
+  }
+
+  #setOrigin(extras: JobExtras, row: number, origin: Uint8Array): void {
+    const { bodies } = this.#host;
+    bodies.free(extras.origin[row]!);
+    extras.origin[row] = EMPTY_BODY;
+    extras.origin[row] = bodies.allocate(origin.length);
+    extras.originBytes[row] = origin.length;
+    bodies.write(extras.origin[row]!, 0, origin, 0, origin.length);
+  }
+
+  /** Brings the extras of a job from the log back, before it enters its queue. */
+  restore(slot: number, tube: Tube, attributes: JobAttributes): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#keep(page.extrasMade, row, attributes);
+    if (attributes.keyEnd === attributes.keyStart) return;
+    if ((attributes.reason & ExtraFlag.Reason) !== DeathReason.None) return;
+    const id = page.id[row]!;
+    const holds = !(attributes.untilReserve && page.reserves[row]! > 0);
+    const untilMs = attributes.moved ? 0 : attributes.uniqueUntilMs;
+    if (!holds && untilMs === 0) return;
+    const key = keyOf(tube, attributes);
+    const known = this.keys.find(key);
+    if (known !== NO_ROW) {
+      // Two of one key, as only a salvage leaves them: the smaller id has it.
+      if (this.keys.idOf(known) < id) return;
+      this.#lose(known);
+    }
+    page.extras!.keyRow[row] = this.keys.add(key, holds ? slot : NO_HOLDER, id, untilMs);
+  }
+
+  /** A key of the log whose job is gone. */
+  restoreKey(tube: Uint8Array, id: number, attributes: JobAttributes): void {
+    const key = { tube, bytes: attributes.fixed.bytes, start: attributes.keyStart, end: attributes.keyEnd };
+    const known = this.keys.find(key);
+    if (key.start === key.end || (known !== NO_ROW && this.keys.idOf(known) < id)) {
+      this.#orphans.push(id);
+      return;
+    }
+    if (known !== NO_ROW) this.#lose(known);
+    this.keys.add(key, NO_HOLDER, id, attributes.uniqueUntilMs);
+  }
+
+  /** Another job has the key of this row from now on. */
+  #lose(row: number): void {
+    const id = this.keys.idOf(row);
+    const slot = this.#host.find(id);
+    if (slot === NO_SLOT) this.#orphans.push(id);
+    else this.#host.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+    this.keys.remove(row);
+  }
+
+  // --- a job ends -----------------------------------------------------------------------------------------
+
+  /**
+   * A job is about to be forgotten: its key is, too, or is remembered, which is logged instead of the job's end. Returns
+   * whether it was.
+   */
+  endKey(slot: number, nowMs: number): boolean {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow === NO_ROW) return false;
+    if (this.keys.untilOf(keyRow) <= nowMs) {
+      this.dropKey(slot);
+      return false;
+    }
+    this.#host.records.remembered(slot);
+    if (this.keys.slotOf(keyRow) !== NO_HOLDER) this.keys.letGo(keyRow);
+    extras!.keyRow[rowOf(slot)] = NO_ROW;
+    return true;
+  }
+
+  /** A job gives its key up, and what is remembered of it. */
+  dropKey(slot: number): void {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow === NO_ROW) return;
+    this.keys.remove(keyRow);
+    extras!.keyRow[rowOf(slot)] = NO_ROW;
+  }
+
+  /** Gives back what a job had besides its row; it is in no queue. */
+  forget(slot: number): void {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    if (extras === undefined) return;
+    const row = rowOf(slot);
+    const { bodies } = this.#host;
+    this.dropKey(slot);
+    bodies.free(extras.attributes[row]!);
+    bodies.free(extras.origin[row]!);
+    extras.clear(row);
+  }
+
+  // --- a reservation --------------------------------------------------------------------------------------
+
+  /** A job was given out: a key that lasts until then ends. */
+  reserved(slot: number, nowMs: number): void {
+    const extras = this.#host.jobs.pageOf(slot).extras!;
+    const row = rowOf(slot);
+    const keyRow = extras.keyRow[row]!;
+    if ((extras.flags[row]! & ExtraFlag.UntilReserve) === 0 || keyRow === NO_ROW) return;
+    if (this.keys.slotOf(keyRow) === NO_HOLDER) return;
+    if (this.keys.untilOf(keyRow) <= nowMs) this.dropKey(slot);
+    else this.keys.letGo(keyRow);
+  }
+
+  /**
+   * A reservation ended, by release, time or close: the job, in no queue, goes where the policies say. Returns the tube where
+   * it is ready, or undefined if it is not.
+   */
+  reservationEnded(slot: number, tube: Tube, delayMs: number, nowMs: number): Tube | undefined {
+    const { jobs, queues, records } = this.#host;
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const expiresAtMs = page.extras?.expiresAtMs[row] ?? 0;
+    if (expiresAtMs > 0 && expiresAtMs <= nowMs) {
+      this.#expire(slot, tube, nowMs);
+      return undefined;
+    }
+    const { policy } = tube;
+    const attempts = page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0);
+    if (policy !== undefined && policy.maxAttempts > 0 && attempts >= policy.maxAttempts)
+      return this.#die(slot, tube, policy, nowMs);
+    let waitMs = delayMs;
+    if (waitMs === 0 && policy !== undefined && policy.backoffMs > 0) {
+      waitMs = backoffMs(policy, page.id[row]!, attempts);
+      page.delaySeconds[row] = Math.floor(waitMs / 1000);
+    }
+    if (waitMs > 0) queues.becomeDelayed(slot, tube, nowMs + waitMs);
+    else queues.becomeReady(slot, tube, nowMs);
+    records.updated(slot);
+    return waitMs > 0 ? undefined : tube;
+  }
+
+  /** The job has used up its attempts. Where it has died before it stays, or it would go in circles. */
+  #die(slot: number, tube: Tube, policy: TubePolicy, nowMs: number): Tube | undefined {
+    const { jobs, queues, records, ownsTube, died } = this.#host;
+    const extras = jobs.pageOf(slot).extrasMade;
+    const row = rowOf(slot);
+    const hadOrigin = extras.origin[row] !== EMPTY_BODY;
+    this.#markDead(slot, tube, DeathReason.Attempts);
+    const goes = policy.deadLetter !== "" && !hadOrigin;
+    if (goes && ownsTube(policy.deadLetter)) {
+      const target = this.changeTube(slot, tube, policy.deadLetter);
+      queues.becomeReady(slot, target, nowMs);
+      records.updated(slot);
+      return target;
+    }
+    queues.becomeBuried(slot, tube, nowMs);
+    records.updated(slot);
+    if (goes) died(slot, policy.deadLetter);
+    return undefined;
+  }
+
+  /** A dead job has no time to live and no key, and knows where it died. */
+  #markDead(slot: number, tube: Tube, reason: DeathReason): void {
+    const extras = this.#host.jobs.pageOf(slot).extrasMade;
+    const row = rowOf(slot);
+    this.dropKey(slot);
+    extras.expiresAtMs[row] = 0;
+    extras.flags[row] = (extras.flags[row]! & ~ExtraFlag.Reason) | reason;
+    if (extras.origin[row] === EMPTY_BODY) this.#setOrigin(extras, row, tube.nameBytes);
+    tube.counts.dead++;
+  }
+
+  // --- other moves ----------------------------------------------------------------------------------------
+
+  /** A job is about to become ready by a kick: it has all its attempts again, and if it died here it lives again. */
+  kicked(slot: number, tube: Tube): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const { policy } = tube;
+    if (policy !== undefined && (policy.maxAttempts > 0 || policy.backoffMs > 0) && page.reserves[row]! > 0)
+      page.extrasMade.attemptsBase[row] = page.reserves[row]!;
+    const { extras } = page;
+    if (extras === undefined || (extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) return;
+    if (this.originOf(slot) === tube.name) this.revive(slot, tube);
+  }
+
+  /** A dead job lives again in this tube: it may die again, and has its key if nobody else has. */
+  revive(slot: number, tube: Tube): void {
+    const { bodies, jobs } = this.#host;
+    const extras = jobs.pageOf(slot).extras!;
+    const row = rowOf(slot);
+    extras.flags[row]! &= ~ExtraFlag.Reason;
+    bodies.free(extras.origin[row]!);
+    extras.origin[row] = EMPTY_BODY;
+    extras.originBytes[row] = 0;
+    this.takeKey(slot, tube);
+  }
+
+  /** The job, which is in no queue, lives in another tube from now on. Its key stays behind, if it can't have it there. */
+  changeTube(slot: number, tube: Tube, name: string): Tube {
+    const { jobs, queues, tubes } = this.#host;
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const target = tubes.open(name);
+    queues.becomeNone(slot, tube);
+    page.tube[row] = target.index;
+    tube.bytes -= page.bodyBytes[row]!;
+    target.bytes += page.bodyBytes[row]!;
+    const extras = page.extrasMade;
+    extras.flags[row]! |= ExtraFlag.Moved;
+    this.dropKey(slot);
+    if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.takeKey(slot, target);
+    tube.counts.movedOut++;
+    target.counts.movedIn++;
+    return target;
+  }
+
+  /** Gives a job the key that it was put with, if that is free. */
+  takeKey(slot: number, tube: Tube): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.extras!;
+    if (extras.keyRow[row] !== NO_ROW || extras.attributes[row] === EMPTY_BODY || this.keys.isFull) return;
+    if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.reserves[row]! > 0) return;
+    const bytes = this.#fixedOf(extras, row);
+    const start = attribute.findAttribute(bytes, 0, bytes.length, attribute.Attribute.UniqueKey);
+    if (start < 0) return;
+    const key = { tube: tube.nameBytes, bytes, start, end: start + bytes[start - 1]! };
+    if (this.keys.find(key) !== NO_ROW) return;
+    try {
+      extras.keyRow[row] = this.keys.add(key, slot, page.id[row]!, 0);
+    } catch (error) {
+      // Without memory for it the job goes on without its key.
+      if (!(error instanceof RangeError)) throw error;
+    }
+  }
+
+  // --- time -----------------------------------------------------------------------------------------------
+
+  /**
+   * Does one thing that is due: forgets a key, or lets a job expire. Returns the tube of that job, which may have another one
+   * on top now.
+   */
+  runOne(nowMs: number): Tube | undefined {
+    const { queues, records } = this.#host;
+    const orphan = this.#orphans.pop();
+    if (orphan !== undefined) records.deleted(orphan);
+    else if (this.keys.nextAtMs <= nowMs) this.#forgetKey();
+    else {
+      const slot = queues.nextExpiring;
+      assert(slot !== NO_SLOT, "a timer that is due has a job");
+      const tube = queues.tubeOf(slot);
+      queues.leave(slot);
+      this.#expire(slot, tube, nowMs);
+      return tube;
+    }
+    return undefined;
+  }
+
+  #forgetKey(): void {
+    const { jobs, records, find } = this.#host;
+    const row = this.keys.next;
+    const id = this.keys.idOf(row);
+    this.keys.remove(row);
+    const slot = find(id);
+    if (slot === NO_SLOT) records.deleted(id);
+    else jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+  }
+
+  /** The time of a job that is in no queue is over. */
+  #expire(slot: number, tube: Tube, nowMs: number): void {
+    const { queues, records, jobs, end } = this.#host;
+    tube.counts.expired++;
+    if (tube.policy?.expireBuries === true) {
+      this.#markDead(slot, tube, DeathReason.Expired);
+      queues.becomeBuried(slot, tube, nowMs);
+      records.updated(slot);
+      return;
+    }
+    const id = jobs.pageOf(slot).id[rowOf(slot)]!;
+    if (!this.endKey(slot, nowMs)) records.deleted(id);
+    end(slot, tube);
+  }
+
+  // --- for the log, and for who asks ----------------------------------------------------------------------
+
+  /** The tube that a job died in, or "". */
+  originOf(slot: number): string {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const bytes = extras?.originBytes[row] ?? 0;
+    if (bytes === 0) return "";
+    const name = new Uint8Array(bytes);
+    this.#host.bodies.read(extras!.origin[row]!, 0, name, 0, bytes);
+    return String.fromCharCode(...name);
+  }
+
+  /** The attributes of a job that never change, without times. Valid until the next call. */
+  #fixedOf(extras: JobExtras, row: number): Uint8Array {
+    const length = extras.attributeBytes[row]!;
+    this.#host.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
+    return this.#scratch.subarray(0, length);
+  }
+  readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
+
+  /** The same of any job, none for one without. */
+  fixedAttributes(slot: number): Uint8Array {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    if (extras === undefined || extras.attributeBytes[rowOf(slot)] === 0) return NO_BYTES;
+    return this.#fixedOf(extras, rowOf(slot));
+  }
+
+  /** Writes what a PUT has of a job that an UPDATE has not; `wallOffsetMs` is wall clock minus monotonic clock. */
+  writeFixed(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (extras === undefined || extras.attributes[row] === EMPTY_BODY) return;
+    const fixed = this.#fixedOf(extras, row);
+    for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
+      writer.text(fixed[at] as Attribute, fixed, at + 2, at + 2 + fixed[at + 1]!);
+    const keyRow = extras.keyRow[row]!;
+    const untilMs = keyRow === NO_ROW ? 0 : this.keys.untilOf(keyRow);
+    if (untilMs > 0) writer.float64(attribute.Attribute.UniqueUntil, untilMs + wallOffsetMs);
+  }
+
+  /** Writes what every UPDATE of a job has. */
+  writeMutable(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    if (extras === undefined) return;
+    const row = rowOf(slot);
+    const { Attribute } = attribute;
+    const flags = extras.flags[row]!;
+    if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
+    if (extras.expiresAtMs[row]! > 0)
+      writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
+    if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);
+    const originBytes = extras.originBytes[row]!;
+    if (originBytes > 0) {
+      this.#host.bodies.read(extras.origin[row]!, 0, this.#scratch, 0, originBytes);
+      writer.text(Attribute.Origin, this.#scratch, 0, originBytes);
+    }
+    if ((flags & ExtraFlag.Reason) !== DeathReason.None)
+      writer.uint8(Attribute.Reason, flags & ExtraFlag.Reason);
+  }
+
+  /** Whether an UPDATE of the job has to name its tube. */
+  isMoved(slot: number): boolean {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Moved) !== 0;
+  }
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+function keyOf(tube: Tube, attributes: JobAttributes): TubeKey {
+  const { fixed, keyStart, keyEnd } = attributes;
+  return { tube: tube.nameBytes, bytes: fixed.bytes, start: keyStart, end: keyEnd };
+}
+
+/**
+ * How long a job waits after its `attempts`-th lost attempt: twice as long as after the one before, minus up to a quarter,
+ * so that jobs that failed together do not come back together. The same in every replay.
+ */
+export function backoffMs(policy: TubePolicy, id: number, attempts: number): number {
+  const exponent = Math.min(60, Math.max(0, attempts - 1));
+  const wholeMs = Math.min(policy.backoffMaxMs, policy.backoffMs * 2 ** exponent, MAX_DELAY_MS);
+  return Math.max(1, Math.round(wholeMs * (1 - spread(id, attempts) / 4)));
+}
+
+/** The longest delay that a command can give. */
+const MAX_DELAY_MS = 0xffff_ffff * 1000;
+
+/** A number from 0 on below 1, by a hash. */
+function spread(id: number, attempts: number): number {
+  let hash = Math.imul((id % 0x1_0000_0000) ^ Math.imul(attempts, 0x9e3779b1), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
+}
