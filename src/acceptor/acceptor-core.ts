@@ -9,11 +9,11 @@ import type { BodyArena } from "../engine/body-arena.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
 import { RESPONSE_HEADER_BYTES, ResponseKind, STORED_HEADER_BYTES } from "../message/response.ts";
 import {
-  acceptorRole,
   ControlWord,
   Counter,
   commandCounter,
   countersOf,
+  portRole,
   SESSIONS_PER_ACCEPTOR_MAX,
   type Topology,
 } from "../message/topology.ts";
@@ -52,11 +52,30 @@ export interface AcceptorOptions {
   statsText: () => string;
   /** Takes a line for each command and reply (-VV). */
   trace?: ((line: string) => void) | undefined;
+  /** Slots below this are not given to connections. */
+  firstSlot?: number;
+}
+
+/** A part of an answer to a Control request. */
+export interface ControlAnswer {
+  readonly shard: number;
+  /** ResponseFlags. */
+  readonly flags: number;
+  /** Number of the request. */
+  readonly number: number;
+  /** The record of the shard that it waits for, if it is Durable. */
+  readonly recordNumber: number;
+  /** Valid during the call. */
+  readonly payload: Uint8Array;
+}
+
+export interface ControlAnswers {
+  onAnswer(answer: ControlAnswer): void;
 }
 
 export class AcceptorCore implements ConnectionHost {
   readonly shards: number;
-  readonly acceptors: number;
+  readonly hasOtherAcceptors: boolean;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly claims: ClaimWords;
@@ -73,6 +92,8 @@ export class AcceptorCore implements ConnectionHost {
   readonly storedBytesMin: number;
   /** The arenas of the shards that live in this thread. */
   readonly #arenas: (BodyArena | undefined)[] = [];
+  /** Takes the answers to Control requests, if this thread asks any. */
+  control: ControlAnswers | undefined;
   /** Open connections. */
   open = 0;
   readonly #links: ShardLinks;
@@ -94,7 +115,7 @@ export class AcceptorCore implements ConnectionHost {
   constructor(options: AcceptorOptions) {
     const { topology, acceptor } = options;
     this.shards = topology.shards;
-    this.acceptors = topology.acceptors;
+    this.hasOtherAcceptors = topology.acceptors > (acceptor < topology.acceptors ? 1 : 0);
     this.tubeListings = new TubeListings(topology.shards);
     this.nowMs = options.nowMs;
     this.statsText = options.statsText;
@@ -105,9 +126,10 @@ export class AcceptorCore implements ConnectionHost {
     const defaultName = asciiBytes("default");
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
     this.claims = new ClaimWords(topology.claims[acceptor]!);
-    this.counters = countersOf(topology, acceptorRole(topology, acceptor));
+    this.counters = countersOf(topology, portRole(topology, acceptor));
     this.storedBytesMin = topology.storedBytesMin;
     this.#links = new ShardLinks(topology, acceptor);
+    for (let slot = 0; slot < (options.firstSlot ?? 0); slot++) this.#connections.push(undefined);
     this.#control = new ControlWords(topology.control);
     this.#ids = new JobIds(new Int32Array(topology.control), ControlWord.JobIds);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
@@ -356,6 +378,13 @@ export class AcceptorCore implements ConnectionHost {
     const at = offset + RESPONSE_HEADER_BYTES;
     if (kind === ResponseKind.Look) {
       this.#looks.push({ shard, number: value, readingsLeft: READINGS_PER_LOOK });
+      return;
+    }
+    if (kind === ResponseKind.Control) {
+      const { control } = this;
+      assert(control !== undefined, "only who asks by Control is answered so");
+      const payload = ring.bytes.subarray(at, at + ring.uint32[word + 3]!);
+      control.onAnswer({ shard, flags, number: value, recordNumber: ring.uint32[word + 7]!, payload });
       return;
     }
     const connection = this.#connections[slot];

@@ -26,7 +26,8 @@ export interface Closing extends Expectant {
 
 export interface ConnectionHost extends LogProgress {
   readonly shards: number;
-  readonly acceptors: number;
+  /** Whether ends of connections may be on their way at other acceptors. */
+  readonly hasOtherAcceptors: boolean;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly agenda: Agenda;

@@ -724,7 +724,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   // --- what a shared reserve needs --------------------------------------------------------------------------------
 
   get hasOtherAcceptors(): boolean {
-    return this.#host.acceptors > 1;
+    return this.#host.hasOtherAcceptors;
   }
 
   nowMs(): number {

@@ -5,6 +5,7 @@ import {
   Counter,
   commandCounter,
   countersOf,
+  httpRole,
   rolesOf,
   type Topology,
 } from "../message/topology.ts";
@@ -33,9 +34,12 @@ const seconds = (microseconds: number): string =>
 export function statsText(topology: Topology, facts: ProcessFacts, nowMs: number): string {
   const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
   const sum = (counter: number): number => counters.reduce((total, each) => total + each[counter]!, 0);
+  // The http thread's connections are none of the protocol's, but what it does by their commands counts.
+  const http = topology.ports > topology.acceptors ? countersOf(topology, httpRole(topology)) : undefined;
+  const sumOfCommand = (op: number): number => sum(commandCounter(op)) + (http?.[commandCounter(op)] ?? 0);
   const quote = (text: string): string => (facts.bareFacts ? text : `"${text}"`);
   const commands = COMMANDS.filter((command) => command.inStats === true).map(
-    (command) => `cmd-${commandName(command)}: ${sum(commandCounter(command.op))}\n`,
+    (command) => `cmd-${commandName(command)}: ${sumOfCommand(command.op)}\n`,
   );
   const usage = process.resourceUsage();
   const draining = new ControlWords(topology.control).isSet(ControlWord.Draining);

@@ -160,6 +160,9 @@ export class BinlogCore {
     counters[Counter.BinlogCurrent] = storage.currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
+    counters[Counter.BinlogBytes] = storage.fileBytes;
+    counters[Counter.BinlogLiveBytes] = storage.liveBytes;
+    counters.set(storage.timings.figures, Counter.LogFigures);
     // A put may wait for a lend that a full log does not make.
     const refuses = storage.full && !wasFull;
     return this.#publishLent(storage.idsLent) || refuses || (hadWaited && !storage.waiting);

@@ -8,7 +8,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import { IdleSpin } from "../loop/waiting-policy.ts";
-import { binlogBell, ControlWord, hostOfAcceptor, hostOfShard, type Topology } from "../message/topology.ts";
+import { binlogBell, ControlWord, hostOfShard, portBell, type Topology } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -139,7 +139,7 @@ class BinlogThread {
       storage,
       control: this.#control,
       shards: bells(topology.shards, (shard) => hostOfShard(topology, shard)),
-      acceptors: bells(topology.acceptors, (acceptor) => hostOfAcceptor(topology, acceptor)),
+      acceptors: bells(topology.ports, (port) => portBell(topology, port)),
       counters,
       surroundings: REAL_THREAD,
     });

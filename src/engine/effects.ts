@@ -49,3 +49,13 @@ export const NO_RECORDS: RecordSink = {
   deleted() {},
   remembered() {},
 };
+
+/** Is told of times and sizes, for whoever watches the server. */
+export interface Meter {
+  /** A job was ready for so long before it was given to a client. */
+  waited(ms: number): void;
+  /** A job was released, buried or deleted by its holder at `nowMs`, whose reservation would have ended at `deadlineAtMs`. */
+  held(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void;
+  /** A job was put with a body of this size. */
+  stored(bodyBytes: number): void;
+}

@@ -9,7 +9,7 @@
 
 import { assert } from "../base/assert.ts";
 import { BodyArena } from "./body-arena.ts";
-import { type ClientEffects, NO_RECORDS, type RecordSink } from "./effects.ts";
+import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./effects.ts";
 import type { JobAttributes } from "./job-attributes.ts";
 import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
@@ -38,6 +38,8 @@ export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as c
 export interface EngineOptions {
   effects: ClientEffects;
   records?: RecordSink;
+  /** Is told how long jobs wait and are held; nobody if it is left out. */
+  meter?: Meter;
   arena?: BodyArena;
   /** Whether `default`, which never goes, lives on this shard. */
   ownsDefaultTube: boolean;
@@ -63,6 +65,12 @@ export class Engine {
   readonly jobs: JobTable = new JobTable();
   readonly bodies: BodyArena;
   totalJobs = 0;
+  jobReserves = 0;
+  jobDeletes = 0;
+  jobReleases = 0;
+  jobBuries = 0;
+  jobKicks = 0;
+  jobTouches = 0;
   jobTimeouts = 0;
   /**
    * Tubes that reserves have looked at for their best jobs in this turn: what a turn with few messages may
@@ -72,6 +80,7 @@ export class Engine {
 
   readonly #effects: ClientEffects;
   readonly #records: RecordSink;
+  readonly #meter: Meter | undefined;
   readonly #index = new JobIndex();
   readonly #tubes: TubeTable;
   readonly #defaultTube: Tube | undefined;
@@ -94,6 +103,7 @@ export class Engine {
     const { effects } = options;
     this.#effects = effects;
     this.#records = options.records ?? NO_RECORDS;
+    this.#meter = options.meter;
     this.bodies = options.arena ?? new BodyArena();
     this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
     this.#queues = new JobQueues(this.jobs, this.#tubes);
@@ -252,6 +262,7 @@ export class Engine {
       }
       page.timeouts[row] = page.timeouts[row]! + 1;
       this.jobTimeouts++;
+      this.tubeOf(slot).timeouts++;
       this.#takeBack(slot, session, nowMs, true);
     }
     if (session.waiting === Waiting.Alone && (warns || session.timeoutAtMs <= nowMs)) {
@@ -464,6 +475,7 @@ export class Engine {
     }
     tube.totalJobs++;
     this.totalJobs++;
+    this.#meter?.stored(job.bodyBytes);
     if (delayMs === 0) this.#serve(tube, nowMs);
     return Outcome.Done;
   }
@@ -659,12 +671,37 @@ export class Engine {
     }
   }
 
+  #meterWait(meter: Meter, slot: number, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] === JobState.Ready) meter.waited(nowMs - page.deadlineAtMs[row]!);
+  }
+
   /** Gives a job of any other state to the session. */
   #assign(slot: number, session: Session, nowMs: number): void {
+    this.jobReserves++;
+    if (this.#meter !== undefined) this.#meterWait(this.#meter, slot, nowMs);
     this.#queues.leave(slot);
     this.#queues.becomeReserved(slot, session, nowMs);
     this.#sessionTimers.set(session);
     if (this.jobs.pageOf(slot).extras !== undefined) this.policies.reserved(slot, nowMs);
+  }
+
+  /** Moves a reservation to another session, in the turn in which it began or later: its deadline stays. */
+  hand(slot: number, from: Session, to: Session): void {
+    this.#queues.hand(slot, from, to);
+    this.#sessionTimers.set(from);
+    this.#sessionTimers.set(to);
+  }
+
+  /** Gives one job back that the session holds, as the end of its connection would. */
+  giveBackOne(session: Session, id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.#heldBy(session, id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    this.#takeBack(slot, session, nowMs, false);
+    this.#sessionTimers.set(session);
+    return Outcome.Done;
   }
 
   // --- commands on a job ----------------------------------------------------------------------------------
@@ -697,12 +734,14 @@ export class Engine {
     const tube = this.#tubes.at(page.tube[row]!);
     if (page.state[row] === JobState.Reserved) {
       if (page.holder[row] !== session.index) return Outcome.NotFound;
+      this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
       this.#queues.leaveHolder(slot, session);
       this.#sessionTimers.set(session);
     } else {
       this.#queues.leave(slot);
     }
     tube.deletes++;
+    this.jobDeletes++;
     if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
     this.#end(slot, tube);
     this.#dropIfUnreferenced(tube);
@@ -734,6 +773,9 @@ export class Engine {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
+    this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    tube.releases++;
+    this.jobReleases++;
     this.#queues.leaveHolder(slot, session);
     this.#sessionTimers.set(session);
     page.pri[row] = pri;
@@ -756,11 +798,15 @@ export class Engine {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
+    const tube = this.tubeOf(slot);
+    this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    tube.buries++;
+    this.jobBuries++;
     this.#queues.leaveHolder(slot, session);
     this.#sessionTimers.set(session);
     page.pri[row] = pri;
     page.buries[row] = page.buries[row]! + 1;
-    this.#queues.becomeBuried(slot, this.tubeOf(slot), nowMs);
+    this.#queues.becomeBuried(slot, tube, nowMs);
     this.#records.updated(slot);
     return Outcome.Done;
   }
@@ -769,6 +815,7 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
+    this.jobTouches++;
     this.#queues.renew(slot, session, nowMs);
     this.#sessionTimers.set(session);
     return Outcome.Done;
@@ -813,6 +860,8 @@ export class Engine {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#queues.leave(slot);
+    tube.kicks++;
+    this.jobKicks++;
     page.kicks[row] = page.kicks[row]! + 1;
     if (this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
     this.#queues.becomeReady(slot, tube, nowMs);

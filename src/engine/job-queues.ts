@@ -96,7 +96,9 @@ export class JobQueues {
   becomeReserved(slot: number, session: Session, nowMs: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
-    this.#setState(page, row, this.#tubes.at(page.tube[row]!), JobState.Reserved);
+    const tube = this.#tubes.at(page.tube[row]!);
+    tube.reserves++;
+    this.#setState(page, row, tube, JobState.Reserved);
     page.reserves[row] = page.reserves[row]! + 1;
     page.holder[row] = session.index;
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
@@ -111,6 +113,14 @@ export class JobQueues {
     session.held.remove(slot);
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);
+  }
+
+  /** Moves a reservation from one session to another, as it is; the caller sets the timers of both. */
+  hand(slot: number, from: Session, to: Session): void {
+    this.leaveHolder(slot, from);
+    this.#jobs.pageOf(slot).holder[rowOf(slot)] = to.index;
+    to.held.push(slot);
+    to.heldInOrder.append(slot);
   }
 
   /** The end of a job that is in no queue. */

@@ -131,6 +131,8 @@ export class JobTable {
   readonly pages: (JobPage | undefined)[] = [];
   /** Jobs in the table. */
   live = 0;
+  /** Memory of the pages. */
+  reservedBytes = 0;
   /** No page below this one has a free row. */
   #firstRoomy = 0;
   /** Pages without a job; one is kept, so that a queue that comes and goes doesn't allocate. */
@@ -157,6 +159,7 @@ export class JobTable {
     if (page === undefined) {
       page = new JobPage();
       this.pages[number] = page;
+      this.reservedBytes += PAGE_ROWS * ROW_BYTES;
       this.#emptyPages++;
     }
     this.#firstRoomy = number;
@@ -184,6 +187,7 @@ export class JobTable {
     if (page.live === 0 && ++this.#emptyPages > 1) {
       this.#emptyPages--;
       page.discard();
+      this.reservedBytes -= PAGE_ROWS * ROW_BYTES;
       this.pages[number] = undefined;
     }
   }

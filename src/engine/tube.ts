@@ -33,6 +33,12 @@ export class Tube {
   bytes = 0;
   /** Successful deletes of this tube's jobs. */
   deletes = 0;
+  /** How often its jobs were given to a client, released, buried and kicked, and were not done in time. */
+  reserves = 0;
+  releases = 0;
+  buries = 0;
+  kicks = 0;
+  timeouts = 0;
   pauses = 0;
   /** Length of the present pause, or 0. */
   pauseSeconds = 0;

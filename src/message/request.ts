@@ -67,6 +67,8 @@ export const RequestOp = {
   Looked: COMMAND_OPS + 15,
   /** A put whose body is in the arena of the shard already: the body of this message is its handle, a uint32. */
   PutStored: COMMAND_OPS + 16,
+  /** A question of the http thread, or an order: see message/control.ts. `id` is its number. Of no connection. */
+  Control: COMMAND_OPS + 40,
 } as const;
 
 export const RequestFlag = {

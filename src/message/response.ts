@@ -35,6 +35,11 @@ export const ResponseKind = {
    * length as uint32, 1 as uint32 if CR LF follows it, and what comes before it.
    */
   Stored: 9,
+  /**
+   * To the Control request number `value`, flag More if another part follows. Waits for its record if it is Durable. To no
+   * connection.
+   */
+  Control: 10,
 } as const;
 
 export const ResponseFlag = {

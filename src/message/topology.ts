@@ -35,7 +35,7 @@ export const ControlWord = {
 const CONTROL_WORDS = 128;
 
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
-export const COUNTERS_PER_ROLE = 192;
+export const COUNTERS_PER_ROLE = 256;
 export const Counter = {
   JobsUrgent: 32,
   JobsReady: 33,
@@ -62,8 +62,13 @@ export const Counter = {
   Wakes: 56,
   RingFillSum: 57,
   RingFillMax: 58,
+  /** What the files of the log take, and what of them is live. */
+  BinlogBytes: 59,
+  BinlogLiveBytes: 60,
   /** The first of those of commands: see `commandCounter`. */
   Commands: 64,
+  /** Behind those of commands, of the binlog thread only: see message/log-figures.ts. */
+  LogFigures: 192,
 } as const;
 
 /** The counter of the command `op`. */
@@ -86,6 +91,8 @@ export interface Host {
 export interface Topology {
   readonly shards: number;
   readonly acceptors: number;
+  /** Ways into a shard: one from each acceptor, and behind them one from the http thread, if there is one. */
+  readonly ports: number;
   readonly protocol: ProtocolName;
   /** The threads that serve, and the roles that live in each. */
   readonly hosts: readonly Host[];
@@ -94,14 +101,14 @@ export interface Topology {
   readonly storedBytesMin: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
-  /** int32: a doorbell for each host, then that of the binlog. */
+  /** int32: a doorbell for each host, then that of the binlog, then that of the http thread. */
   readonly doorbells: SharedArrayBuffer;
-  /** float64: COUNTERS_PER_ROLE for the shards, then the acceptors, then the binlog. */
+  /** float64: COUNTERS_PER_ROLE for the shards, then the acceptors, then the binlog, then the http thread. */
   readonly counters: SharedArrayBuffer;
-  /** `requests[acceptor][shard]` and `responses[acceptor][shard]`. */
+  /** `requests[port][shard]` and `responses[port][shard]`. */
   readonly requests: readonly (readonly SharedArrayBuffer[])[];
   readonly responses: readonly (readonly SharedArrayBuffer[])[];
-  /** One for each acceptor: see ring/claim-word.ts. */
+  /** One for each port: see ring/claim-word.ts. */
   readonly claims: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
   readonly directory: SharedArrayBuffer;
@@ -126,6 +133,8 @@ export type Placement = "together" | "apart";
 export interface TopologyOptions {
   shards: number;
   acceptors: number;
+  /** Whether there is an http thread. */
+  http?: boolean;
   /** Apart if it is left out. */
   placement?: Placement;
   /** Extended if it is left out. */
@@ -163,23 +172,25 @@ function recordRingBytes(shards: number, segmentBytes: number): number {
 
 export function createTopology(options: TopologyOptions): Topology {
   const { shards, acceptors, jobBytesMax, ringBytes } = options;
-  const perAcceptor = <T>(make: () => T): T[] => Array.from({ length: acceptors }, make);
-  const roles = shards + acceptors + 1;
+  const ports = acceptors + (options.http === true ? 1 : 0);
+  const perPort = <T>(make: () => T): T[] => Array.from({ length: ports }, make);
+  const roles = shards + ports + 1;
   const hosts = hostsFor(options);
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
   return {
     shards,
     acceptors,
+    ports,
     protocol: options.protocol ?? "extended",
     hosts,
     jobBytesMax,
     storedBytesMin: options.storedBytesMin ?? STORED_BYTES_MIN,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
-    doorbells: new SharedArrayBuffer((hosts.length + 1) * DOORBELL_WORDS * 4),
+    doorbells: new SharedArrayBuffer((hosts.length + 2) * DOORBELL_WORDS * 4),
     counters: new SharedArrayBuffer(roles * COUNTERS_PER_ROLE * 8),
-    requests: perAcceptor(rings),
-    responses: perAcceptor(rings),
-    claims: perAcceptor(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
+    requests: perPort(rings),
+    responses: perPort(rings),
+    claims: perPort(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
     directory: new SharedArrayBuffer(shards === 1 ? 4 : JobDirectory.BYTES),
     binlog:
       options.binlog === undefined
@@ -222,6 +233,16 @@ export function hostOfAcceptor(topology: Topology, acceptor: number): number {
 /** Index of the binlog's doorbell. */
 export const binlogBell = (topology: Topology): number => topology.hosts.length;
 
+/** Index of the http thread's doorbell. */
+export const httpBell = (topology: Topology): number => topology.hosts.length + 1;
+
+/** The port of the http thread; no such port where there is none. */
+export const httpPort = (topology: Topology): number => topology.acceptors;
+
+/** Index of the doorbell of the thread at a port. */
+export const portBell = (topology: Topology, port: number): number =>
+  port === httpPort(topology) ? httpBell(topology) : hostOfAcceptor(topology, port);
+
 /** Index of a shard's counters. */
 export const shardRole = (shard: number): number => shard;
 
@@ -231,7 +252,14 @@ export const acceptorRole = (topology: Topology, acceptor: number): number => to
 /** Index of the binlog's counters. */
 export const binlogRole = (topology: Topology): number => topology.shards + topology.acceptors;
 
-/** How many roles have counters. */
+/** Index of the http thread's counters. */
+export const httpRole = (topology: Topology): number => binlogRole(topology) + 1;
+
+/** Index of the counters of the role at a port. */
+export const portRole = (topology: Topology, port: number): number =>
+  port === httpPort(topology) ? httpRole(topology) : acceptorRole(topology, port);
+
+/** How many roles have counters that `stats` adds up: all but the http thread's. */
 export const rolesOf = (topology: Topology): number => binlogRole(topology) + 1;
 
 /** The counters of one role. */

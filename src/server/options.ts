@@ -6,6 +6,7 @@ import { applyEnvironment, applyFile, applyFlag } from "../config/read-settings.
 import { type Setting, SettingError, variableOf } from "../config/setting.ts";
 import { type Fault, TomlSource } from "../config/toml-source.ts";
 import { commandListText } from "../protocol/command-list.ts";
+import { describeHttpAddress, isLoopback } from "./http-address.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
 import { VERSION } from "./version.ts";
@@ -104,6 +105,7 @@ function compose(line: CommandLine, environment: Environment): Options {
   applyFlags(line, options);
   options.notices.push(...line.notices);
   checkThreads(options);
+  checkHttp(options);
   return options;
 }
 
@@ -120,6 +122,16 @@ function checkThreads({ acceptors, placement, threads }: Options): void {
   }
   if (threads > acceptors)
     throw usageError(`--threads ${threads}: each has at least one acceptor; give --acceptors ${threads} too`);
+}
+
+/** Anybody who reaches it may do anything: so that is the machine itself, unless the operator says otherwise. */
+function checkHttp({ http, httpInsecure }: Options): void {
+  if (http === undefined || httpInsecure || isLoopback(http)) return;
+  throw new OperatorError(
+    `--http ${describeHttpAddress(http)} is reachable from other machines, and without tokens they may do anything: ` +
+      "choose a loopback address, or add --http-insecure if the network is trusted",
+    ExitCode.Usage,
+  );
 }
 
 function applyFlags({ given }: CommandLine, options: Options): void {
@@ -190,7 +202,9 @@ function addSettings(add: AddOption, line: CommandLine): void {
   for (const row of SETTINGS) {
     if (!("flags" in row) || row.flags === undefined) continue;
     const [flag] = row.flags.split(/[, ]/) as [string];
-    add(row.flags, row.text, (value) => {
+    add(row.flags, row.text, (given: string | null) => {
+      // Nothing stands behind a flag that takes a value or none.
+      const value = given ?? "";
       applyFlag(row, tried, value, 0);
       line.given.push({ row, flag, value });
     });

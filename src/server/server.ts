@@ -9,6 +9,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
+import type { HttpAddress, HttpNews, HttpThreadData } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import { binlogBell, ControlWord, createTopology, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
@@ -20,6 +21,7 @@ import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
+import { describeHttpAddress } from "./http-address.ts";
 import { LineSink, nonBlockingWriter } from "./line-sink.ts";
 import {
   explainListenError,
@@ -38,6 +40,7 @@ import { switchUser } from "./switch-user.ts";
 import {
   type AcceptorHandle,
   type BinlogThreadHandle,
+  HttpThreadHandle,
   type RecoveryChannels,
   recoveryChannels,
   startAcceptors,
@@ -48,6 +51,8 @@ import { usableCores } from "./usable-cores.ts";
 import { PROGRAM, VERSION } from "./version.ts";
 
 const RING_BYTES = 1 << 20;
+/** Tubes with series of their own in metrics. */
+const METRICS_TUBES_MAX = 500;
 /** How long an orderly stop may take. */
 const STOP_MS_MAX = 4000;
 /** The same before anybody has been served: there is nothing to answer, and the log has been read only. */
@@ -96,6 +101,9 @@ class Server {
   #binlog: BinlogSupervisor | undefined;
   #binlogThread: BinlogThreadHandle | undefined;
   #socketFile: SocketFile | undefined;
+  #http: HttpThreadHandle | undefined;
+  readonly #instanceId = instanceId();
+  readonly #startedAtMs = monotonicMs();
   #serving = false;
   #stopping = false;
   #exiting = false;
@@ -115,6 +123,7 @@ class Server {
     this.#topology = createTopology({
       shards,
       acceptors,
+      http: options.http !== undefined,
       placement: this.#placement.placement,
       protocol: options.protocol,
       threads: this.#placement.threads,
@@ -141,10 +150,14 @@ class Server {
     this.#verbose?.write(`pid ${process.pid}\n`);
     this.#handleSignals();
     const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
+    const http = options.http === undefined ? undefined : this.#startHttp(options.http);
+    // It is told below, where it is awaited.
+    http?.catch(() => {});
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
     const transport = await this.#startAcceptors(recovery.toShards);
     const where = await this.#listen(listen);
+    const httpWhere = await http;
     const { binlog } = options;
     const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
     // All threads have read their code by now, which the user that the process becomes may not be allowed to.
@@ -155,10 +168,11 @@ class Server {
     if (this.#stopping) return;
     this.#serving = true;
     for (const acceptor of this.#acceptors) acceptor.serve();
+    this.#http?.tell({ order: "serve", listeners: [where], transport });
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     this.#log.info(
-      `runnerbean ${VERSION} serves on ${where} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
+      `runnerbean ${VERSION} serves on ${where}${httpWhere === undefined ? "" : ` and ${httpWhere}`} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
     );
   }
 
@@ -193,21 +207,67 @@ class Server {
     return { topology: this.#topology, shard, quoteNames: this.#options.compat === "1.13", recovery };
   }
 
-  /** Resolves when all take orders, with the name of what moves their bytes. */
-  async #startAcceptors(recovery: RecoveryChannels["toShards"]): Promise<TransportKind> {
-    const topology = this.#topology;
-    const { compat, verbose, binlogBytes, transport } = this.#options;
-    const facts: ProcessFacts = {
+  get #processFacts(): ProcessFacts {
+    const { compat, binlogBytes } = this.#options;
+    return {
       version: VERSION,
       pid: process.pid,
-      instanceId: instanceId(),
+      instanceId: this.#instanceId,
       hostname: hostname(),
       os: osVersion(),
       platform: machine(),
       bareFacts: compat === "1.12",
       binlogMaxBytes: binlogBytes,
-      startedAtMs: monotonicMs(),
+      startedAtMs: this.#startedAtMs,
     };
+  }
+
+  /** Starts the http thread, which tells of health and progress from now on; resolves with where it listens. */
+  async #startHttp(address: HttpAddress): Promise<string> {
+    const { httpHosts, compat, binlog, fsyncMs, binlogBytes, logLevel } = this.#options;
+    const data: HttpThreadData = {
+      topology: this.#topology,
+      facts: {
+        version: VERSION,
+        instanceId: this.#instanceId,
+        hostname: hostname(),
+        pid: process.pid,
+        startedAtMs: Date.now() - process.uptime() * 1000,
+        startedAtMonotonicMs: this.#startedAtMs,
+        descriptorsMax: descriptorLimit(),
+        options: {
+          compat,
+          binlog: binlog ?? null,
+          // JSON has no Infinity.
+          fsyncMs: Number.isFinite(fsyncMs) ? fsyncMs : null,
+          binlogBytes,
+          placement: this.#placement.placement,
+          logLevel,
+        },
+      },
+      stats: this.#processFacts,
+      address,
+      hosts: httpHosts,
+      metrics: { tubesMax: METRICS_TUBES_MAX, tubes: [] },
+    };
+    const onNews = (news: HttpNews): void => {
+      if (news.news === "log") this.#log[news.level](news.message);
+    };
+    this.#http = new HttpThreadHandle(data, this.#onDeath, onNews);
+    const news = await this.#http.listening;
+    if (news.news === "listening") return news.where;
+    const why = news.news === "failed" ? news.message : news.news;
+    throw new OperatorError(
+      `cannot listen for HTTP on ${describeHttpAddress(address)}: ${why}; choose another address: --http HOST:PORT`,
+      ExitCode.Listen,
+    );
+  }
+
+  /** Resolves when all take orders, with the name of what moves their bytes. */
+  async #startAcceptors(recovery: RecoveryChannels["toShards"]): Promise<TransportKind> {
+    const topology = this.#topology;
+    const { verbose, transport } = this.#options;
+    const facts = this.#processFacts;
     const onNews = (news: AcceptorNews): void => this.#onNews(news);
     const descriptorsMax = descriptorLimit();
     const waiting = this.#waiting;
@@ -272,7 +332,11 @@ class Server {
         this.#stopping = false;
         this.#threadDied(thread, error);
       },
-      (news) => supervisor.onNews(news),
+      (news) => {
+        if (news.news === "progress")
+          this.#http?.tell({ order: "replayed", share: news.doneBytes / Math.max(1, news.totalBytes) });
+        supervisor.onNews(news);
+      },
     );
     this.#binlogThread = thread;
     await thread.loaded;
@@ -404,7 +468,7 @@ class Server {
       this.#log.warn("some clients did not take their replies in time; their connections are cut");
       void this.#end();
     }, STOP_MS_MAX);
-    await Promise.all(this.#acceptors.map((acceptor) => acceptor.stop()));
+    await Promise.all([this.#http?.stop(), ...this.#acceptors.map((acceptor) => acceptor.stop())]);
     clearTimeout(late);
     await this.#end();
   }

@@ -4,8 +4,10 @@ import { release } from "node:os";
 import type { TransportKind } from "../acceptor/acceptor.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
 import { type Setting, SettingError } from "../config/setting.ts";
+import type { HttpAddress } from "../http/http-thread.ts";
 import type { Placement, ProtocolName } from "../message/topology.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
+import { describeHttpAddress, HTTP_DEFAULT, parseHttpAddress } from "./http-address.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ACCEPTORS_MAX, defaultThreads, defaultTransport, SHARDS_MAX } from "./machine-defaults.ts";
 import { usableCores } from "./usable-cores.ts";
@@ -33,6 +35,12 @@ export interface Settings {
   /** Longest time between a logged change and its fsync; Infinity for never. */
   fsyncMs: number;
   binlogBytes: number;
+  /** Where HTTP is spoken; undefined for nowhere. */
+  http: HttpAddress | undefined;
+  /** HTTP is spoken to anybody who can reach it, without tokens. */
+  httpInsecure: boolean;
+  /** Names by which the HTTP side may be asked, besides addresses and localhost. */
+  httpHosts: readonly string[];
   /** Start with what can be proven whole of a damaged log. */
   salvage: boolean;
   logLevel: LogLevel;
@@ -61,6 +69,9 @@ export function defaultSettings(): Settings {
     binlog: undefined,
     fsyncMs: FSYNC_MS_DEFAULT,
     binlogBytes: BINLOG_BYTES_DEFAULT,
+    http: undefined,
+    httpInsecure: false,
+    httpHosts: [],
     salvage: false,
     logLevel: "info",
     notices: [],
@@ -291,4 +302,39 @@ const FURTHER: readonly Setting<Settings>[] = [
   },
 ];
 
-export const SETTINGS: readonly Setting<Settings>[] = [...OF_BEANSTALKD, ...FURTHER];
+const OF_HTTP: readonly Setting<Settings>[] = [
+  {
+    key: "http.listen",
+    flags: "--http [addr]",
+    kind: "text",
+    text: `speak HTTP, too: jobs, tubes, metrics, health (default ${HTTP_DEFAULT}; HOST:PORT, PORT or unix:PATH)`,
+    example: HTTP_DEFAULT,
+    apply(options, address) {
+      options.http = parseHttpAddress(address === "" ? HTTP_DEFAULT : address);
+    },
+    show: ({ http }) => (http === undefined ? undefined : describeHttpAddress(http)),
+  },
+  {
+    key: "http.hosts",
+    flags: "--http-hosts <names>",
+    kind: "list",
+    text: "with --http: names by which it may be asked, besides its address",
+    example: ["queue.example.org"],
+    set(options, names) {
+      options.httpHosts = names.map((name) => name.toLowerCase());
+    },
+    show: ({ httpHosts }) => httpHosts,
+  },
+  {
+    key: "http.insecure",
+    flags: "--http-insecure",
+    kind: "switch",
+    text: "with --http: serve anybody who can reach its address, without tokens",
+    set(options, on) {
+      options.httpInsecure = on;
+    },
+    show: ({ httpInsecure }) => httpInsecure,
+  },
+];
+
+export const SETTINGS: readonly Setting<Settings>[] = [...OF_BEANSTALKD, ...FURTHER, ...OF_HTTP];

@@ -1,15 +1,10 @@
 // Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
 
-import {
-  MessageChannel,
-  type MessagePort,
-  type Transferable,
-  Worker,
-  type WorkerOptions,
-} from "node:worker_threads";
+import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "node:worker_threads";
 import type { AcceptorNews, AcceptorOrder, ListenAddress } from "../acceptor/acceptor.ts";
 import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
 import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
+import type { HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
 import type { Topology } from "../message/topology.ts";
 
 /** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
@@ -27,9 +22,9 @@ function start(
   room: string,
   data: unknown,
   onDeath: OnThreadDeath,
-  transferList: Transferable[] = [],
+  options: WorkerOptions = {},
 ): Worker {
-  const worker = newWorker(threadFile(room), { workerData: data, name, transferList });
+  const worker = newWorker(threadFile(room), { ...options, workerData: data, name });
   worker.on("error", (error) => onDeath(name, error instanceof Error ? error : new Error(String(error))));
   worker.on("exit", () => onDeath(name, undefined));
   return worker;
@@ -51,7 +46,7 @@ function newWorker(file: URL, options: WorkerOptions): Worker {
 export function startShard(shard: ShardHostData, onDeath: OnThreadDeath): Promise<Worker> {
   const ports = shard.recovery === undefined ? [] : [shard.recovery];
   const data: HostThreadData = { kind: "shard", shard };
-  const worker = start(`shard ${shard.shard}`, "host", data, onDeath, ports);
+  const worker = start(`shard ${shard.shard}`, "host", data, onDeath, { transferList: ports });
   return new Promise((resolve) => worker.once("message", () => resolve(worker)));
 }
 
@@ -81,7 +76,7 @@ export function startBinlog(
   onDeath: OnThreadDeath,
   onNews: (news: Exclude<BinlogNews, { news: "loaded" }>) => void,
 ): BinlogThreadHandle {
-  const worker = start("binlog", "binlog", data, onDeath, data.recovery);
+  const worker = start("binlog", "binlog", data, onDeath, { transferList: data.recovery });
   const loaded = new Promise<void>((resolve) => {
     worker.on("message", (news: BinlogNews) => {
       if (news.news === "loaded") resolve();
@@ -114,8 +109,45 @@ export function startAcceptors(
   const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
   const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
   const transferred = [...ports, ...(ways as MessagePort[])];
-  start(`acceptor ${acceptors.join(", ")}${residents}`, "host", hostData, onDeath, transferred);
+  start(`acceptor ${acceptors.join(", ")}${residents}`, "host", hostData, onDeath, {
+    transferList: transferred,
+  });
   return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));
+}
+
+/** What the thread may have of the JavaScript heap, MB: an answer that is too large ends it before it ends the queue. */
+const HTTP_HEAP_MB = 256;
+
+export class HttpThreadHandle {
+  readonly #worker: Worker;
+  /** Resolves when it listens, or can't. */
+  readonly listening: Promise<HttpNews>;
+  #onStopped: () => void = () => {};
+
+  constructor(data: HttpThreadData, onDeath: OnThreadDeath, onNews: (news: HttpNews) => void) {
+    const limits = { maxOldGenerationSizeMb: HTTP_HEAP_MB };
+    this.#worker = start("http", "http", data, onDeath, { resourceLimits: limits });
+    this.listening = new Promise((resolve) => {
+      this.#worker.on("message", (news: HttpNews) => {
+        if (news.news === "listening" || news.news === "failed") resolve(news);
+        else if (news.news === "stopped") this.#onStopped();
+        else onNews(news);
+      });
+    });
+  }
+
+  tell(order: HttpOrder): void {
+    this.#worker.postMessage(order);
+  }
+
+  /** Answers what is under way and closes all connections. */
+  stop(): Promise<void> {
+    const stopped = new Promise<void>((resolve) => {
+      this.#onStopped = resolve;
+    });
+    this.tell({ order: "stop" });
+    return stopped;
+  }
 }
 
 export class AcceptorHandle {

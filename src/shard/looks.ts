@@ -21,13 +21,16 @@ const TUBES_MAX = 64;
 export class Looks {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
+  readonly #acceptors: number;
   /** Sessions that wait for looks, by the number of theirs, and how many acceptors have still to look. */
   readonly #waiting = new Map<number, { readonly session: ShardSession; remaining: number }>();
   #lastNumber = 0;
 
-  constructor(engine: Engine, ports: readonly ReplyPort[]) {
+  /** The first `acceptors` ports are those of acceptors: the http thread has no sockets whose end somebody waits for. */
+  constructor(engine: Engine, ports: readonly ReplyPort[], acceptors: number) {
     this.#engine = engine;
     this.#ports = ports;
+    this.#acceptors = acceptors;
   }
 
   /**
@@ -35,13 +38,14 @@ export class Looks {
    * them.
    */
   begin(session: ShardSession): boolean {
-    const others = this.#ports.length - 1;
+    const others = this.#acceptors - (session.acceptor < this.#acceptors ? 1 : 0);
     if (others === 0 || !this.#mayBringJob(session)) return false;
     const number = ++this.#lastNumber;
     this.#waiting.set(number, { session, remaining: others });
     session.look = number;
-    for (const [acceptor, port] of this.#ports.entries())
-      if (acceptor !== session.acceptor) port.beginSignal(ResponseKind.Look, 0, 0, 0, number);
+    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
+      if (acceptor !== session.acceptor)
+        this.#ports[acceptor]!.beginSignal(ResponseKind.Look, 0, 0, 0, number);
     return true;
   }
 

@@ -21,8 +21,9 @@ import {
   Counter,
   commandCounter,
   countersOf,
-  hostOfAcceptor,
   hostOfShard,
+  httpPort,
+  portBell,
   shardRole,
   type Topology,
 } from "../message/topology.ts";
@@ -35,9 +36,12 @@ import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { CommandShard } from "./commands/command.ts";
 import { SHARD_COMMANDS } from "./commands/command-table.ts";
+import { ControlDesk } from "./control/control-desk.ts";
+import { LatencyMeter } from "./control/latency-meter.ts";
 import { Looks } from "./looks.ts";
 import { DeferredMessages } from "./work/deferred-messages.ts";
 import { GiveBack } from "./work/give-back.ts";
+import { leaseDetails } from "./work/lease-details.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./work/long-moves.ts";
 import { PutIntake } from "./work/put-intake.ts";
 import type { RecordLog } from "./work/record-log.ts";
@@ -77,8 +81,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly requests: readonly RingReader[];
   readonly counters: Float64Array;
 
-  readonly #clock: () => number;
-  readonly #acceptors: number;
+  readonly clock: () => number;
+  readonly portCount: number;
   readonly quoteNames: boolean;
   readonly #control: ControlWords;
   readonly #tubeSequences: JobIds;
@@ -92,6 +96,11 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly moves: LongMoves;
   readonly #looks: Looks;
   readonly records: RecordLog | undefined;
+  /** Answers the http thread; undefined without one. */
+  readonly control: ControlDesk | undefined;
+  /** Where jobs are given to leases: the port of the http thread, and the session of its slot 0. */
+  readonly #leasePort: number;
+  readonly #leaseSession: number;
   /** Connections whose wait over several shards is counted here. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
@@ -100,8 +109,8 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   constructor(options: ShardOptions) {
     const { topology, shard } = options;
-    this.#clock = options.clock ?? (() => this.nowMs);
-    this.#acceptors = topology.acceptors;
+    this.clock = options.clock ?? (() => this.nowMs);
+    this.portCount = topology.ports;
     this.quoteNames = options.quoteNames;
     this.#control = new ControlWords(topology.control);
     this.#tubeSequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
@@ -109,14 +118,19 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
     const host = hostOfShard(topology, shard);
     this.ports = topology.responses.map(
-      (rings, acceptor) => new ReplyPort(rings[shard]!, hostOfAcceptor(topology, acceptor) === host),
+      (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === host),
     );
     this.counters = countersOf(topology, shardRole(shard));
+    const hasHttp = topology.ports > topology.acceptors;
+    this.#leasePort = hasHttp ? httpPort(topology) : NO_PORT;
+    this.#leaseSession = httpPort(topology);
+    const meter = hasHttp ? new LatencyMeter() : undefined;
     const defaultName = asciiBytes("default");
     this.engine = new Engine({
       effects: this,
       ...(options.records === undefined ? {} : { records: options.records }),
       ...(options.arena === undefined ? {} : { arena: options.arena }),
+      ...(meter === undefined ? {} : { meter }),
       ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
@@ -127,9 +141,18 @@ export class ShardCore implements ClientEffects, CommandShard {
       topology.storedBytesMin,
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
-    this.#looks = new Looks(this.engine, this.ports);
+    this.#looks = new Looks(this.engine, this.ports, topology.acceptors);
     this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.records = options.records;
+    if (meter !== undefined) {
+      this.control = new ControlDesk({
+        shard: this,
+        port: this.ports[this.#leasePort]!,
+        meter,
+        leaseSession: this.#leaseSession,
+        waiting: () => this.#waiting,
+      });
+    }
     this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
   }
 
@@ -145,11 +168,15 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.engine.runDue(nowMs);
     if (this.#recordsOpen) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
-    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) taken += this.#takeFrom(acceptor);
+    for (let acceptor = 0; acceptor < this.portCount; acceptor++) taken += this.#takeFrom(acceptor);
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
       this.#resume(session);
     }
     this.lists.pump();
+    if (this.control !== undefined) {
+      this.readClock();
+      this.control.step();
+    }
     if (this.#resuming.length > 0) this.#runResumed();
     return taken;
   }
@@ -179,7 +206,7 @@ export class ShardCore implements ClientEffects, CommandShard {
    * its beginning would be over as much too early.
    */
   readClock(): void {
-    this.nowMs = Math.max(this.nowMs, this.#clock());
+    this.nowMs = Math.max(this.nowMs, this.clock());
   }
 
   #moveOn(nowMs: number): void {
@@ -207,7 +234,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Whether the shard has something to do now, besides what is due. */
   get hasWork(): boolean {
     if (!this.#recordsOpen) return false;
-    for (let acceptor = 0; acceptor < this.#acceptors; acceptor++) {
+    for (let acceptor = 0; acceptor < this.portCount; acceptor++) {
       const port = this.ports[acceptor]!;
       if (
         port.blocked
@@ -220,6 +247,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       this.moves.hasWork(this.#mayAnswer) ||
+      this.control?.hasWork === true ||
       this.replies.longHasWork ||
       this.lists.hasWork
     );
@@ -231,12 +259,13 @@ export class ShardCore implements ClientEffects, CommandShard {
     for (const port of this.ports) if (!port.open) port.ring.wantRoom();
     this.replies.wantRoomForLong();
     this.lists.wantRoom();
+    this.control?.wantRoom();
   }
 
   // --- requests -------------------------------------------------------------------------------------------
 
   #session(acceptor: number, connectionSlot: number): ShardSession {
-    const index = connectionSlot * this.#acceptors + acceptor;
+    const index = connectionSlot * this.portCount + acceptor;
     return (this.#sessions[index] ??= new ShardSession(this.engine.session(index), acceptor, connectionSlot));
   }
 
@@ -248,9 +277,15 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.#looked(request.id);
       return;
     }
+    if (op === RequestOp.Control) {
+      const { bytes, start, end } = request.body;
+      assert(this.control !== undefined, "only an http thread asks by Control");
+      this.control.take(request.id, bytes.subarray(start, end));
+      return;
+    }
     // The end of a session that was orderly may come before its last Credit, or before it is known that its
     // client is gone.
-    if (isMoot(op) && this.#sessions[slot * this.#acceptors + acceptor] === undefined) return;
+    if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
       this.#execute(session, request);
@@ -332,9 +367,20 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   reserve(session: ShardSession, timeoutMs: number): void {
     const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
-    if (slot >= 0) this.replies.job(session, ReplyWord.reserved, slot, 0);
+    if (slot >= 0) this.giveJob(session, slot, 0);
     else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
     else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
+  }
+
+  /** RESERVED. A session of the http thread hands the job on at once, and is told what its lease needs. */
+  giveJob(session: ShardSession, slot: number, flags: number): void {
+    if (session.acceptor !== this.#leasePort) {
+      this.replies.job(session, ReplyWord.reserved, slot, flags);
+      return;
+    }
+    this.engine.hand(slot, session.engineSession, this.engine.session(this.#leaseSession));
+    const details = leaseDetails(this.engine, slot, this.nowMs);
+    this.replies.job(session, ReplyWord.reserved, slot, flags, details);
   }
 
   /** Whether the session has no job to get, but other acceptors are asked to look for one: see looks.ts. */
@@ -376,7 +422,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.moves.join(session, giveBack);
       return;
     }
-    const index = session.connectionSlot * this.#acceptors + session.acceptor;
+    const index = session.connectionSlot * this.portCount + session.acceptor;
     this.engine.closeSession(session.engineSession, this.nowMs);
     this.#sessions[index] = undefined;
     this.replies.signal(session, ResponseKind.Closed);
@@ -402,9 +448,13 @@ export class ShardCore implements ClientEffects, CommandShard {
     counters[Counter.TotalJobs] = engine.totalJobs;
     counters[Counter.JobTimeouts] = engine.jobTimeouts;
     counters[Counter.Tubes] = engine.tubes.size;
-    let waiting = engine.waitingAlone;
+    counters[Counter.Waiting] = this.#waiting;
+  }
+
+  get #waiting(): number {
+    let waiting = this.engine.waitingAlone;
     for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
-    counters[Counter.Waiting] = waiting;
+    return waiting;
   }
 
   // --- effects of the engine ------------------------------------------------------------------------------
@@ -418,7 +468,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   reserved(client: Session, slot: number): void {
     const session = this.#sessionOf(client);
     this.leadWaits.delete(session);
-    this.replies.job(session, ReplyWord.reserved, slot, 0);
+    this.giveJob(session, slot, 0);
     this.#resume(session);
   }
 
@@ -454,6 +504,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 }
 
+/** The port of nobody. */
+const NO_PORT = -1;
 const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
 
 /** Whether so much of its replies has not been read that the next command has to wait. */

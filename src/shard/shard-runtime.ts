@@ -10,8 +10,8 @@ import {
   ControlWord,
   Counter,
   countersOf,
-  hostOfAcceptor,
   hostOfShard,
+  portBell,
   type Topology,
 } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -80,7 +80,7 @@ export class ShardRuntime {
       core,
       records,
       control,
-      acceptors: core.ports.map((_, acceptor) => new Doorbell(words, hostOfAcceptor(topology, acceptor))),
+      acceptors: core.ports.map((_, port) => new Doorbell(words, portBell(topology, port))),
       binlog,
       counters: this.counters,
       surroundings: REAL_THREAD,

@@ -23,6 +23,7 @@ export const NEEDS = {
   perl: { path: "/usr/bin/perl", remedy: "apt-get install perl" },
   unshare: { path: "/usr/bin/unshare", remedy: "apt-get install util-linux" },
   socketActivate: { path: "/usr/bin/systemd-socket-activate", remedy: "apt-get install systemd" },
+  promtool: { path: "/usr/bin/promtool", remedy: "apt-get install prometheus" },
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 

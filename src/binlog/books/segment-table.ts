@@ -64,8 +64,10 @@ export class SegmentTable {
 
   /** What all files take on the disk. */
   fileBytes(): number {
-    let sum = 0;
-    for (const segment of this.#segments) sum += segment.fileBytes;
+    // Those that are not sealed are the last.
+    let sum = this.sealedBytes;
+    for (let at = this.#segments.length - 1; at >= 0 && !this.#segments[at]!.sealed; at--)
+      sum += this.#segments[at]!.fileBytes;
     return sum;
   }
 

@@ -1,6 +1,13 @@
 // How the disk behaves, as HDR histograms: sync time, batch size, and how long a batch waited to be durable.
 
 import { build, type Histogram } from "hdr-histogram-js";
+import {
+  BATCH_BOUNDS_RECORDS,
+  countFigure,
+  LOG_FIGURES,
+  LogFigures,
+  SYNC_BOUNDS_SECONDS,
+} from "../../message/log-figures.ts";
 
 function histogram(highest: number): Histogram {
   return build({
@@ -24,14 +31,19 @@ export class StorageTimings {
   readonly batchBytes = histogram(BATCH_BYTES_MAX);
   /** Records of one write. */
   readonly batchRecords = histogram(BATCH_BYTES_MAX);
+  /** The same by fixed bounds, for metrics: see message/log-figures.ts. */
+  readonly figures: Float64Array = new Float64Array(LOG_FIGURES);
 
   recordSync(tookMs: number, waitedMs: number | undefined): void {
+    countFigure(this.figures, LogFigures.Sync, SYNC_BOUNDS_SECONDS, tookMs / 1000);
     this.syncUs.recordValue(Math.min(MINUTE_US, Math.round(tookMs * 1000)));
     if (waitedMs === undefined) return;
+    countFigure(this.figures, LogFigures.Wait, SYNC_BOUNDS_SECONDS, waitedMs / 1000);
     this.waitUs.recordValue(Math.min(MINUTE_US, Math.round(waitedMs * 1000)));
   }
 
   recordWrite(bytes: number, records: number): void {
+    countFigure(this.figures, LogFigures.Batch, BATCH_BOUNDS_RECORDS, records);
     this.batchBytes.recordValue(bytes);
     this.batchRecords.recordValue(records);
   }

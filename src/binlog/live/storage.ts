@@ -727,6 +727,16 @@ export class Storage implements CompactionHost {
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
   }
 
+  /** What the files take on the disk. */
+  get fileBytes(): number {
+    return this.table.fileBytes();
+  }
+
+  /** What a rewrite of all live jobs would take. */
+  get liveBytes(): number {
+    return this.table.liveBytes;
+  }
+
   /** Number of the oldest segment, 0 for none. */
   get oldestSegment(): number {
     return this.table.oldest?.number ?? 0;

@@ -31,6 +31,8 @@ export interface CommandShard {
   looksFirst(session: ShardSession): boolean;
   /** A reserve of this shard alone; `timeoutMs` 0 for one that does not wait. */
   reserve(session: ShardSession, timeoutMs: number): void;
+  /** RESERVED with the job in `slot`; `flags` are ResponseFlags. */
+  giveJob(session: ShardSession, slot: number, flags: number): void;
   /** The client has read so many bytes of its replies: see message/reply-credit.ts. */
   read(session: ShardSession, bytes: number): void;
   /** The connection is gone. */

@@ -2,12 +2,11 @@
 
 import { Outcome } from "../../engine/engine.ts";
 import { ResponseFlag } from "../../message/response.ts";
-import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const reserveJob: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags }) => {
+export const reserveJob: ShardCommand = (shard, session, { id, flags }) => {
+  const { engine, replies, nowMs } = shard;
   const outcome = engine.reserveJob(session.engineSession, id, nowMs);
-  if (outcome === Outcome.Done)
-    replies.job(session, ReplyWord.reserved, engine.find(id), ResponseFlag.Worker);
+  if (outcome === Outcome.Done) shard.giveJob(session, engine.find(id), ResponseFlag.Worker);
   else replies.notFound(session, flags);
 };

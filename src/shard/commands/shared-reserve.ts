@@ -3,7 +3,6 @@
 import { NO_SLOT } from "../../engine/job-table.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
-import { ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const collect: ShardCommand = ({ engine, replies, nowMs }, session) => {
@@ -11,10 +10,10 @@ export const collect: ShardCommand = ({ engine, replies, nowMs }, session) => {
   replies.candidate(session);
 };
 
-export const take: ShardCommand = ({ engine, replies, nowMs }, session, { pri, id }) => {
-  const slot = engine.takeUpTo(session.engineSession, pri, id, nowMs);
-  if (slot === NO_SLOT) replies.candidate(session);
-  else replies.job(session, ReplyWord.reserved, slot, 0);
+export const take: ShardCommand = (shard, session, { pri, id }) => {
+  const slot = shard.engine.takeUpTo(session.engineSession, pri, id, shard.nowMs);
+  if (slot === NO_SLOT) shard.replies.candidate(session);
+  else shard.giveJob(session, slot, 0);
 };
 
 export const lookFirst: ShardCommand = (shard, session) => {

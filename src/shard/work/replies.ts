@@ -16,11 +16,14 @@ import type { LongReply, ShardSession } from "./shard-session.ts";
 
 /** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
+/** What a lease is told of its job goes there, too: nine numbers and the name of its tube. */
+const LEASE_BYTES_MAX = 9 * 17 + 201;
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 /** The same where only its place is told. */
 const STORED_PIECE_BYTES_MAX = 64 * 1024;
 
+const NO_BYTES = new Uint8Array(0);
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
 
@@ -41,7 +44,7 @@ export class Replies {
   readonly #ports: readonly ReplyPort[];
   readonly #long: LongReply[] = [];
   /** Scratch for first lines. */
-  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX);
+  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + LEASE_BYTES_MAX);
 
   /** A body of at least so many bytes is copied by the acceptor, where that lives in this thread. */
   readonly #storedBytesMin: number;
@@ -98,9 +101,15 @@ export class Replies {
 
   /**
    * `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should
-   * pin.
+   * pin. `details` stand behind the bytes, where the reply is for the http thread.
    */
-  job(session: ShardSession, word: Uint8Array, slot: number, flags: number): void {
+  job(
+    session: ShardSession,
+    word: Uint8Array,
+    slot: number,
+    flags: number,
+    details: Uint8Array = NO_BYTES,
+  ): void {
     const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const bodyBytes = page.bodyBytes[row]!;
@@ -110,6 +119,8 @@ export class Replies {
     let at = writeDecimal(head, word.length, page.id[row]!);
     head[at++] = SPACE;
     at = writeDecimal(head, at, bodyBytes);
+    copyBytes(head, at, details, 0, details.length);
+    at += details.length;
     head[at++] = CR;
     head[at++] = LF;
     const port = this.#ports[session.acceptor]!;

@@ -94,11 +94,7 @@ export class ReplyPort {
     recordNumber: number,
     part?: StoredPart,
   ): void {
-    if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
-    else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
-      this.#waits = true;
-      this.#lowestRecord = recordNumber;
-    }
+    this.#noteUrgency(flags, recordNumber);
     const header = this.#header;
     header.kind = part === undefined ? ResponseKind.Reply : ResponseKind.Stored;
     header.flags = flags;
@@ -107,6 +103,27 @@ export class ReplyPort {
     header.pri = part === undefined ? 0 : part.offset;
     header.recordNumber = recordNumber;
     this.#begin(payloadBytes);
+  }
+
+  /** Begins a part of the answer to the Control request `number`. */
+  beginControl(flags: number, number: number, payloadBytes: number, recordNumber: number): void {
+    this.#noteUrgency(flags, recordNumber);
+    const header = this.#header;
+    header.kind = ResponseKind.Control;
+    header.flags = flags;
+    header.slot = 0;
+    header.value = number;
+    header.pri = 0;
+    header.recordNumber = recordNumber;
+    this.#begin(payloadBytes);
+  }
+
+  #noteUrgency(flags: number, recordNumber: number): void {
+    if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
+    else if (!this.#waits || ((recordNumber - this.#lowestRecord) | 0) < 0) {
+      this.#waits = true;
+      this.#lowestRecord = recordNumber;
+    }
   }
 
   /** Begins bytes for a client with a part of a body: what goes before it is to be written at `at` of `target`. */

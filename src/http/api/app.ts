@@ -1,0 +1,211 @@
+// The application: limits, guards, formats and errors of all routes. It opens no socket: tests call it as it is.
+
+import { gzip } from "node:zlib";
+import swagger from "@fastify/swagger";
+import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
+import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
+import type { TSchema } from "typebox";
+import { Compile } from "typebox/compile";
+import { Value } from "typebox/value";
+import { Busy } from "../queue/busy.ts";
+import type { Service } from "../queue/service.ts";
+import type { Api, Routes } from "./api.ts";
+import { checkHost, checkSite } from "./guards.ts";
+import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
+import { Problem, type ProblemCode } from "./problem.ts";
+import type { RequestMeter } from "./request-meter.ts";
+
+/** Bytes of a request in JSON or MessagePack. */
+const BODY_BYTES_MAX = 8 * 1024 * 1024;
+const URL_BYTES_MAX = 8 * 1024;
+/** A name has up to 200 bytes, each of which may be percent-encoded. */
+const PARAM_LENGTH_MAX = 700;
+/** Longer answers are compressed for who takes that. */
+const GZIP_BYTES_MIN = 4096;
+
+export interface AppOptions {
+  readonly service: Service;
+  /** Names by which the server may be asked, besides addresses and localhost. */
+  readonly hosts: ReadonlySet<string>;
+  readonly routes: readonly Routes[];
+  readonly meter: RequestMeter;
+  /** Is told of what no client did wrong. */
+  readonly onError: (message: string) => void;
+}
+
+export function createApp({ service, hosts, routes, meter, onError }: AppOptions): Api {
+  const api: Api = Fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES_MAX,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    requestTimeout: 30_000,
+    keepAliveTimeout: 72_000,
+    http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024 },
+    forceCloseConnections: true,
+    return503OnClosing: true,
+    requestIdHeader: false,
+    genReqId: requestIds(service.facts.instanceId),
+  }).withTypeProvider<TypeBoxTypeProvider>();
+  api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
+  // Schemas of answers are there for the document; what is sent is what routes return.
+  api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
+  api.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-request-id", request.id);
+    reply.header("x-content-type-options", "nosniff");
+    reply.header("cache-control", "no-store");
+    if (request.url.length > URL_BYTES_MAX)
+      throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
+    checkHost(request.headers, hosts);
+    checkSite(request.method, request.headers);
+    done();
+  });
+  api.addHook("preSerialization", (request, reply, payload, done) => {
+    encodeAs(request, reply);
+    done(null, payload);
+  });
+  api.addHook("onSend", compress);
+  api.addHook("onResponse", (request, reply, done) => {
+    meter.answered(
+      request.routeOptions.url ?? "none",
+      request.method,
+      reply.statusCode,
+      reply.elapsedTime / 1000,
+    );
+    done();
+  });
+  addFormats(api);
+  addErrors(api, onError);
+  void api.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "runnerbean",
+        description: "The HTTP side of a work queue.",
+        version: service.facts.version,
+      },
+    },
+  });
+  void api.register((scope, _options, done) => {
+    for (const add of routes) add(scope as Api, service);
+    done();
+  });
+  return api;
+}
+
+/** Ids that are told apart in a log of many servers and starts. */
+function requestIds(instanceId: string): () => string {
+  let count = 0;
+  const start = instanceId.slice(0, 8);
+  return () => `${start}-${(++count).toString(36)}`;
+}
+
+/** Query strings are text, and so converted; bodies are taken as they are. */
+function validator(
+  schema: TSchema,
+  converts: boolean,
+): (value: unknown) => { value: unknown } | { error: Error } {
+  const compiled = Compile(schema);
+  return (given) => {
+    const value = converts ? Value.Convert(schema, given) : given;
+    if (compiled.Check(value)) return { value };
+    const [first] = compiled.Errors(value);
+    return {
+      error: new Problem("bad-request", first === undefined ? "The request is not valid." : inWords(first)),
+    };
+  };
+}
+
+interface ValidationError {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly message: string;
+  readonly params: object;
+}
+
+/** With a JSON pointer to what is wrong. */
+function inWords({ keyword, instancePath, message, params }: ValidationError): string {
+  const at = instancePath === "" ? "The request" : `"${instancePath}"`;
+  const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
+  if (keyword === "additionalProperties" && unknown !== undefined)
+    return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
+  if (keyword === "boolean" || message === "schema is false") return `${at} is not known here.`;
+  return `${at} ${message}.`;
+}
+
+function addFormats(api: Api): void {
+  api.addContentTypeParser(
+    [MSGPACK, "application/msgpack", "application/x-msgpack"],
+    { parseAs: "buffer" },
+    (_request, body, done) => {
+      try {
+        done(null, parseMsgpack(body as Buffer));
+      } catch (error) {
+        done(error as Error);
+      }
+    },
+  );
+}
+
+function addErrors(api: Api, onError: (message: string) => void): void {
+  api.setNotFoundHandler((request) => {
+    throw new Problem("not-found", `There is no ${request.method} ${request.url}; see /v1/openapi.json.`);
+  });
+  api.setErrorHandler((error: Error, request, reply) => {
+    const problem = problemOf(error as FastifyError);
+    if (problem.status === 500)
+      onError(`${request.method} ${request.url} (${request.id}): ${error.stack ?? error.message}`);
+    sendProblem(problem, request, reply);
+  });
+}
+
+function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
+  const { retryAfterSeconds } = problem;
+  if (retryAfterSeconds !== undefined) reply.header("retry-after", retryAfterSeconds);
+  reply
+    .code(problem.status)
+    .type("application/problem+json")
+    .serializer((body: unknown) => JSON.stringify(body))
+    .send(problem.body(request.id));
+}
+
+const BY_STATUS: Readonly<Record<number, ProblemCode>> = {
+  400: "bad-request",
+  408: "request-timeout",
+  413: "body-too-big",
+  414: "uri-too-long",
+  415: "unsupported-media-type",
+};
+
+function problemOf(error: FastifyError): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof Busy) return new Problem("busy", `${error.message}; try again in a moment.`);
+  const code = error.statusCode === undefined ? undefined : BY_STATUS[error.statusCode];
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
+    return new Problem("unsupported-media-type", `${error.message}. JSON and MessagePack are read here.`);
+  if (code !== undefined) return new Problem(code, `${error.message}.`);
+  return new Problem("internal", "What went wrong is in the server's log, under the id of this request.");
+}
+
+/** Compresses long answers, not on this thread. */
+function compress(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  payload: unknown,
+  done: (error: Error | null, payload?: unknown) => void,
+): void {
+  const isLong =
+    (typeof payload === "string" || Buffer.isBuffer(payload)) && payload.length >= GZIP_BYTES_MIN;
+  const takes = request.headers["accept-encoding"]?.includes("gzip") === true;
+  if (!isLong || !takes || reply.hasHeader("content-encoding")) {
+    done(null, payload);
+    return;
+  }
+  gzip(payload, (error, compressed) => {
+    if (error === null) {
+      reply.header("content-encoding", "gzip");
+      reply.header("vary", "accept-encoding");
+      reply.removeHeader("content-length");
+    }
+    done(error, compressed);
+  });
+}

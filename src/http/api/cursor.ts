@@ -1,0 +1,24 @@
+// Cursors: where a list goes on, as text that means nothing to a client.
+
+import { Problem } from "./problem.ts";
+
+export function encodeCursor(values: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify(values)).toString("base64url");
+}
+
+/** The values of a cursor, of these types; throws a Problem if it is of another list. */
+export function decodeCursor(cursor: string, types: readonly ("string" | "number")[]): (string | number)[] {
+  let values: unknown;
+  try {
+    values = JSON.parse(Buffer.from(cursor, "base64url").toString());
+  } catch {
+    values = undefined;
+  }
+  if (
+    !Array.isArray(values) ||
+    values.length !== types.length ||
+    values.some((value, at) => typeof value !== types[at])
+  )
+    throw new Problem("bad-cursor", "Begin the list anew, without a cursor.");
+  return values as (string | number)[];
+}

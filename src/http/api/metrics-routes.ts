@@ -1,0 +1,93 @@
+// Metrics for Prometheus: of the server and of some tubes, and of any tubes that are asked for.
+
+import { Type } from "typebox";
+import type { Family } from "../metrics/family.ts";
+import { gauge } from "../metrics/family.ts";
+import { metricsText, wantsOpenMetrics } from "../metrics/metrics-text.ts";
+import { SeriesSet } from "../metrics/series-set.ts";
+import { serverFamilies } from "../metrics/server-families.ts";
+import { countersOfAll, seriesOf, tubeFamilies } from "../metrics/tube-families.ts";
+import { matchesGlob } from "../queue/glob.ts";
+import type { Service } from "../queue/service.ts";
+import { type Routes, requireServing } from "./api.ts";
+import type { RequestMeter } from "./request-meter.ts";
+
+const metrics = { may: "metrics", quiet: true } as const;
+
+export function metricsRoutes(meter: RequestMeter): Routes {
+  return (api, service) => {
+    const series = new SeriesSet(service.metrics);
+    api.get(
+      "/metrics",
+      {
+        config: metrics,
+        schema: {
+          summary: "Metrics, as Prometheus reads them",
+          querystring: Type.Object({ tubes: Type.Optional(Type.Literal("none")) }),
+          response: { 200: Type.String() },
+        },
+      },
+      async (request, reply) => {
+        const families = await familiesOf(service, series, request.query.tubes !== "none");
+        const all = [...families, ...meter.families()];
+        const { contentType, text } = await metricsText(all, wantsOpenMetrics(request.headers.accept));
+        return reply.type(contentType).send(text);
+      },
+    );
+    const Some = Type.Object({
+      match: Type.Optional(Type.String({ maxLength: 200, description: "A glob over names of tubes." })),
+      series: Type.Optional(
+        Type.String({ description: "Some of the names that begin with tube_, with commas between." }),
+      ),
+    });
+    api.get(
+      "/metrics/tubes",
+      {
+        config: metrics,
+        schema: {
+          summary: "Metrics of any number of tubes",
+          querystring: Some,
+          response: { 200: Type.String() },
+        },
+      },
+      async (request, reply) => {
+        requireServing(service);
+        const { match, series: names } = request.query;
+        const tubes = [...(await service.tubes.fresh()).values()].filter(
+          ({ name }) => match === undefined || matchesGlob(match, name),
+        );
+        const wanted = names?.split(",");
+        const each = tubes.map((entry) => ({ tube: entry.name, entries: [entry] }));
+        const families = [...tubeFamilies(each, service.nowMs())];
+        const { contentType, text } = await metricsText(
+          families.filter(
+            ({ name }) => wanted === undefined || wanted.includes(name) || wanted.includes(`${name}_total`),
+          ),
+          wantsOpenMetrics(request.headers.accept),
+        );
+        return reply.type(contentType).send(text);
+      },
+    );
+  };
+}
+
+async function familiesOf(service: Service, series: SeriesSet, withTubes: boolean): Promise<Family[]> {
+  const isServing = service.state.phase === "serving";
+  const totals = isServing ? await service.totals.ask() : undefined;
+  const families = [...serverFamilies(service, totals)];
+  if (totals === undefined) return families;
+  families.push(gauge("tubes", "Tubes that exist.", totals.tubes));
+  if (!withTubes) return families;
+  const tubes = await service.tubes.fresh();
+  series.renew(tubes, service.nowMs());
+  // Not the totals from before the table: what has come since would be missing from the sum of the others.
+  const others = series.others(countersOfAll(service.totals.last ?? totals));
+  const shown = seriesOf(tubes.values(), (name) => series.has(name), others);
+  families.push(
+    gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
+    gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),
+    gauge("snapshot_age_seconds", "How old it is.", (service.nowMs() - service.tubes.atMs) / 1000),
+    ...tubeFamilies(shown, service.nowMs()),
+  );
+  return families;
+}

@@ -1,0 +1,103 @@
+// Shapes of requests and answers: validation, types and the OpenAPI document come from these.
+
+import { type TSchema, Type } from "typebox";
+
+const strict = { additionalProperties: false } as const;
+
+/** An object without unknown fields. */
+export const Fields = <Properties extends Record<string, TSchema>>(
+  properties: Properties,
+  description?: string,
+) => Type.Object(properties, description === undefined ? strict : { ...strict, description });
+
+const count = Type.Integer({ minimum: 0 });
+const seconds = (description: string) => Type.Number({ minimum: 0, description });
+
+export const Jobs = Fields({ ready: count, urgent: count, reserved: count, delayed: count, buried: count });
+
+export const Counters = Fields({
+  puts: Type.Number(),
+  reserves: Type.Number(),
+  deletes: Type.Number(),
+  releases: Type.Number(),
+  buries: Type.Number(),
+  kicks: Type.Number(),
+  timeouts: Type.Number(),
+});
+
+export const Tube = Fields({
+  name: Type.String(),
+  jobs: Jobs,
+  oldestReady: Type.Union([seconds("Since when the oldest ready job is ready."), Type.Null()]),
+  oldestBuried: Type.Union([seconds("Since when the oldest buried job is buried."), Type.Null()]),
+  bodyBytes: count,
+  users: count,
+  watchers: count,
+  waiters: count,
+  pause: Type.Union([Fields({ seconds: count, timeLeft: seconds("Until it ends.") }), Type.Null()]),
+  totals: Counters,
+  rates: Counters,
+});
+
+export const TubeParams = Type.Object({
+  tube: Type.String({ description: "A tube, or - for the one in ?tube=." }),
+});
+
+/** Any name, also `.` and `..`, which cannot travel in a path: `/v1/tubes/-?tube=..`. */
+export const tubeQuery = {
+  tube: Type.Optional(Type.String({ description: "The tube, where the path has -." })),
+};
+
+export const JobState = Type.Union([
+  Type.Literal("ready"),
+  Type.Literal("reserved"),
+  Type.Literal("delayed"),
+  Type.Literal("buried"),
+]);
+
+export const Job = Fields({
+  id: count,
+  tube: Type.String(),
+  state: JobState,
+  pri: count,
+  age: seconds("Since it was put."),
+  delay: count,
+  ttr: count,
+  timeLeft: seconds("Until it is ready, or its reservation ends."),
+  file: Type.Optional(count),
+  reserves: count,
+  timeouts: count,
+  releases: count,
+  buries: count,
+  kicks: count,
+  readySince: Type.Union([seconds("How long it has been ready."), Type.Null()]),
+  buriedSince: Type.Union([seconds("How long it has been buried."), Type.Null()]),
+  holder: Type.Union([Type.String({ description: "A connection, or lease." }), Type.Null()]),
+  bytes: count,
+  body: Type.Optional(Type.String({ description: "The body if it is UTF-8; bytes in MessagePack." })),
+  bodyBase64: Type.Optional(Type.String({ description: "The body if it is not." })),
+  truncated: Type.Boolean({ description: "Whether the body is longer than what is shown." }),
+});
+
+export const JobParams = Type.Object({ id: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }) });
+
+export const Quantiles = Fields({
+  count,
+  p50: Type.Number(),
+  p90: Type.Number(),
+  p99: Type.Number(),
+  p999: Type.Number(),
+  max: Type.Number(),
+});
+
+export const ProblemBody = Type.Object({
+  type: Type.String(),
+  title: Type.String(),
+  status: Type.Integer(),
+  detail: Type.String(),
+  code: Type.String(),
+  instance: Type.String(),
+});
+
+/** An object whose fields are not all known here. */
+export const Anything = Type.Object({}, { additionalProperties: true });

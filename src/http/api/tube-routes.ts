@@ -1,0 +1,133 @@
+// Tubes: all of them, sorted and filtered here, and each by itself.
+
+import { Type } from "typebox";
+import { matchesGlob } from "../queue/glob.ts";
+import type { TubeEntry } from "../queue/tube-book.ts";
+import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
+import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { Problem } from "./problem.ts";
+import { Fields, Tube, TubeParams, tubeQuery } from "./schemas.ts";
+import { emptyTube, TUBE_ORDERS, tubeView } from "./tube-view.ts";
+
+const view = { may: "view" } as const;
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+
+const ListQuery = Type.Object(
+  {
+    match: Type.Optional(
+      Type.String({ maxLength: 200, description: "A glob: * for any characters, ? for one." }),
+    ),
+    sort: Type.Optional(
+      Type.String({ description: `name, or one of ${Object.keys(TUBE_ORDERS).join(", ")}.` }),
+    ),
+    order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
+    fields: Type.Optional(Type.String({ description: "Some fields of a tube, with commas between." })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+    fresh: Type.Optional(
+      Type.Boolean({ description: "Asks the shards now, not a table of the last second." }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const List = Fields({
+  items: Type.Array(Type.Partial(Tube)),
+  cursor: Type.Union([Type.String(), Type.Null()]),
+  total: Type.Integer(),
+  matched: Type.Integer(),
+  at: Type.String({ description: "When the table was made." }),
+});
+
+export const tubeRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/tubes",
+    {
+      config: view,
+      schema: { summary: "All tubes", querystring: ListQuery, response: answers({ 200: List }, 400, 503) },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
+      const tubes = await service.tubes.fresh(fresh === true ? FRESH_MS : undefined);
+      const { atMs } = service.tubes;
+      const matched = [...tubes.values()].filter(
+        ({ name }) => match === undefined || matchesGlob(match, name),
+      );
+      matched.sort(comparison(sort, order ?? (sort === "name" ? "asc" : "desc")));
+      const start = cursor === undefined ? 0 : afterCursor(cursor, matched);
+      const items = matched.slice(start, start + limit).map((entry) => pick(tubeView(entry, atMs), fields));
+      const end = start + items.length;
+      reply.header("age", Math.floor((service.nowMs() - atMs) / 1000));
+      return {
+        items,
+        cursor: end < matched.length ? encodeCursor([end, matched[end - 1]!.name]) : null,
+        total: tubes.size,
+        matched: matched.length,
+        at: new Date(service.wallMs() - (service.nowMs() - atMs)).toISOString(),
+      };
+    },
+  );
+
+  const Missing = Type.Object({ ...tubeQuery, missing: Type.Optional(Type.Literal("zero")) });
+  api.get(
+    "/v1/tubes/:tube",
+    {
+      config: view,
+      schema: {
+        summary: "A tube",
+        params: TubeParams,
+        querystring: Missing,
+        response: answers({ 200: Tube }, 400, 404, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const name = tubeOf(request.params, request.query);
+      const entry = await service.tubes.tube(name, shardOf(service, name));
+      if (entry !== undefined) return tubeView(entry, service.nowMs());
+      if (request.query.missing === "zero") return emptyTube(name);
+      throw new Problem(
+        "tube-not-found",
+        `Nobody uses or watches "${name}", and it has no jobs; ?missing=zero shows zeros.`,
+      );
+    },
+  );
+};
+
+/** Asks for a fresh table are answered by one that is so old at most: 5 a second for all who ask, ms. */
+const FRESH_MS = 200;
+
+function comparison(sort: string, order: "asc" | "desc"): (a: TubeEntry, b: TubeEntry) => number {
+  const sign = order === "asc" ? 1 : -1;
+  const byName = (a: TubeEntry, b: TubeEntry): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  if (sort === "name") return (a, b) => sign * byName(a, b);
+  const value = TUBE_ORDERS[sort];
+  if (value === undefined)
+    throw new Problem(
+      "bad-request",
+      `Tubes can't be sorted by "${sort}", but by name, ${Object.keys(TUBE_ORDERS).join(", ")}.`,
+    );
+  // Infinity minus Infinity is no number, and tubes without a job have that age.
+  const compare = (x: number, y: number): number => (x < y ? -1 : x > y ? 1 : 0);
+  return (a, b) => sign * compare(value(a), value(b)) || byName(a, b);
+}
+
+/** Where the next page begins: behind the tube that was last, wherever it is now, or else at its old place. */
+function afterCursor(cursor: string, matched: readonly TubeEntry[]): number {
+  const [place, name] = decodeCursor(cursor, ["number", "string"]) as [number, string];
+  if (matched[place - 1]?.name === name) return place;
+  const at = matched.findIndex((entry) => entry.name === name);
+  return at < 0 ? Math.min(place, matched.length) : at + 1;
+}
+
+function pick<View extends object>(view: View, fields: string | undefined): Partial<View> {
+  if (fields === undefined) return view;
+  return Object.fromEntries(
+    fields.split(",").map((field) => {
+      if (!Object.hasOwn(view, field)) throw new Problem("bad-request", `A tube has no field "${field}".`);
+      return [field, view[field as keyof View]];
+    }),
+  ) as Partial<View>;
+}

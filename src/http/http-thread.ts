@@ -1,0 +1,187 @@
+// The http thread: the port to the shards, what is asked each second, and the server of requests.
+//
+// It may be slow; nothing that it does holds up the queue. An error in a request is an answer, not the end.
+
+import { setPriority } from "node:os";
+import { AcceptorCore } from "../acceptor/acceptor-core.ts";
+import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
+import { httpPort, type Topology } from "../message/topology.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import type { Api } from "./api/api.ts";
+import { createApp } from "./api/app.ts";
+import { healthRoutes } from "./api/health-routes.ts";
+import { jobRoutes } from "./api/job-routes.ts";
+import { metricsRoutes } from "./api/metrics-routes.ts";
+import { RequestMeter } from "./api/request-meter.ts";
+import { serverRoutes } from "./api/server-routes.ts";
+import { tubeRoutes } from "./api/tube-routes.ts";
+import { ControlClient } from "./queue/control-client.ts";
+import { Liveness } from "./queue/liveness.ts";
+import { PortLoop } from "./queue/port-loop.ts";
+import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
+import { TotalsBook } from "./queue/totals-book.ts";
+import { TubeBook } from "./queue/tube-book.ts";
+import { WireClients } from "./queue/wire-clients.ts";
+
+export type HttpAddress = { readonly host: string; readonly port: number } | { readonly path: string };
+
+export interface HttpThreadData {
+  readonly topology: Topology;
+  readonly facts: ServerFacts;
+  /** What `stats` tells of the process. */
+  readonly stats: ProcessFacts;
+  readonly address: HttpAddress;
+  /** Names by which the server may be asked, besides addresses and localhost. */
+  readonly hosts: readonly string[];
+  readonly metrics: MetricsRules;
+}
+
+/** What the main thread tells it. */
+export type HttpOrder =
+  /** The log is being replayed: how much of it is, 0 to 1. */
+  | { order: "replayed"; share: number }
+  /** Commands are served from now on. */
+  | { order: "serve"; listeners: readonly string[]; transport: string }
+  | { order: "stop" };
+
+/** What it tells the main thread. */
+export type HttpNews =
+  | { news: "listening"; where: string }
+  | { news: "failed"; code: string; message: string }
+  | { news: "log"; level: "warn" | "error"; message: string }
+  | { news: "stopped" };
+
+/** The thread's end of the way to the main thread. */
+export interface HttpThreadPort {
+  on(event: "message", listener: (order: HttpOrder) => void): unknown;
+  postMessage(news: HttpNews): void;
+}
+
+/** How much less than others this thread gets of a core that is wanted by several. */
+const NICE = 5;
+const CONNECTIONS_MAX = 1024;
+const TOTALS_EACH_MS = 1000;
+const PING_EACH_MS = 5000;
+/** Rates and the history of tubes need a table now and then, ms. */
+const TUBES_EACH_MS = 10_000;
+/** The same error is told once in so long, ms. */
+const TELL_EACH_MS = 10_000;
+
+export class HttpThread {
+  readonly #data: HttpThreadData;
+  readonly #port: HttpThreadPort;
+  readonly #service: Service;
+  readonly #state: ServerState = { phase: "starting", replayed: 0, listeners: [], transport: "" };
+  readonly #api: Api;
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #loop: PortLoop;
+  #toldAtMs: number = Number.NEGATIVE_INFINITY;
+
+  constructor(data: HttpThreadData, port: HttpThreadPort) {
+    this.#data = data;
+    this.#port = port;
+    const { topology, facts, stats, hosts, metrics } = data;
+    const core = new AcceptorCore({
+      topology,
+      acceptor: httpPort(topology),
+      nowMs: monotonicMs,
+      statsText: () => statsText(topology, stats, monotonicMs()),
+      // Slot 0 is the session that holds leased jobs.
+      firstSlot: 1,
+    });
+    this.#loop = new PortLoop(topology, core);
+    const control = new ControlClient(core, this.#loop.wake);
+    this.#service = {
+      topology,
+      facts,
+      state: this.#state,
+      core,
+      control,
+      tubes: new TubeBook(control, monotonicMs),
+      totals: new TotalsBook(control, Date.now),
+      liveness: new Liveness(control, monotonicMs),
+      wire: new WireClients(core, this.#loop.wake),
+      words: new ControlWords(topology.control),
+      metrics,
+      nowMs: monotonicMs,
+      wallMs: Date.now,
+    };
+    const meter = new RequestMeter();
+    this.#api = createApp({
+      service: this.#service,
+      hosts: new Set(hosts),
+      routes: [healthRoutes, metricsRoutes(meter), serverRoutes, tubeRoutes, jobRoutes],
+      meter,
+      onError: (message) => this.#tellError(message),
+    });
+    port.on("message", (order) => this.#obey(order));
+    lowerPriority();
+    void this.#listen();
+  }
+
+  async #listen(): Promise<void> {
+    const { address } = this.#data;
+    try {
+      await this.#api.ready();
+      this.#api.server.maxConnections = CONNECTIONS_MAX;
+      const where = await this.#api.listen(address);
+      this.#port.postMessage({ news: "listening", where });
+    } catch (error) {
+      const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
+      this.#port.postMessage({ news: "failed", code, message });
+    }
+  }
+
+  #obey(order: HttpOrder): void {
+    if (order.order === "replayed") this.#state.replayed = order.share;
+    else if (order.order === "serve") this.#serve(order.listeners, order.transport);
+    else void this.#stop();
+  }
+
+  #serve(listeners: readonly string[], transport: string): void {
+    const { totals, tubes, liveness } = this.#service;
+    Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
+    // Into the first sleep, from which shards can ring it.
+    this.#loop.wake();
+    this.#each(TOTALS_EACH_MS, () => totals.ask());
+    this.#each(TUBES_EACH_MS, () => tubes.fresh());
+    this.#each(PING_EACH_MS, () => liveness.ping());
+  }
+
+  #each(ms: number, act: () => unknown): void {
+    const quietly = async (): Promise<void> => {
+      try {
+        await act();
+      } catch (error) {
+        this.#tellError((error as Error).message);
+      }
+    };
+    void quietly();
+    this.#timers.push(setInterval(() => void quietly(), ms));
+  }
+
+  /** Requests under way are answered, waits end, and then the sockets close. */
+  async #stop(): Promise<void> {
+    this.#state.phase = "stopping";
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#api.close();
+    this.#port.postMessage({ news: "stopped" });
+  }
+
+  #tellError(message: string): void {
+    const nowMs = monotonicMs();
+    if (nowMs - this.#toldAtMs < TELL_EACH_MS) return;
+    this.#toldAtMs = nowMs;
+    this.#port.postMessage({ news: "log", level: "error", message: `http: ${message}` });
+  }
+}
+
+/** Of this thread alone: on Linux 0 is the thread that asks. */
+function lowerPriority(): void {
+  try {
+    setPriority(0, NICE);
+  } catch {
+    // A container may forbid it: then the thread is one like the others.
+  }
+}

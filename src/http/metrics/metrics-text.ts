@@ -1,0 +1,71 @@
+// The text of metrics, in Prometheus' format 0.0.4 or as OpenMetrics 1.0.
+//
+// Families are written one by one, with a pause after some thousand lines, so that no other request waits for long.
+
+import { setImmediate as pause } from "node:timers/promises";
+import { openMetricsContentType, prometheusContentType, Registry } from "@prometheus-io/client";
+import type { Family, Sample } from "./family.ts";
+
+const PREFIX = "runnerbean_";
+/** About 10 ms of work. */
+const LINES_A_SLICE = 3000;
+
+export interface MetricsText {
+  readonly contentType: string;
+  readonly text: string;
+}
+
+/** Whether a scraper wants OpenMetrics: it says so in Accept, as Prometheus does. */
+export const wantsOpenMetrics = (accept: string | undefined): boolean =>
+  accept?.includes("application/openmetrics-text") === true;
+
+/** A family whose name begins with `process_` is the process's and keeps its name. */
+const fullName = (name: string): string => (name.startsWith("process_") ? name : PREFIX + name);
+
+export async function metricsText(families: Iterable<Family>, openMetrics: boolean): Promise<MetricsText> {
+  const contentType = openMetrics ? openMetricsContentType : prometheusContentType;
+  const registry = openMetrics ? new Registry(openMetricsContentType) : new Registry();
+  const parts: string[] = [];
+  let lines = 0;
+  for (const family of families) {
+    for (const { samples, isFirst } of slicesOf(family.samples)) {
+      const text = await familyText(registry, family, samples, openMetrics);
+      // The head of a family, two lines, comes once.
+      parts.push(isFirst ? text : text.split("\n").slice(2).join("\n"));
+      lines += samples.length;
+      if (lines < LINES_A_SLICE) continue;
+      lines = 0;
+      await pause();
+    }
+  }
+  if (openMetrics) parts.push("# EOF");
+  return { contentType, text: `${parts.filter((part) => part !== "").join("\n")}\n` };
+}
+
+function* slicesOf(samples: readonly Sample[]): Iterable<{ samples: readonly Sample[]; isFirst: boolean }> {
+  for (let at = 0; at === 0 || at < samples.length; at += LINES_A_SLICE)
+    yield { samples: samples.slice(at, at + LINES_A_SLICE), isFirst: at === 0 };
+}
+
+function familyText(
+  registry: Registry,
+  { name, help, type }: Family,
+  samples: readonly Sample[],
+  openMetrics: boolean,
+): Promise<string> {
+  const base = fullName(name);
+  // The library adds `_total` to a counter's samples where the format wants the family without.
+  const shown = type === "counter" && !openMetrics ? `${base}_total` : base;
+  const values = samples.map(({ value, labels = {}, suffix = "" }) => ({
+    value,
+    labels: labels as Record<string, string | number>,
+    metricName: shown + suffix,
+  }));
+  const metric = { name: shown, help, type, values, aggregator: "sum" };
+  registry.registerMetric({ name: shown, get: async () => metric } as unknown as Parameters<
+    typeof registry.registerMetric
+  >[0]);
+  const text = registry.getSingleMetricAsString(shown);
+  registry.removeSingleMetric(shown);
+  return text;
+}

@@ -1,0 +1,61 @@
+// What /proc tells of this process: CPU time of each thread by its name, and open descriptors.
+
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Ticks of /proc in a second, as Linux has it everywhere. */
+const TICKS_PER_SECOND = 100;
+
+export interface ThreadCpu {
+  readonly thread: string;
+  readonly userSeconds: number;
+  readonly systemSeconds: number;
+}
+
+/** By name of the thread; those of one name, as libuv's, are one. */
+export function threadCpu(): ThreadCpu[] {
+  const byName = new Map<string, ThreadCpu>();
+  for (const { name, user, system } of threads()) {
+    const before = byName.get(name) ?? { thread: name, userSeconds: 0, systemSeconds: 0 };
+    byName.set(name, {
+      thread: name,
+      userSeconds: before.userSeconds + user / TICKS_PER_SECOND,
+      systemSeconds: before.systemSeconds + system / TICKS_PER_SECOND,
+    });
+  }
+  return [...byName.values()];
+}
+
+function* threads(): Iterable<{ name: string; user: number; system: number }> {
+  for (const task of listed("/proc/self/task")) {
+    const stat = contents(`/proc/self/task/${task}/stat`);
+    // The name stands in parentheses and may have some of its own.
+    const nameEnd = stat.lastIndexOf(")");
+    if (nameEnd < 0) continue;
+    const fields = stat.slice(nameEnd + 2).split(" ");
+    // 15 characters are what the kernel keeps: "acceptor 0 with shard 0" ends in the middle.
+    const name = stat.slice(stat.indexOf("(") + 1, nameEnd).replace(/ wi?t?h?.*$/, "");
+    yield { name, user: Number(fields[11]), system: Number(fields[12]) };
+  }
+}
+
+/** Open descriptors of the process. */
+export function openDescriptors(): number {
+  // One of them is this listing's.
+  return Math.max(0, listed("/proc/self/fd").length - 1);
+}
+
+function listed(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
+}
+
+function contents(path: string): string {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,181 @@
+// Metrics of the whole server: what its threads count, and what the shards add up.
+
+import { memoryUsage } from "node:process";
+import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
+import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
+import {
+  acceptorRole,
+  binlogRole,
+  ControlWord,
+  Counter,
+  commandCounter,
+  countersOf,
+} from "../../message/topology.ts";
+import { turnCountsOf } from "../../message/turn-counters.ts";
+import { COMMANDS, commandName } from "../../protocol/commands.ts";
+import { putReadinessOf, readinessOf } from "../queue/health.ts";
+import type { Service } from "../queue/service.ts";
+import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
+import { openDescriptors, threadCpu } from "./process-files.ts";
+
+/** All that there is without a tube's name. */
+export function* serverFamilies(service: Service, totals: ShardTotals | undefined): Iterable<Family> {
+  yield* stateFamilies(service);
+  if (totals !== undefined) yield* jobFamilies(totals);
+  yield* connectionFamilies(service);
+  if (totals !== undefined) yield memoryFamily(service, totals);
+  if (service.topology.binlog !== undefined) yield* logFamilies(service);
+  yield* threadFamilies(service);
+  yield* processFamilies(service);
+}
+
+function* stateFamilies(service: Service): Iterable<Family> {
+  const { facts, state, words } = service;
+  const labels = { version: facts.version, node: process.version, transport: state.transport };
+  yield gauge("build_info", "What this server is; always 1.", [{ value: 1, labels }]);
+  yield gauge("start_time_seconds", "When the server was started, in Unix time.", facts.startedAtMs / 1000);
+  yield gauge("ready", "1 while commands are served.", readinessOf(service).ok ? 1 : 0);
+  yield gauge("ready_for_puts", "1 while new jobs are taken.", putReadinessOf(service).ok ? 1 : 0);
+  yield gauge("draining", "1 while new jobs are refused.", words.isSet(ControlWord.Draining) ? 1 : 0);
+  yield gauge("replay_progress_ratio", "How much of the log has been replayed at the start.", state.replayed);
+}
+
+function* jobFamilies(totals: ShardTotals): Iterable<Family> {
+  const { ready, reserved, delayed, buried, urgent } = totals.jobs;
+  const states = Object.entries({ ready, reserved, delayed, buried });
+  yield gauge(
+    "jobs",
+    "Jobs by state.",
+    states.map(([state, value]) => ({ value, labels: { state } })),
+  );
+  yield gauge("jobs_urgent", "Ready jobs with a priority below 1024.", urgent);
+  yield counter("puts", "Jobs that were put.", totals.puts);
+  yield counter("reserves", "Jobs that were given to clients.", totals.reserves);
+  yield counter("deletes", "Jobs that were deleted.", totals.deletes);
+  yield counter("releases", "Jobs that were released.", totals.releases);
+  yield counter("buries", "Jobs that were buried.", totals.buries);
+  yield counter("kicks", "Jobs that were kicked.", totals.kicks);
+  yield counter("timeouts", "Reservations that ended because their time to run was over.", totals.timeouts);
+  yield counter("touches", "Reservations that were renewed.", totals.touches);
+  yield histogram("job_wait_seconds", "From ready to reserved.", WAIT_BOUNDS_SECONDS, [totals.wait]);
+  yield histogram(
+    "job_hold_seconds",
+    "From reserved, or the last touch, to deleted, released or buried.",
+    WAIT_BOUNDS_SECONDS,
+    [totals.hold],
+  );
+  yield histogram("job_body_bytes", "Sizes of bodies that were put.", BODY_BOUNDS_BYTES, [totals.body]);
+  yield gauge("waiting", "Clients that wait for a job.", totals.waiting);
+  yield gauge("http_leases", "Jobs that are leased over HTTP.", totals.leases);
+}
+
+function* connectionFamilies({ topology }: Service): Iterable<Family> {
+  const acceptors = Array.from({ length: topology.acceptors }, (_, acceptor) =>
+    countersOf(topology, acceptorRole(topology, acceptor)),
+  );
+  const sum = (at: number): number => acceptors.reduce((total, counters) => total + counters[at]!, 0);
+  const open = sum(Counter.Connections);
+  yield gauge("connections", "Open connections of the beanstalkd protocol.", open);
+  yield gauge("producers", "Connections that have put a job.", sum(Counter.Producers));
+  yield gauge("workers", "Connections that have reserved a job.", sum(Counter.Workers));
+  yield counter("connections_accepted", "Connections that were accepted.", sum(Counter.TotalConnections));
+  yield counter("connections_closed", "Connections that have ended.", sum(Counter.TotalConnections) - open);
+  const threads = new Float64Array(topology.counters).length / countersOf(topology, 0).length;
+  const everywhere = Array.from({ length: threads }, (_, thread) => countersOf(topology, thread)).filter(
+    (_, thread) => thread !== binlogRole(topology),
+  );
+  yield counter(
+    "commands",
+    "Commands that were executed, by HTTP too.",
+    COMMANDS.map((command) => ({
+      value: everywhere.reduce((total, counters) => total + counters[commandCounter(command.op)]!, 0),
+      labels: { command: commandName(command) },
+    })),
+  );
+}
+
+function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
+  const rings = [...topology.requests, ...topology.responses]
+    .flat()
+    .reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const kinds = {
+    jobs: totals.jobsMemoryBytes,
+    bodies: totals.bodiesMemoryBytes,
+    rings,
+    http: memoryUsage().heapUsed,
+  };
+  const samples = Object.entries(kinds).map(([kind, value]) => ({ value, labels: { kind } }));
+  return gauge("memory_bytes", "Memory by what it is for; of http the JavaScript heap.", samples);
+}
+
+function* logFamilies({ topology, words }: Service): Iterable<Family> {
+  const counters = countersOf(topology, binlogRole(topology));
+  const bytes = counters[Counter.BinlogBytes]!;
+  const live = counters[Counter.BinlogLiveBytes]!;
+  const files = counters[Counter.BinlogCurrent]! - counters[Counter.BinlogOldest]! + 1;
+  yield gauge("binlog_bytes", "What the files of the log take, and what of it jobs need.", [
+    { value: live, labels: { kind: "live" } },
+    { value: Math.max(0, bytes - live), labels: { kind: "dead" } },
+  ]);
+  yield gauge("binlog_files", "Files of the log.", counters[Counter.BinlogOldest] === 0 ? 0 : files);
+  const isFull = words.isSet(ControlWord.BinlogFull);
+  yield gauge("binlog_full", "1 while the log has no room for new jobs.", isFull ? 1 : 0);
+  yield counter("binlog_records", "Records that were written.", counters[Counter.BinlogWritten]!);
+  yield counter(
+    "binlog_records_migrated",
+    "Records that were written again.",
+    counters[Counter.BinlogMigrated]!,
+  );
+  const figures = (at: number, bounds: readonly number[]): Counts => {
+    const start = Counter.LogFigures + at;
+    return {
+      counts: [...counters.subarray(start, start + bounds.length + 1)],
+      sum: counters[start + bounds.length + 1]!,
+    };
+  };
+  const times = SYNC_BOUNDS_SECONDS;
+  yield histogram("binlog_sync_seconds", "Times of a sync.", times, [figures(LogFigures.Sync, times)]);
+  yield histogram("binlog_wait_seconds", "From a record to its sync.", times, [
+    figures(LogFigures.Wait, times),
+  ]);
+  yield histogram("binlog_batch_records", "Records of one write.", BATCH_BOUNDS_RECORDS, [
+    figures(LogFigures.Batch, BATCH_BOUNDS_RECORDS),
+  ]);
+}
+
+function* threadFamilies({ topology }: Service): Iterable<Family> {
+  yield counter(
+    "thread_cpu_seconds",
+    "CPU time of a thread.",
+    threadCpu().flatMap(({ thread, userSeconds, systemSeconds }): Sample[] => [
+      { value: userSeconds, labels: { thread, mode: "user" } },
+      { value: systemSeconds, labels: { thread, mode: "system" } },
+    ]),
+  );
+  const counts = turnCountsOf(topology);
+  const each = (name: string, help: string, value: (count: (typeof counts)[number]) => number): Family =>
+    counter(
+      name,
+      help,
+      counts.map((count) => ({ value: value(count), labels: { thread: count.thread } })),
+    );
+  yield each("thread_turns", "Turns of a thread's loop.", ({ turns }) => turns);
+  yield each("thread_busy_turns", "Turns that took messages.", ({ busyTurns }) => busyTurns);
+  yield each("thread_messages", "Messages that a thread took from its rings.", ({ messages }) => messages);
+  yield each("thread_sleeps", "How often a thread went to sleep.", ({ sleeps }) => sleeps);
+  yield gauge(
+    "ring_fill_ratio_max",
+    "How full the fullest ring to a thread was at most.",
+    counts.map(({ thread, ringFillMax }) => ({ value: ringFillMax, labels: { thread } })),
+  );
+}
+
+function* processFamilies({ facts }: Service): Iterable<Family> {
+  const { user, system } = process.cpuUsage();
+  yield counter("process_cpu_seconds", "CPU time of the process.", (user + system) / 1e6);
+  yield gauge("process_resident_memory_bytes", "Memory of the process.", memoryUsage.rss());
+  yield gauge("process_start_time_seconds", "When the process was started.", facts.startedAtMs / 1000);
+  yield gauge("process_open_fds", "Open file descriptors.", openDescriptors());
+  if (Number.isFinite(facts.descriptorsMax))
+    yield gauge("process_max_fds", "File descriptors that may be open.", facts.descriptorsMax);
+}

@@ -1,0 +1,112 @@
+// Metrics of tubes: those with series of their own, groups of the operator's, and the rest as `*`.
+
+import type { ShardTotals } from "../../message/control.ts";
+import { TubeField } from "../../message/control.ts";
+import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../queue/tube-book.ts";
+import { counter, type Family, gauge, type Sample } from "./family.ts";
+
+/** The label of all tubes without series together: no tube can be called so. */
+const OTHERS = "*";
+
+/** One label: a tube, or several summed. */
+export interface TubeSeries {
+  readonly tube: string;
+  readonly entries: readonly TubeEntry[];
+  /** Counters that are not the sum of the entries'. */
+  readonly counters?: Record<TubeCounter, number>;
+}
+
+const STATES = {
+  ready: TubeField.Ready,
+  reserved: TubeField.Reserved,
+  delayed: TubeField.Delayed,
+  buried: TubeField.Buried,
+} as const;
+
+const HELP: Record<TubeCounter, string> = {
+  puts: "Jobs that were put.",
+  reserves: "Jobs that were given to clients.",
+  deletes: "Jobs that were deleted.",
+  releases: "Jobs that were released.",
+  buries: "Jobs that were buried.",
+  kicks: "Jobs that were kicked.",
+  timeouts: "Reservations that ended because their time to run was over.",
+};
+
+const sumOf = ({ entries }: TubeSeries, field: number): number =>
+  entries.reduce((sum, entry) => sum + entry.get(field), 0);
+
+/** Seconds since the soonest of a time, or 0 where it is none. */
+const ageOf = ({ entries }: TubeSeries, field: number, nowMs: number): number => {
+  const oldest = entries.reduce(
+    (soonest, entry) => Math.min(soonest, entry.get(field)),
+    Number.POSITIVE_INFINITY,
+  );
+  return oldest === Number.POSITIVE_INFINITY ? 0 : Math.max(0, nowMs - oldest) / 1000;
+};
+
+const pauseOf = ({ entries }: TubeSeries, nowMs: number): number =>
+  entries.reduce((most, entry) => Math.max(most, (entry.get(TubeField.PauseUntilMs) - nowMs) / 1000), 0);
+
+export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Iterable<Family> {
+  const of = (name: string, help: string, value: (each: TubeSeries) => number): Family =>
+    gauge(
+      name,
+      help,
+      series.map((each): Sample => ({ value: value(each), labels: { tube: each.tube } })),
+    );
+  yield gauge(
+    "tube_jobs",
+    "Jobs of a tube by state.",
+    series.flatMap((each) =>
+      Object.entries(STATES).map(
+        ([state, field]): Sample => ({ value: sumOf(each, field), labels: { tube: each.tube, state } }),
+      ),
+    ),
+  );
+  yield of("tube_oldest_ready_seconds", "Since when the oldest ready job is ready; 0 without one.", (each) =>
+    ageOf(each, TubeField.OldestReadyAtMs, nowMs),
+  );
+  yield of(
+    "tube_oldest_buried_seconds",
+    "Since when the oldest buried job is buried; 0 without one.",
+    (each) => ageOf(each, TubeField.OldestBuriedAtMs, nowMs),
+  );
+  yield of("tube_body_bytes", "Bytes of the bodies of its jobs.", (each) => sumOf(each, TubeField.BodyBytes));
+  yield of("tube_users", "Connections that use it.", (each) => sumOf(each, TubeField.Users));
+  yield of("tube_watchers", "Connections that watch it.", (each) => sumOf(each, TubeField.Watchers));
+  yield of("tube_waiters", "Connections that wait for its jobs.", (each) => sumOf(each, TubeField.Waiters));
+  yield of("tube_pause_seconds", "How long its pause still lasts.", (each) => pauseOf(each, nowMs));
+  for (const name of TUBE_COUNTER_NAMES) {
+    const samples = series.map(
+      (each): Sample => ({
+        value: each.counters?.[name] ?? sumOf(each, TUBE_COUNTERS[name]),
+        labels: { tube: each.tube },
+      }),
+    );
+    yield counter(`tube_${name}`, HELP[name], samples);
+  }
+}
+
+/** What the whole server has of the counters that tubes have. */
+export function countersOfAll(totals: ShardTotals): Record<TubeCounter, number> {
+  return Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, totals[name]])) as Record<
+    TubeCounter,
+    number
+  >;
+}
+
+/** Tubes for which `isOwn` each by itself, and all others together. */
+export function seriesOf(
+  tubes: Iterable<TubeEntry>,
+  isOwn: (name: string) => boolean,
+  counters: Record<TubeCounter, number>,
+): TubeSeries[] {
+  const own: TubeSeries[] = [];
+  const others: TubeEntry[] = [];
+  for (const entry of tubes) {
+    if (isOwn(entry.name)) own.push({ tube: entry.name, entries: [entry] });
+    else others.push(entry);
+  }
+  return [...own, { tube: OTHERS, entries: others, counters }];
+}

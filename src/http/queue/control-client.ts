@@ -1,0 +1,121 @@
+// Asks shards by Control messages, and gives their answers when what they tell of is in the log.
+
+import { Packr } from "msgpackr";
+import type { AcceptorCore, ControlAnswer, ControlAnswers } from "../../acceptor/acceptor-core.ts";
+import type { AgendaEntry } from "../../acceptor/agenda.ts";
+import type { Answers, Questions, Verb } from "../../message/control.ts";
+import { RequestOp } from "../../message/request.ts";
+import { ResponseFlag } from "../../message/response.ts";
+import { Busy } from "./busy.ts";
+
+/** Questions under way; further ones are refused. */
+const UNDER_WAY_MAX = 1000;
+
+/** Maps and arrays of plain values only: no records, no extensions. */
+const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
+
+interface Asked {
+  onPart(bytes: Uint8Array): void;
+  onEnd(): void;
+}
+
+interface HeldPart {
+  readonly shard: number;
+  readonly recordNumber: number;
+  readonly deliver: () => void;
+}
+
+export class ControlClient implements ControlAnswers, AgendaEntry {
+  dirty = false;
+  waitsForRoom = false;
+  proceedsLater = false;
+  held = false;
+  readonly #core: AcceptorCore;
+  readonly #wake: () => void;
+  readonly #asked = new Map<number, Asked>();
+  #heldParts: HeldPart[] = [];
+  #lastNumber = 0;
+
+  /** `wake` has the loop take a turn soon. */
+  constructor(core: AcceptorCore, wake: () => void) {
+    this.#core = core;
+    this.#wake = wake;
+    core.control = this;
+  }
+
+  get shards(): number {
+    return this.#core.shards;
+  }
+
+  /** Questions that are not answered yet. */
+  get underWay(): number {
+    return this.#asked.size;
+  }
+
+  /** Asks one shard; the answer comes when what it tells of is durable. */
+  ask<Each extends Verb>(shard: number, verb: Each, details: Questions[Each]): Promise<Answers[Each]> {
+    let answer: Answers[Each];
+    return this.askParts(shard, verb, details, (bytes) => {
+      answer = packr.unpack(bytes) as Answers[Each];
+    }).then(() => answer);
+  }
+
+  /** Asks all shards; their answers by the number of the shard. */
+  askAll<Each extends Verb>(verb: Each, details: Questions[Each]): Promise<Answers[Each][]> {
+    return Promise.all(Array.from({ length: this.shards }, (_, shard) => this.ask(shard, verb, details)));
+  }
+
+  /** Asks one shard; `onPart` gets each part of the answer, to keep. */
+  askParts<Each extends Verb>(
+    shard: number,
+    verb: Each,
+    details: Questions[Each],
+    onPart: (bytes: Uint8Array) => void,
+  ): Promise<void> {
+    if (this.#asked.size >= UNDER_WAY_MAX)
+      return Promise.reject(new Busy("too many questions are under way"));
+    const packed = packr.pack([verb, details]);
+    if (packed.length > this.#core.payloadBytesMax)
+      return Promise.reject(new Busy("the question is too long for one message"));
+    const number = ++this.#lastNumber;
+    const message = this.#core.message(RequestOp.Control);
+    message.slot = 0;
+    message.id = number;
+    message.body.set(packed, 0, packed.length);
+    this.#core.post(shard, message);
+    this.#wake();
+    return new Promise((resolve) => this.#asked.set(number, { onPart, onEnd: resolve }));
+  }
+
+  onAnswer({ shard, flags, number, recordNumber, payload }: ControlAnswer): void {
+    const asked = this.#asked.get(number);
+    if (asked === undefined) return;
+    const bytes = Buffer.from(payload);
+    const isLast = (flags & ResponseFlag.More) === 0;
+    if (isLast) this.#asked.delete(number);
+    const deliver = (): void => {
+      asked.onPart(bytes);
+      if (isLast) asked.onEnd();
+    };
+    const waits = (flags & ResponseFlag.Durable) !== 0 && !this.#core.isDurable(shard, recordNumber);
+    if (!waits) {
+      deliver();
+      return;
+    }
+    this.#heldParts.push({ shard, recordNumber, deliver });
+    this.#core.agenda.holdBack(this);
+  }
+
+  get mayFlushHeld(): boolean {
+    return this.#heldParts.some(({ shard, recordNumber }) => this.#core.isDurable(shard, recordNumber));
+  }
+
+  proceed(): void {}
+
+  flush(): void {
+    const parts = this.#heldParts;
+    this.#heldParts = parts.filter(({ shard, recordNumber }) => !this.#core.isDurable(shard, recordNumber));
+    for (const part of parts) if (!this.#heldParts.includes(part)) part.deliver();
+    if (this.#heldParts.length > 0) this.#core.agenda.holdBack(this);
+  }
+}

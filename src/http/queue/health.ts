@@ -1,0 +1,63 @@
+// Whether the server lives, and is ready for what: as probes, people and metrics ask it.
+
+import { ControlWord } from "../../message/topology.ts";
+import { SILENT_MS_MAX } from "./liveness.ts";
+import type { Service } from "./service.ts";
+
+export interface Verdict {
+  readonly ok: boolean;
+  /** A word for machines, and what it means; "ok" if all is well. */
+  readonly status: string;
+  readonly detail: string;
+}
+
+const OK: Verdict = { ok: true, status: "ok", detail: "ok" };
+
+const no = (status: string, detail: string): Verdict => ({ ok: false, status, detail });
+
+/** Fails only where a restart helps: never for a replay, a full disk, draining or load. */
+export function livenessOf({ liveness }: Service): Verdict {
+  const { silent } = liveness;
+  if (silent.length === 0) return OK;
+  return no("silent", `shard ${silent.join(", ")} has not answered for ${SILENT_MS_MAX / 1000} s`);
+}
+
+/** Whether commands are served at all. */
+export function readinessOf({ state }: Service): Verdict {
+  if (state.phase === "serving") return OK;
+  if (state.phase === "stopping") return no("stopping", "the server stops");
+  return no("starting", `the log is replayed: ${Math.floor(state.replayed * 100)} %`);
+}
+
+/** Whether puts are taken. */
+export function putReadinessOf(service: Service): Verdict {
+  const ready = readinessOf(service);
+  if (!ready.ok) return ready;
+  const { words } = service;
+  if (words.isSet(ControlWord.Draining)) return no("draining", "new jobs are refused: the server drains");
+  if (words.isSet(ControlWord.BinlogFull))
+    return no("disk-full", "new jobs are refused: the disk of the log is full");
+  return OK;
+}
+
+/** All checks, by name. */
+export function checksOf(service: Service): Record<string, Verdict> {
+  const { words } = service;
+  const check = (isBad: boolean, status: string, detail: string): Verdict =>
+    isBad ? no(status, detail) : OK;
+  return {
+    live: livenessOf(service),
+    ready: readinessOf(service),
+    puts: putReadinessOf(service),
+    log: check(
+      words.isSet(ControlWord.BinlogFull) || words.isSet(ControlWord.BinlogEnded),
+      "full",
+      "the log has no room: free some on its disk",
+    ),
+    draining: check(
+      words.isSet(ControlWord.Draining),
+      "draining",
+      "SIGUSR1 was sent: the server takes no new jobs",
+    ),
+  };
+}

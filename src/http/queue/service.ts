@@ -1,0 +1,61 @@
+// All that routes and metrics work with: the ways to the shards, and what is known of the server.
+
+import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
+import type { Topology } from "../../message/topology.ts";
+import type { ControlWords } from "../../ring/control-words.ts";
+import type { ControlClient } from "./control-client.ts";
+import type { Liveness } from "./liveness.ts";
+import type { TotalsBook } from "./totals-book.ts";
+import type { TubeBook } from "./tube-book.ts";
+import type { WireClients } from "./wire-clients.ts";
+
+/** What does not change while the server runs. */
+export interface ServerFacts {
+  readonly version: string;
+  /** 16 hex digits, drawn at start. */
+  readonly instanceId: string;
+  readonly hostname: string;
+  readonly pid: number;
+  /** Wall clock, ms. */
+  readonly startedAtMs: number;
+  readonly startedAtMonotonicMs: number;
+  readonly descriptorsMax: number;
+  /** Where the beanstalkd protocol is spoken, in words; empty before the server listens. */
+  readonly options: Readonly<Record<string, string | number | boolean | null>>;
+}
+
+/** What changes, as the main thread tells it. */
+export interface ServerState {
+  phase: "starting" | "serving" | "stopping";
+  /** How much of the log has been replayed, 0 to 1. */
+  replayed: number;
+  /** Where the beanstalkd protocol is spoken. */
+  listeners: readonly string[];
+  /** What moves the bytes of connections there. */
+  transport: string;
+}
+
+export interface MetricsRules {
+  /** Tubes that have series of their own, at most. */
+  readonly tubesMax: number;
+  /** Globs of tubes that come first. */
+  readonly tubes: readonly string[];
+}
+
+export interface Service {
+  readonly topology: Topology;
+  readonly facts: ServerFacts;
+  readonly state: ServerState;
+  readonly core: AcceptorCore;
+  readonly control: ControlClient;
+  readonly tubes: TubeBook;
+  readonly totals: TotalsBook;
+  readonly liveness: Liveness;
+  readonly wire: WireClients;
+  readonly words: ControlWords;
+  readonly metrics: MetricsRules;
+  /** Monotonic clock, ms. */
+  readonly nowMs: () => number;
+  /** Wall clock, ms. */
+  readonly wallMs: () => number;
+}

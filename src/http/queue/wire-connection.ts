@@ -1,0 +1,147 @@
+// A client of the protocol in memory: sends lines to a connection of the http thread's port, and takes its replies apart.
+//
+// So all that commands do is done by the same code as for everybody: order, routing, durability, waits over several shards.
+
+import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
+import type { Connection } from "../../acceptor/connection.ts";
+import type { Transport } from "../../acceptor/transport.ts";
+import { Busy } from "./busy.ts";
+
+/** A reply: its first line without CR LF, and what follows the replies that carry bytes. */
+export interface WireReply {
+  readonly line: string;
+  readonly body: Buffer | undefined;
+}
+
+interface Expected {
+  resolve(reply: WireReply): void;
+  reject(error: Error): void;
+}
+
+/** Replies with this first word end with a number of bytes, and that many bytes follow. */
+const HAS_BODY = /^(?:FOUND|OK|RESERVED) /;
+const CR_LF = Buffer.from("\r\n");
+const NOTHING = Buffer.alloc(0);
+
+export class WireConnection implements Transport {
+  readonly pendingBytes = 0;
+  readonly descriptor = -1;
+  readonly #connection: Connection;
+  readonly #core: AcceptorCore;
+  readonly #wake: () => void;
+  readonly #expected: Expected[] = [];
+  /** Input that the connection has no room for now. */
+  #outgoing: Buffer[] = [];
+  #paused = false;
+  #isGone = false;
+  #received: Buffer[] = [];
+  #receivedBytes = 0;
+  /** Bytes that the reply being received has in all; 0 before its first line is known. */
+  #neededBytes = 0;
+
+  constructor(core: AcceptorCore, wake: () => void) {
+    this.#core = core;
+    this.#wake = wake;
+    const connection = core.connect(this);
+    if (connection === undefined) throw new Busy("too many requests are under way");
+    this.#connection = connection;
+  }
+
+  /** Commands that are not answered yet. */
+  get underWay(): number {
+    return this.#expected.length;
+  }
+
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** Sends a command, with a body if it has one; replies come in the order of the commands. */
+  command(line: string, body?: Uint8Array): Promise<WireReply> {
+    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    this.#push(Buffer.from(`${line}\r\n`, "latin1"));
+    if (body !== undefined) {
+      this.#push(body);
+      this.#push(CR_LF);
+    }
+    this.#wake();
+    return new Promise((resolve, reject) => this.#expected.push({ resolve, reject }));
+  }
+
+  #push(bytes: Uint8Array): void {
+    if (this.#paused) this.#outgoing.push(Buffer.from(bytes));
+    else this.#connection.onBytes(bytes, bytes.length);
+  }
+
+  /** Takes no more commands. Those under way are answered; a wait ends. What it holds by itself goes back. */
+  close(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#core.disconnect(this.#connection);
+    for (const { reject } of this.#expected.splice(0)) reject(new Busy("the connection was closed"));
+    this.#wake();
+  }
+
+  // --- the connection's side --------------------------------------------------------------------------------------
+
+  send(buffer: Uint8Array, length: number): boolean {
+    this.#receive(buffer, length);
+    return true;
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    this.#paused = false;
+    const outgoing = this.#outgoing;
+    this.#outgoing = [];
+    for (const bytes of outgoing) this.#push(bytes);
+  }
+
+  end(): void {
+    queueMicrotask(() => this.close());
+  }
+
+  destroy(): void {
+    this.#isGone = true;
+  }
+
+  #receive(buffer: Uint8Array, length: number): void {
+    this.#received.push(Buffer.from(buffer.subarray(0, length)));
+    this.#receivedBytes += length;
+    // A long reply comes in many pieces: they are put together once.
+    if (this.#receivedBytes < this.#neededBytes) return;
+    let bytes = this.#received.length === 1 ? this.#received[0]! : Buffer.concat(this.#received);
+    for (;;) {
+      const taken = this.#takeReply(bytes);
+      if (taken === 0) break;
+      bytes = bytes.subarray(taken);
+    }
+    this.#received = bytes.length === 0 ? [] : [bytes];
+    this.#receivedBytes = bytes.length;
+  }
+
+  /** Gives the first reply to who expects it; returns how many bytes it has, or 0 if it is not whole. */
+  #takeReply(bytes: Buffer): number {
+    this.#neededBytes = 0;
+    const lineEnd = bytes.indexOf(CR_LF);
+    if (lineEnd < 0) return 0;
+    const line = bytes.toString("latin1", 0, lineEnd);
+    let end = lineEnd + 2;
+    let body: Buffer | undefined;
+    if (HAS_BODY.test(line)) {
+      const words = line.split(" ", 3);
+      const bodyBytes = Number(words[0] === "OK" ? words[1] : words[2]);
+      end += bodyBytes + 2;
+      if (bytes.length < end) {
+        this.#neededBytes = end;
+        return 0;
+      }
+      body = bodyBytes === 0 ? NOTHING : bytes.subarray(lineEnd + 2, end - 2);
+    }
+    this.#expected.shift()?.resolve({ line, body });
+    return end;
+  }
+}

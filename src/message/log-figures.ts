@@ -1,0 +1,25 @@
+// How the disk of the log behaves, counted by fixed bounds: the binlog thread writes these counters, the http thread reads them.
+
+/** Seconds that a sync takes, and that a record waits for one. */
+export const SYNC_BOUNDS_SECONDS = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
+] as const;
+/** Records of one write. */
+export const BATCH_BOUNDS_RECORDS = [1, 4, 16, 64, 256, 1024, 4096] as const;
+
+/** Where each lies among them: counts, then the sum. */
+export const LogFigures = { Sync: 0, Wait: 14, Batch: 28 } as const;
+export const LOG_FIGURES = 37;
+
+/** Counts one value. `at` is the place of the first count. */
+export function countFigure(
+  figures: Float64Array,
+  at: number,
+  bounds: readonly number[],
+  value: number,
+): void {
+  let bound = 0;
+  while (bound < bounds.length && value > bounds[bound]!) bound++;
+  figures[at + bound]!++;
+  figures[at + bounds.length + 1]! += value;
+}

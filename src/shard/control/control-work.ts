@@ -1,0 +1,30 @@
+// A question of the http thread that is being answered, in slices: a shard serves one slice a turn, beside commands.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { RecordLog } from "../work/record-log.ts";
+
+/** What the work of a question may use of its shard. */
+export interface ControlShard {
+  readonly engine: Engine;
+  /** Undefined without a log. */
+  readonly records: RecordLog | undefined;
+  /** Time of the present turn, monotonic ms. */
+  readonly nowMs: number;
+  readonly clock: () => number;
+  /** Ways into the shard: a session's index is its slot times this, and its port. */
+  readonly portCount: number;
+}
+
+/** Takes parts of an answer. */
+export interface ControlAnswerer {
+  /** Largest part, in bytes. */
+  readonly partBytesMax: number;
+  /** Sends a part that is msgpack's. */
+  value(value: unknown, isLast: boolean): void;
+  bytes(bytes: Uint8Array, length: number, isLast: boolean): void;
+}
+
+export interface ControlWork {
+  /** Does a slice and sends at most one part; true when it has sent the last. */
+  step(answerer: ControlAnswerer): boolean;
+}

@@ -1,0 +1,58 @@
+// What there is to tell of a job, with the beginning of its body.
+
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/job-table.ts";
+import type { Holder, JobFacts } from "../../message/control.ts";
+
+const STATES: Readonly<Record<number, JobFacts["state"]>> = {
+  [JobState.Ready]: "ready",
+  [JobState.Reserved]: "reserved",
+  [JobState.Buried]: "buried",
+  [JobState.Delayed]: "delayed",
+};
+
+/** `bodyMax` bytes of the body at most; none, not even an empty one, if it is negative. */
+export function jobFacts(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  ports: number,
+  bodyMax: number,
+): JobFacts {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const state = page.state[row]!;
+  const atMs = page.deadlineAtMs[row]!;
+  const isTimed = state === JobState.Reserved || state === JobState.Delayed;
+  const seconds = (ms: number): number => Math.max(0, ms / 1000);
+  const bytes = page.bodyBytes[row]!;
+  return {
+    id: page.id[row]!,
+    tube: engine.tubeOf(slot).name,
+    state: STATES[state]!,
+    pri: page.pri[row]!,
+    age: seconds(nowMs - page.createdAtMs[row]!),
+    delay: page.delaySeconds[row]!,
+    ttr: page.ttrSeconds[row]!,
+    timeLeft: isTimed ? seconds(atMs - nowMs) : 0,
+    reserves: page.reserves[row]!,
+    timeouts: page.timeouts[row]!,
+    releases: page.releases[row]!,
+    buries: page.buries[row]!,
+    kicks: page.kicks[row]!,
+    sinceSeconds: isTimed ? undefined : seconds(nowMs - atMs),
+    holder: state === JobState.Reserved ? holderOf(page.holder[row]!, ports) : undefined,
+    bytes,
+    body: bodyMax < 0 ? undefined : bodyStart(engine, page.body[row]!, Math.min(bytes, bodyMax)),
+  };
+}
+
+function holderOf(session: number, ports: number): Holder {
+  return { port: session % ports, slot: Math.floor(session / ports) };
+}
+
+function bodyStart(engine: Engine, body: number, length: number): Uint8Array {
+  const start = new Uint8Array(length);
+  if (length > 0) engine.bodies.read(body, 0, start, 0, length);
+  return start;
+}

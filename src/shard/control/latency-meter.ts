@@ -1,0 +1,77 @@
+// How long jobs wait and are held on a shard, and how large their bodies are: as HDR histograms, for quantiles, and
+// counted by the fixed bounds that metrics have.
+
+import { build, type Histogram } from "hdr-histogram-js";
+import type { Meter } from "../../engine/effects.ts";
+import {
+  BODY_BOUNDS_BYTES,
+  type Distribution,
+  type Quantiles,
+  WAIT_BOUNDS_SECONDS,
+} from "../../message/control.ts";
+
+/** Longer times count as this, ms. */
+const LONGEST_MS = 100 * 24 * 3600 * 1000;
+
+class Counted implements Distribution {
+  readonly counts: number[];
+  sum = 0;
+  readonly #bounds: readonly number[];
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.counts = Array.from({ length: bounds.length + 1 }, () => 0);
+  }
+
+  add(value: number): void {
+    const bounds = this.#bounds;
+    let at = 0;
+    while (at < bounds.length && value > bounds[at]!) at++;
+    this.counts[at]!++;
+    this.sum += value;
+  }
+}
+
+class Times {
+  readonly counted = new Counted(WAIT_BOUNDS_SECONDS);
+  /** Microseconds. */
+  readonly #histogram: Histogram = build({
+    bitBucketSize: 32,
+    autoResize: false,
+    lowestDiscernibleValue: 1,
+    highestTrackableValue: LONGEST_MS * 1000,
+    numberOfSignificantValueDigits: 2,
+  });
+
+  add(ms: number): void {
+    const bounded = Math.min(Math.max(ms, 0), LONGEST_MS);
+    this.counted.add(bounded / 1000);
+    this.#histogram.recordValue(Math.round(bounded * 1000));
+  }
+
+  get quantiles(): Quantiles {
+    const histogram = this.#histogram;
+    const ms = (percentile: number): number => histogram.getValueAtPercentile(percentile) / 1000;
+    const count = histogram.totalCount;
+    return { count, p50: ms(50), p90: ms(90), p99: ms(99), p999: ms(99.9), max: histogram.maxValue / 1000 };
+  }
+}
+
+export class LatencyMeter implements Meter {
+  readonly wait: Times = new Times();
+  readonly hold: Times = new Times();
+  readonly body: Counted = new Counted(BODY_BOUNDS_BYTES);
+
+  waited(ms: number): void {
+    this.wait.add(ms);
+  }
+
+  /** A touch begins the time anew: there is no column for when a job was reserved. */
+  held(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void {
+    this.hold.add(nowMs - (deadlineAtMs - ttrSeconds * 1000));
+  }
+
+  stored(bodyBytes: number): void {
+    this.body.add(bodyBytes);
+  }
+}

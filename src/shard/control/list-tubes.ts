@@ -1,0 +1,84 @@
+// All tubes of a shard with their counts, or one of them: rows of a fixed layout, some in each turn (message/control.ts).
+
+import type { Engine } from "../../engine/engine.ts";
+import { JobState } from "../../engine/job-table.ts";
+import type { Tube } from "../../engine/tube.ts";
+import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../message/control.ts";
+import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
+
+/** Rows of one slice: about 0.1 ms. */
+const ROWS_MAX = 200;
+const NAME_BYTES_MAX = 200;
+const PART_BYTES_MAX = TUBE_ROWS_AT + ROWS_MAX * (TUBE_FIELDS * 8 + 1 + NAME_BYTES_MAX);
+
+/** One for all: a part is copied when it is sent. */
+const buffer = new ArrayBuffer(PART_BYTES_MAX + 8);
+const bytes = new Uint8Array(buffer);
+const counts = new Uint32Array(buffer, 0, 2);
+const rows = new Float64Array(buffer, TUBE_ROWS_AT, ROWS_MAX * TUBE_FIELDS);
+
+export class ListTubes implements ControlWork {
+  readonly #shard: ControlShard;
+  readonly #tubes: Iterator<Tube>;
+  /** As many as there were at the beginning, so that new ones can't keep it going. */
+  #remaining: number;
+
+  /** All tubes, or the one of this name. */
+  constructor(shard: ControlShard, name: string | undefined) {
+    this.#shard = shard;
+    const { engine } = shard;
+    if (name === undefined) {
+      this.#tubes = engine.tubes.values();
+      this.#remaining = engine.tubes.size;
+    } else {
+      const tube = engine.findTube(name);
+      this.#tubes = (tube === undefined ? [] : [tube]).values();
+      this.#remaining = 1;
+    }
+  }
+
+  step(answerer: ControlAnswerer): boolean {
+    const { engine } = this.#shard;
+    const tubes: Tube[] = [];
+    while (tubes.length < ROWS_MAX && this.#remaining > 0) {
+      const next = this.#tubes.next();
+      this.#remaining = next.done === true ? 0 : this.#remaining - 1;
+      if (next.done !== true) tubes.push(next.value);
+    }
+    for (const [index, tube] of tubes.entries()) writeRow(engine, tube, index * TUBE_FIELDS);
+    counts[0] = tubes.length;
+    counts[1] = 0;
+    let at = TUBE_ROWS_AT + tubes.length * TUBE_FIELDS * 8;
+    for (const { name } of tubes) {
+      bytes[at++] = name.length;
+      for (let i = 0; i < name.length; i++) bytes[at++] = name.charCodeAt(i);
+    }
+    answerer.bytes(bytes, at, this.#remaining === 0);
+    return this.#remaining === 0;
+  }
+}
+
+function writeRow(engine: Engine, tube: Tube, at: number): void {
+  rows[at + TubeField.Sequence] = tube.sequence;
+  rows[at + TubeField.Ready] = tube.jobsIn(JobState.Ready);
+  rows[at + TubeField.Urgent] = tube.urgentJobs;
+  rows[at + TubeField.Reserved] = tube.reservedJobs;
+  rows[at + TubeField.Delayed] = tube.jobsIn(JobState.Delayed);
+  rows[at + TubeField.Buried] = tube.buriedJobs;
+  rows[at + TubeField.OldestReadyAtMs] = tube.oldestReadyAtMs;
+  rows[at + TubeField.OldestBuriedAtMs] = tube.oldestBuriedAtMs;
+  rows[at + TubeField.BodyBytes] = tube.bytes;
+  rows[at + TubeField.Users] = tube.using;
+  rows[at + TubeField.Watchers] = tube.watching;
+  rows[at + TubeField.Waiters] = engine.waitingOn(tube);
+  rows[at + TubeField.PauseSeconds] = tube.pauseSeconds;
+  rows[at + TubeField.PauseUntilMs] = tube.paused ? tube.pauseTimer.atMs : 0;
+  rows[at + TubeField.Puts] = tube.totalJobs;
+  rows[at + TubeField.Reserves] = tube.reserves;
+  rows[at + TubeField.Deletes] = tube.deletes;
+  rows[at + TubeField.Releases] = tube.releases;
+  rows[at + TubeField.Buries] = tube.buries;
+  rows[at + TubeField.Kicks] = tube.kicks;
+  rows[at + TubeField.Timeouts] = tube.timeouts;
+  rows[at + TubeField.Pauses] = tube.pauses;
+}

@@ -1,0 +1,87 @@
+// Which tubes have series, and that the sum of the others never falls.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { SeriesSet } from "../../../../src/http/metrics/series-set.ts";
+import { TUBE_COUNTER_NAMES, type TubeCounter, TubeEntry } from "../../../../src/http/queue/tube-book.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { printSeed, seed } from "../../../support/seeded-property.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+const MINUTE_MS = 60_000;
+
+function tube(name: string, sequence: number, puts: number): TubeEntry {
+  const row = new Float64Array(TUBE_FIELDS);
+  row[TubeField.Sequence] = sequence;
+  row[TubeField.Puts] = puts;
+  return new TubeEntry(name, 0, row, 0);
+}
+
+const table = (...tubes: TubeEntry[]): Map<string, TubeEntry> =>
+  new Map(tubes.map((each) => [each.name, each]));
+
+const totals = (puts: number): Record<TubeCounter, number> =>
+  ({ ...Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, 0])), puts }) as Record<
+    TubeCounter,
+    number
+  >;
+
+describe("Series of tubes", () => {
+  it("go to those that were made first, but before them to those that the operator names", () => {
+    const set = new SeriesSet({ tubesMax: 2, tubes: ["mail-*"] });
+    set.renew(table(tube("a", 1, 0), tube("b", 2, 0), tube("mail-eu", 3, 0)), 0);
+    assert.deepEqual(
+      ["a", "b", "mail-eu"].map((name) => set.has(name)),
+      [true, false, true],
+    );
+  });
+
+  it("stay with a tube while it lives, and five minutes longer", () => {
+    const set = new SeriesSet({ tubesMax: 1, tubes: [] });
+    set.renew(table(tube("a", 1, 0), tube("b", 2, 0)), 0);
+    set.renew(table(tube("b", 2, 0)), 4 * MINUTE_MS);
+    assert.ok(set.has("a") && !set.has("b"));
+    set.renew(table(tube("b", 2, 0)), 6 * MINUTE_MS);
+    assert.ok(!set.has("a") && set.has("b"));
+  });
+
+  it("leave a sum of the others that never falls, and misses nothing that is put", (t) => {
+    printSeed(t);
+    const random = new SeededRandom(seed);
+    const set = new SeriesSet({ tubesMax: 3, tubes: [] });
+    const alive = new Map<string, { sequence: number; puts: number }>();
+    let sequence = 0;
+    let all = 0;
+    let lastOthers = 0;
+    for (let step = 0; step < 2000; step++) {
+      const name = `t${random.below(6)}`;
+      const known = alive.get(name);
+      if (known !== undefined && random.below(5) === 0) alive.delete(name);
+      else {
+        const more = random.below(10);
+        all += more;
+        alive.set(name, { sequence: known?.sequence ?? ++sequence, puts: (known?.puts ?? 0) + more });
+      }
+      const tubes = table(...Array.from(alive, ([each, { sequence: made, puts }]) => tube(each, made, puts)));
+      set.renew(tubes, step * MINUTE_MS);
+      const { puts } = set.others(totals(all));
+      assert.ok(puts >= lastOthers, `step ${step}: ${puts} after ${lastOthers}`);
+      assert.ok(puts <= all, `step ${step}: ${puts} of ${all}`);
+      lastOthers = puts;
+    }
+  });
+
+  it("count in the sum of the others all that tubes without series do, whatever comes and goes", () => {
+    const set = new SeriesSet({ tubesMax: 1, tubes: ["own"] });
+    set.renew(table(tube("own", 2, 5), tube("b", 1, 10)), 0);
+    assert.equal(set.others(totals(15)).puts, 15, "what it had when it came is in the sum");
+    set.renew(table(tube("own", 2, 9), tube("b", 1, 13)), MINUTE_MS);
+    assert.equal(set.others(totals(22)).puts, 18, "3 more of b, and nothing of the 4 more of its own");
+    set.renew(table(tube("c", 3, 2)), 10 * MINUTE_MS);
+    assert.equal(
+      set.others(totals(24)).puts,
+      20 - 2 + 2,
+      "of c what it had when it came, and b is not forgotten",
+    );
+  });
+});
