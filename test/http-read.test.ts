@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { unpack } from "msgpackr";
+import { eventually } from "./support/eventually.ts";
 import { type HttpServer, startHttpServer } from "./support/http-server.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { WireClient } from "./support/wire-client.ts";
@@ -90,7 +91,10 @@ describe("HTTP tells", () => {
   });
 
   it("lists of tubes, filtered, sorted, with some fields, page by page", async () => {
-    const all = (await server.ask("/v1/tubes?fresh=true")).json;
+    const all = await eventually("a table with all tubes", async () => {
+      const { json } = await server.ask("/v1/tubes?fresh=true");
+      return json.total === 3 && json;
+    });
     assert.deepEqual(
       all.items.map(({ name }: { name: string }) => name),
       ["default", "mail", "sms"],
