@@ -24,6 +24,9 @@ interface Example {
 /** An OK reply of which the page shows some lines. */
 const SHOWN_IN_PART = /^> (.*)\n< OK \{int\}\n((?:< [\w-]+: .*\n)+)< \.\.\.$/gm;
 
+/** One that it shows as a whole, but for the end. */
+const SHOWN_AS_WHOLE = /^< OK \{int\}\n((?:< .*\n)+)/gm;
+
 /** The client has no name on the page, and is A. */
 function asTranscript(example: string): string {
   return example
@@ -34,6 +37,7 @@ function asTranscript(example: string): string {
         .map((row) => row.slice(2));
       return `A? ${command} => ${fields.join(", ")}`;
     })
+    .replace(SHOWN_AS_WHOLE, (_, rows: string) => `< OK {int}\n${rows.replace(/^</gm, "<|")}<< \\r\\n\n`)
     .replace(/^(?=[<>])/gm, "A");
 }
 

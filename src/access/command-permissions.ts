@@ -37,4 +37,7 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.Quit]: 0,
   [Op.Extensions]: 0,
   [Op.PutInTube]: Put,
+  // Whoever may search bodies may find out what is in them.
+  [Op.ListJobs]: Bodies,
+  [Op.ClearTube]: Manage,
 };

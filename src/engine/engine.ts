@@ -9,11 +9,13 @@
 
 import { assert } from "../base/assert.ts";
 import { BodyArena } from "./body-arena.ts";
+import { BodySearch } from "./body-search.ts";
 import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./effects.ts";
 import type { JobAttributes } from "./job-attributes.ts";
 import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { type JobFilter, JobWalk } from "./job-walk.ts";
 import type { JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Policies, PutVerdict } from "./policies.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
@@ -21,6 +23,7 @@ import { Session, Waiting, type Watch } from "./session.ts";
 import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
 import { TimerHeap } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
+import { TubeClearing } from "./tube-clearing.ts";
 import { matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
 import { TubeTable } from "./tube-table.ts";
 import { Waiters } from "./waiters.ts";
@@ -90,6 +93,7 @@ export class Engine {
   /** Jobs that died here, while their dead-letter tube is on another shard, in no order. */
   readonly deadElsewhere: number[] = [];
   readonly waiters: Waiters;
+  readonly #search: BodySearch;
   readonly #sessions: (Session | undefined)[] = [];
   readonly #pauseTimers = new TimerHeap<Tube>();
   readonly #sessionTimers = new SessionTimers();
@@ -105,6 +109,7 @@ export class Engine {
     this.#records = options.records ?? NO_RECORDS;
     this.#meter = options.meter;
     this.bodies = options.arena ?? new BodyArena();
+    this.#search = new BodySearch(this.bodies);
     this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
     this.#queues = new JobQueues(this.jobs, this.#tubes);
     this.policies = new Policies({
@@ -731,21 +736,51 @@ export class Engine {
     if (slot === NO_SLOT) return Outcome.NotFound;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const tube = this.#tubes.at(page.tube[row]!);
     if (page.state[row] === JobState.Reserved) {
       if (page.holder[row] !== session.index) return Outcome.NotFound;
       this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
-      this.#queues.leaveHolder(slot, session);
-      this.#sessionTimers.set(session);
-    } else {
-      this.#queues.leave(slot);
     }
+    this.#leave(slot);
+    if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
+    this.#endDeleted(slot);
+    return Outcome.Done;
+  }
+
+  /**
+   * Deletes a job, whatever its state and whoever holds it, and its tube if nobody needs that any more. Its key is forgotten
+   * at once: who does so wants to put again.
+   */
+  discard(slot: number): void {
+    this.#leave(slot);
+    this.#records.deleted(this.jobs.pageOf(slot).id[rowOf(slot)]!);
+    this.#endDeleted(slot);
+  }
+
+  /** Takes a job out of its queue, in whatever state. */
+  #leave(slot: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Reserved) {
+      this.#queues.leave(slot);
+      return;
+    }
+    const holder = this.#holderOf(page.holder[row]!);
+    this.#queues.leaveHolder(slot, holder);
+    this.#sessionTimers.set(holder);
+  }
+
+  #endDeleted(slot: number): void {
+    const tube = this.tubeOf(slot);
     tube.deletes++;
     this.jobDeletes++;
-    if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
     this.#end(slot, tube);
     this.#dropIfUnreferenced(tube);
-    return Outcome.Done;
+  }
+
+  #holderOf(index: number): Session {
+    const holder = this.#sessions[index];
+    assert(holder !== undefined, "who holds a job has a session");
+    return holder;
   }
 
   /** Forgets a job that is in no queue, and its body. */
@@ -867,6 +902,25 @@ export class Engine {
     this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
     this.#serve(tube, nowMs);
+  }
+
+  // --- many jobs ------------------------------------------------------------------------------------------
+
+  /** A walk through the jobs with ids above `afterId` and up to the highest one that is here now. */
+  walk(filter: JobFilter, afterId: number): JobWalk {
+    const walked = { jobs: this.jobs, index: this.#index, bodies: this.bodies, search: this.#search };
+    return new JobWalk(walked, filter, afterId, this.#index.highestId);
+  }
+
+  /** Begins to clear a tube of up to `limit` jobs that are there now; nothing is deleted yet. */
+  clearing(tube: string, filter: JobFilter, limit: number): TubeClearing {
+    return new TubeClearing(this, tube, this.walk(filter, 0), limit);
+  }
+
+  /** Deletes up to `jobsMax` jobs of a clearing; returns whether it is done. */
+  clear(clearing: TubeClearing, jobsMax: number, nowMs: number): boolean {
+    this.runDue(nowMs);
+    return clearing.step(jobsMax);
   }
 
   /** The slot of a job that the session holds, or NO_SLOT. */

@@ -2,6 +2,7 @@
 
 import { assert } from "../base/assert.ts";
 import { NO_SLOT } from "./job-table.ts";
+import { SortedNumbers } from "./sorted-numbers.ts";
 
 const ENTRIES_BITS = 12;
 const ENTRIES = 1 << ENTRIES_BITS;
@@ -80,6 +81,50 @@ class IndexPage {
     if (pairs.length > ENDED_PAIRS * 4 && pairs.length > kept * 4) this.pairs = pairs.slice(0, kept);
   }
 
+  /** Goes on from `place`, as `JobIndex.next` does, but not beyond this page. */
+  next(place: IndexPlace, lastId: number): number {
+    const first = this.number * ENTRIES;
+    const last = Math.min(ENTRIES - 1, lastId - first);
+    const from = Math.max(0, place.id + 1 - first);
+    return this.dense === undefined
+      ? this.#nextSparse(place, from, last)
+      : this.#nextDense(this.dense, place, from, last);
+  }
+
+  #nextDense(slots: Int32Array, place: IndexPlace, from: number, last: number): number {
+    const end = Math.min(last, from + place.looksLeft - 1);
+    const first = this.number * ENTRIES;
+    for (let offset = from; offset <= end; offset++) {
+      if (slots[offset] === NO_SLOT) continue;
+      place.looksLeft -= offset - from + 1;
+      place.id = first + offset;
+      return slots[offset]!;
+    }
+    place.looksLeft -= end - from + 1;
+    place.id = first + end;
+    return NO_SLOT;
+  }
+
+  #nextSparse(place: IndexPlace, from: number, last: number): number {
+    const { pairs } = this;
+    const first = this.number * ENTRIES;
+    for (let at = this.search(from); at < this.used && pairs[at]! <= last; at += 2) {
+      if (place.looksLeft === 0) return NO_SLOT;
+      place.looksLeft--;
+      place.id = first + pairs[at]!;
+      if (pairs[at + 1] !== NO_SLOT) return pairs[at + 1]!;
+    }
+    place.id = first + last;
+    return NO_SLOT;
+  }
+
+  /** The highest offset of a job, or -1. */
+  get highest(): number {
+    if (this.dense !== undefined) return this.dense.findLastIndex((slot) => slot !== NO_SLOT);
+    for (let at = this.used - 2; at >= 0; at -= 2) if (this.pairs[at + 1] !== NO_SLOT) return this.pairs[at]!;
+    return -1;
+  }
+
   /** Becomes dense with an array that holds nothing. */
   thicken(slots: Int32Array): void {
     for (let at = 0; at < this.used; at += 2) slots[this.pairs[at]!] = this.pairs[at + 1]!;
@@ -105,6 +150,14 @@ class IndexPage {
   }
 }
 
+/** A place among the ids, for a walk that goes upwards through them, in any number of steps. */
+export interface IndexPlace {
+  /** The id that was looked at last; 0 before the first. */
+  id: number;
+  /** How many more may be looked at. An id without a job counts like one with a job. */
+  looksLeft: number;
+}
+
 /**
  * Pages of 4,096 ids. One with many jobs is an array of slots, one with few a list of them, so that the last
  * job of a page costs some 200 bytes and not 16 KiB: a long-lived server has old buried jobs in many pages. A
@@ -112,6 +165,8 @@ class IndexPage {
  */
 export class JobIndex {
   readonly #pages = new Map<number, IndexPage>();
+  /** Numbers of the pages. */
+  readonly #numbers = new SortedNumbers(this.#pages);
   #newest: IndexPage | undefined;
   #lastNumber = -1;
   #lastPage: IndexPage | undefined;
@@ -174,9 +229,34 @@ export class JobIndex {
     if (page.live === 0 && page !== this.#newest) this.#drop(page);
   }
 
+  /**
+   * The slot of the next job above `place.id` and up to `lastId`; the place goes there. NO_SLOT where no more may be looked
+   * at, or where there is none: then the place's id is `lastId`.
+   */
+  next(place: IndexPlace, lastId: number): number {
+    while (place.id < lastId && place.looksLeft > 0) {
+      const number = this.#numbers.from(Math.floor((place.id + 1) / ENTRIES));
+      if (number === undefined || number * ENTRIES > lastId) break;
+      const slot = this.#pages.get(number)!.next(place, lastId);
+      if (slot !== NO_SLOT) return slot;
+    }
+    if (place.looksLeft > 0) place.id = lastId;
+    return NO_SLOT;
+  }
+
+  /** The highest id of a job, or 0. */
+  get highestId(): number {
+    for (let number = this.#numbers.last; number !== undefined; number = this.#numbers.before(number)) {
+      const offset = this.#pages.get(number)!.highest;
+      if (offset >= 0) return number * ENTRIES + offset;
+    }
+    return 0;
+  }
+
   #open(number: number): IndexPage {
     const page = new IndexPage(number);
     this.#pages.set(number, page);
+    this.#numbers.add(number);
     if (this.#newest === undefined || number > this.#newest.number) {
       if (this.#newest?.live === 0) this.#drop(this.#newest);
       this.#newest = page;
@@ -188,6 +268,7 @@ export class JobIndex {
 
   #drop(page: IndexPage): void {
     this.#pages.delete(page.number);
+    this.#numbers.noteLoss();
     if (page === this.#lastPage) this.#lastPage = undefined;
   }
 

@@ -1,6 +1,7 @@
 // The table of commands: everything that is decided by which command it is and nothing else. Parser,
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
+import { CLEAR_OPTIONS, LIST_OPTIONS } from "./job-options.ts";
 import type { OptionRow } from "./option-rows.ts";
 
 /**
@@ -36,6 +37,8 @@ export const Op = {
   Quit: 25,
   Extensions: 26,
   PutInTube: 27,
+  ListJobs: 40,
+  ClearTube: 41,
 } as const;
 export type Op = (typeof Op)[keyof typeof Op];
 
@@ -195,6 +198,10 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each was used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: [], route: Route.Put, extension: true,
     replies: [...STORED, UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
+  { op: Op.ListJobs, word: "list-jobs ", args: Tube, options: LIST_OPTIONS, route: Route.NamedTube, extension: true,
+    replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube by id, some at a time" },
+  { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
+    replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
 ];
 
 const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>

@@ -57,7 +57,7 @@ export class NumberReader {
     let value = 0;
     let at = this.at;
     for (; at < end && isDigit(bytes[at]); at++) {
-      value = value * 10 + bytes[at]! - ZERO;
+      value = value * 10 + (bytes[at]! - ZERO);
       if (value > max) return false;
     }
     if (at === this.at) return false;

@@ -1,6 +1,6 @@
 // Reads the options at the end of an extension's line: `name=value`, each at most once, with blanks before them.
 
-import { COMMA, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SPACE } from "../base/ascii.ts";
+import { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SPACE } from "../base/ascii.ts";
 import { U32_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
@@ -16,8 +16,6 @@ export const OptionsSyntax = {
   Unknown: 2,
 } as const;
 export type OptionsSyntax = (typeof OptionsSyntax)[keyof typeof OptionsSyntax];
-
-const DELETE = 0x7f;
 
 /** One per parser, used for one line after the other. */
 export class OptionParser {

@@ -35,6 +35,7 @@ export function watchingReply(count: number): Uint8Array {
 
 /** The words that begin replies with arguments, each with its trailing space. */
 export const ReplyWord = {
+  cleared: asciiBytes("CLEARED "),
   found: asciiBytes("FOUND "),
   inserted: asciiBytes("INSERTED "),
   kicked: asciiBytes("KICKED "),

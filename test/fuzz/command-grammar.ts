@@ -10,6 +10,7 @@ import {
   type Field,
   hasBody,
 } from "../../src/protocol/commands.ts";
+import { OptionKind, type OptionRow } from "../../src/protocol/option-rows.ts";
 import { eachCommand } from "../support/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { idMark } from "./piece.ts";
@@ -74,6 +75,37 @@ const BODIES = [
   "delete 1\r\nquit",
   "\r",
   "\n",
+] as const;
+
+const ODD_OPTIONS = [
+  "nope=1",
+  "nope",
+  "=1",
+  "Limit=1",
+  "a-very-long-name-of-an-option-of-33=1",
+  "limit =1",
+  "-=",
+] as const;
+const ODD_VALUES = [
+  ...[
+    "",
+    "0",
+    "-1",
+    "1.0",
+    "1e3",
+    "1.2345",
+    ".5",
+    "ready,",
+    ",",
+    "Ready",
+    "%",
+    "%0",
+    "%zz",
+    "a=b",
+    "\x7f",
+    "\t",
+  ],
+  ...["4294967295", "4294967296", "9007199254740991", "9007199254740992", "y".repeat(201), "\0"],
 ] as const;
 
 /** What makes a line long. */
@@ -202,9 +234,36 @@ export class CommandGrammar {
     return this.#random.pick(["60", "60", "100", "1", "0", this.#number(4)]);
   }
 
-  /** The arguments of `command`, where `bytes` is the size of its body. */
+  /** The arguments of `command`, where `bytes` is the size of its body, and some options. */
   #arguments(command: Command, bytes: string): string[] {
-    return FIELDS[command.args].map((field) => (field === "bytes" ? bytes : this.#argument(field)));
+    const fields = FIELDS[command.args].map((field) => (field === "bytes" ? bytes : this.#argument(field)));
+    return command.options === undefined ? fields : [...fields, ...this.#options(command.options)];
+  }
+
+  /** Some of the options that a command has, mostly once each; now and then one that it has not. */
+  #options(rows: readonly OptionRow[]): string[] {
+    const random = this.#random;
+    const drawn = rows.filter(() => random.chance(0.3)).map((row) => `${row.name}=${this.#optionValue(row)}`);
+    if (random.chance(this.#oddness / 2)) drawn.push(random.pick(ODD_OPTIONS));
+    return drawn.length > 0 && random.chance(this.#oddness / 2) ? [...drawn, random.pick(drawn)!] : drawn;
+  }
+
+  #optionValue({ name, kind, min = 0, max = 10, words = [] }: OptionRow): string {
+    const random = this.#random;
+    if (this.#odd()) return random.pick(ODD_VALUES);
+    switch (kind) {
+      case OptionKind.Number:
+        if (name === "after") return this.#id();
+        return random.chance(0.1) ? `${max}` : `${random.between(min, Math.min(max, min + 5))}`;
+      case OptionKind.Duration:
+        return random.pick(["0", "0", "0.0", "0.001", "1.5", "100"]);
+      case OptionKind.Text:
+        return random.pick(["a", "%0d%0A", "%00", "b", "\xff", "%25", "x".repeat(200)]);
+      case OptionKind.Word:
+        return random.pick(words)!;
+      case OptionKind.Words:
+        return Array.from({ length: random.between(1, 3) }, () => random.pick(words)!).join(",");
+    }
   }
 
   #argument(field: Exclude<Field, "bytes">): string {

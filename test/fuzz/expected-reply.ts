@@ -77,6 +77,8 @@ const WORDS: readonly string[] = [
   "put ",
   "kick ",
   "put-in-tube ",
+  "list-jobs ",
+  "clear-tube ",
   "reserve-with-timeout ",
   "pause-tube",
   "quit",
@@ -103,6 +105,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
+  const ofTube = OF_TUBE[command];
+  if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
   if (command === "kick") return meaningOfKick(rest);
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
@@ -140,14 +144,60 @@ function millisecondsOf(text: string): number | undefined {
   return Number(seconds) * 1000 + Number(decimals.padEnd(3, "0"));
 }
 
-/** The first thing that is wrong with the options of a command that has those of `known`. */
-function wrongOption(options: readonly string[], known: readonly string[]): string | undefined {
-  for (const option of options) {
-    const [, name] = /^([a-z-]{1,32})=/.exec(option) ?? [];
+/** What the value of an option may be. */
+type IsValue = (value: string) => boolean;
+type Options = Readonly<Record<string, IsValue>>;
+
+const numberTo =
+  (max: bigint, min = 0n): IsValue =>
+  (value) =>
+    /^\d+$/.test(value) && BigInt(value) >= min && BigInt(value) <= max;
+const isDuration: IsValue = (value) => millisecondsOf(value) !== undefined;
+const isText: IsValue = (value) => /^(?:[\x21-\x24\x26-\x7e\x80-\xff]|%[0-9a-fA-F]{2})+$/.test(value);
+const isStates: IsValue = (value) =>
+  value.split(",").every((word) => ["ready", "delayed", "buried", "reserved"].includes(word));
+
+const FILTERS: Options = { state: isStates, older: isDuration, contains: isText };
+
+/** Commands with a tube and options (18.8, 18.9), and what they answer. */
+const OF_TUBE: Readonly<Record<string, { options: Options; replies: readonly string[] }>> = {
+  "list-jobs": {
+    options: {
+      ...FILTERS,
+      after: numberTo(2n ** 53n - 1n),
+      limit: numberTo(1000n, 1n),
+      show: numberTo(4096n),
+    },
+    replies: ["OK {int}"],
+  },
+  "clear-tube": { options: { ...FILTERS, limit: numberTo(U32_MAX, 1n) }, replies: ["CLEARED {int}"] },
+};
+
+/** The first thing that is wrong with the options at the end of a line, which are those of `known`. */
+function wrongOption(text: string, known: Options): string | undefined {
+  if (text === "") return undefined;
+  const given = new Set<string>();
+  for (const option of text.replace(/^ +/, "").split(/ +/)) {
+    const [, name, value = ""] = /^([a-z-]{1,32})=(.*)$/s.exec(option) ?? [];
     if (name === undefined) return "BAD_FORMAT";
-    if (!known.includes(name)) return `UNKNOWN_OPTION ${name}`;
+    const isValue = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (isValue === undefined) return `UNKNOWN_OPTION ${name}`;
+    if (value === "" || value.length > 200 || given.has(name) || !isValue(value)) return "BAD_FORMAT";
+    given.add(name);
   }
   return undefined;
+}
+
+function meaningOfTube(
+  command: string,
+  rest: string,
+  known: Options,
+  replies: readonly string[],
+): LineMeaning {
+  const [, tube = "", options = ""] = /^ *([^ ]*)(.*)$/s.exec(rest) ?? [];
+  if (!NAME.test(tube)) return meaning(command, ["BAD_FORMAT"]);
+  const wrong = wrongOption(options, known);
+  return meaning(command, wrong === undefined ? replies : [wrong]);
 }
 
 function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
@@ -163,7 +213,7 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   const size = Number(bytes);
   const dropped: After = { kind: "dropped", bytes: size + 2 };
   if (size > jobBytesMax) return meaning(command, ["JOB_TOO_BIG"], { after: dropped });
-  const wrong = options === "" ? undefined : wrongOption(options.replace(/^ +/, "").split(/ +/), []);
+  const wrong = wrongOption(options, {});
   if (wrong !== undefined) return meaning(command, [wrong], { after: dropped });
   return meaning(command, ["INSERTED {int}"], { after: { kind: "body", bytes: size }, delays: delayMs > 0 });
 }

@@ -40,7 +40,10 @@ export function cutReplies(text: string): CutReplies {
 export function withRelativeIds(reply: ReplyText, lastId: number): ReplyText {
   if (reply.line.startsWith("OK ")) {
     // The number of bytes depends on how many digits the id has.
-    const body = reply.body?.replace(/^id: (\d+)$/m, (_, id: string) => `id: ${Number(id) - lastId}`);
+    const body = reply.body
+      ?.replace(/^id: (\d+)$/m, (_, id: string) => `id: ${Number(id) - lastId}`)
+      .replace(/^- \{"id":(\d+)/gm, (_, id: string) => `- {"id":${Number(id) - lastId}`)
+      .replace(/^next: ([1-9]\d*)$/m, (_, id: string) => `next: ${Number(id) - lastId}`);
     return { line: "OK {int}", body };
   }
   const line = reply.line.replace(

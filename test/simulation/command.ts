@@ -1,5 +1,6 @@
 // Commands of a simulated client: the bytes, what they mean, and what has become known of their reply.
 
+import { chosenJobs, type JobChoice } from "./job-choice.ts";
 import type { Model, ModelJob } from "./model.ts";
 import type { ByIdCommand } from "./witness.ts";
 
@@ -27,6 +28,7 @@ export type Command = Common &
     | { readonly kind: "kick-job"; readonly id: number }
     | { readonly kind: "kick"; readonly tube: string; readonly bound: number }
     | { readonly kind: "pause"; readonly tube: string; readonly seconds: number }
+    | { readonly kind: "clear"; readonly jobs: JobChoice }
     /** Changes nothing; the reply is what the model says at some moment while the command is under way. */
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
@@ -113,6 +115,18 @@ export function pause(tube: string, seconds: number): Command {
   return { ...simple(`pause-tube ${tube} ${seconds}`), kind: "pause", tube, seconds };
 }
 
+const choiceText = ({ tube, states, contains, limit }: JobChoice): string =>
+  `${tube} state=${states.join(",")}${contains === undefined ? "" : ` contains=${contains}`}${limit === undefined ? "" : ` limit=${limit}`}`;
+
+export function clearTube(jobs: JobChoice): Command {
+  return { ...simple(`clear-tube ${choiceText(jobs)}`), kind: "clear", jobs };
+}
+
+export function listJobs(jobs: JobChoice, afterId: number, showBytes: number): Command {
+  const text = `list-jobs ${choiceText(jobs)} after=${afterId} show=${showBytes}`;
+  return { ...simple(text), kind: "read", answer: (model) => listedJobs(model, jobs, afterId, showBytes) };
+}
+
 export function peek(id: number): Command {
   return { ...simple(`peek ${id}`), kind: "read", answer: (model) => found(model.jobs.get(id)) };
 }
@@ -163,6 +177,7 @@ export function comparable(reply: string): string {
   return reply
     .slice(reply.indexOf("---\n") + 4, -2)
     .split("\n")
+    .map((row) => row.replace(/"(?:age|time-left)":\d+,/g, ""))
     .filter((row) => row !== "" && !/^(?:age|time-left|file|pause-time-left|current-waiting): /.test(row))
     .join("\n");
 }
@@ -202,5 +217,26 @@ function statsTubeText(model: Model, name: string): string {
     "cmd-delete": tube.deletes,
     "cmd-pause-tube": tube.pauses,
     pause: tube.pauseSeconds,
+  });
+}
+
+function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: number): string {
+  const after = chosenJobs(model, { ...jobs, limit: undefined }).filter((job) => job.id > afterId);
+  const listed = after.slice(0, jobs.limit ?? 100);
+  const tube = model.tubes.get(jobs.tube);
+  const others = [...model.jobs.values()].filter((job) => job.tube.shard === tube?.shard);
+  // A list that is full says how to go on, unless there is nothing behind it, of any tube of the shard.
+  const last = listed.length < (jobs.limit ?? 100) ? undefined : listed.at(-1);
+  const next = last === undefined || others.every((job) => job.id <= last.id) ? 0 : last.id;
+  const rows = listed.map((job) => `- ${listedJob(job, showBytes)}`);
+  return [`next: ${next}`, ...(rows.length === 0 ? ["jobs: []"] : ["jobs:", ...rows])].join("\n");
+}
+
+function listedJob(job: ModelJob, showBytes: number): string {
+  const { id, state, pri, delaySeconds, ttrSeconds, reserves, timeouts, releases, buries, kicks, body } = job;
+  return JSON.stringify({
+    ...{ id, state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
+    bytes: body.length,
+    ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
   });
 }

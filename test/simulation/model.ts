@@ -679,6 +679,16 @@ export class Model {
     this.#serve(job.tube, nowMs);
   }
 
+  /** Deletes jobs, whoever holds them. */
+  clear(jobs: readonly ModelJob[]): void {
+    for (const job of jobs) {
+      this.jobs.delete(job.id);
+      this.changes.push({ id: job.id, job: undefined });
+      job.tube.deletes++;
+      this.#dropIfUnused(job.tube);
+    }
+  }
+
   /** Buried jobs of the tube in the order of their burial. */
   buried(tube: ModelTube): ModelJob[] {
     return [...this.jobs.values()]

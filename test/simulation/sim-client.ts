@@ -305,19 +305,20 @@ export class SimClient {
   }
 
   /**
-   * A kick-job or pause-tube took effect, and engines do not tell whose; no two clients have the very same one under
+   * A kick-job, pause-tube or clear-tube took effect, and engines do not tell whose; no two clients have the very same one under
    * way. `reply` is undefined where the answer of another shard counts, and not final where another may
    * still do better. False if it is not of this client.
    */
   onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
     if (!this.isUnderWay(matches)) return false;
     const pending = this.#take(
-      "a kick-job or pause-tube",
+      "a kick-job, pause-tube or clear-tube",
       (each) => each.reply === undefined && matches(each.command),
     );
     const { command } = pending;
-    if (reply !== undefined && isFinal)
-      this.#settle(pending, reply, command.kind === "kick-job" ? command.id : 0);
+    // A clear-tube changes many.
+    const id = command.kind === "kick-job" ? command.id : command.kind === "clear" ? -1 : 0;
+    if (reply !== undefined && isFinal) this.#settle(pending, reply, id);
     else if (reply !== undefined) this.#allow(pending, reply);
     return true;
   }

@@ -15,6 +15,7 @@ import * as command from "./command.ts";
 import { CommandCounts } from "./command-counts.ts";
 import type { ProcessEnd } from "./durability-ledger.ts";
 import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
+import { isSameChoice, type JobChoice } from "./job-choice.ts";
 import { Model } from "./model.ts";
 import { SimClient, type SimWorld } from "./sim-client.ts";
 import { SimulatedLog } from "./simulated-log.ts";
@@ -32,6 +33,8 @@ const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
 const EXTENSION_SHARE = 0.2;
 /** Of the puts that may have parts of seconds. */
 const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
+
+const STATES = ["ready", "delayed", "buried", "reserved"] as const;
 
 /** Weights of puts and reserves: with more reserves than puts most of them wait. */
 const APPETITES: readonly [[number, number], ...[number, number][]] = [
@@ -315,6 +318,12 @@ class Simulation {
         this.#anonymous(
           (each) => each.kind === "pause" && each.tube === name && each.seconds === seconds,
           found ? "PAUSED\r\n" : "NOT_FOUND\r\n",
+          true,
+        ),
+      cleared: (jobs, count) =>
+        this.#anonymous(
+          (each) => each.kind === "clear" && isSameChoice(each.jobs, jobs),
+          `CLEARED ${count}\r\n`,
           true,
         ),
       putRefused: (session) => this.#clientOf(session).onPutRefused(),
@@ -621,10 +630,16 @@ class Simulation {
   }
 
   /** A command that beanstalkd does not have. A run without them draws nothing for them, so that they don't change it. */
-  #drawExtension(): Command | undefined {
+  #drawExtension(client: SimClient): Command | undefined {
     const random = this.#random;
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
-    const kind = random.weighted({ putInTube: this.#puts, extensions: 0.5, wrongOption: 1 });
+    const kind = random.weighted({
+      putInTube: this.#puts,
+      extensions: 0.5,
+      wrongOption: 1,
+      listJobs: 2,
+      clearTube: 1,
+    });
     switch (kind) {
       case "putInTube":
         return command.putInTube(
@@ -636,14 +651,37 @@ class Simulation {
         );
       case "extensions":
         return command.gather("extensions");
+      case "listJobs":
+        return command.listJobs(
+          this.#choice(),
+          random.pick([0, 0, 3, this.#id(client)]),
+          random.pick([0, 3, 20]),
+        );
+      case "clearTube": {
+        const jobs = this.#choice();
+        return this.#isFree((each) => each.kind === "clear" && isSameChoice(each.jobs, jobs))
+          ? command.clearTube(jobs)
+          : undefined;
+      }
       default:
         return command.wrongOption(this.#tube(), this.#body());
     }
   }
 
+  #choice(): JobChoice {
+    const random = this.#random;
+    const states = STATES.filter(() => random.chance(0.6));
+    return {
+      tube: this.#tube(),
+      states: states.length === 0 ? ["ready"] : states,
+      contains: random.chance(0.7) ? undefined : random.pick(["a", "kk", "z", "e"]),
+      limit: random.chance(0.5) ? undefined : random.between(1, 4),
+    };
+  }
+
   #draw(client: SimClient): Command | undefined {
     const random = this.#random;
-    if (this.#extensions && random.chance(EXTENSION_SHARE)) return this.#drawExtension();
+    if (this.#extensions && random.chance(EXTENSION_SHARE)) return this.#drawExtension(client);
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
     const delaySeconds = random.pick([0, 0, 0, 1, 2]);
     const kind = random.weighted({
@@ -708,7 +746,7 @@ class Simulation {
     }
   }
 
-  /** Whether nobody has such a command under way: engines do not tell whose a kick-job or pause-tube is. */
+  /** Whether nobody has such a command under way: engines do not tell whose a kick-job, pause-tube or clear-tube is. */
   #isFree(matches: (each: Command) => boolean): boolean {
     return !this.#clients.some((client) => client.mayBeAsked(matches));
   }

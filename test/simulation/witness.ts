@@ -8,7 +8,9 @@ import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts
 import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
+import type { TubeClearing } from "../../src/engine/tube-clearing.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
+import { chosenJobs, type JobChoice } from "./job-choice.ts";
 import type { ByIdResult, Effect, Model, ModelSession, State } from "./model.ts";
 
 /** What the witness tells of commands that took effect. */
@@ -24,6 +26,8 @@ export interface CommandSink {
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
+  /** A clear-tube has done all that it should. */
+  cleared(jobs: JobChoice, count: number): void;
   /** The model has followed a call on a shard; what became of commands is told after this. */
   followed(shard: number): void;
   /** Anything may have changed. */
@@ -40,6 +44,7 @@ export const NOBODY: CommandSink = {
   kicked() {},
   kickJob() {},
   paused() {},
+  cleared() {},
   followed() {},
   changed() {},
 };
@@ -266,6 +271,18 @@ export class EngineWitness {
       );
       this.#sink.kicked(session.index, tube.name, bound, count);
     });
+    this.#watch("clear", ([clearing, , nowMs], done, seen) => {
+      const jobs = choiceOf(clearing);
+      // No run has so many jobs that it takes two steps.
+      const count = this.#follow(seen, () => {
+        model.runDue(shard, nowMs);
+        const chosen = chosenJobs(model, jobs);
+        model.clear(chosen);
+        return chosen.length;
+      });
+      assert.deepEqual([clearing.cleared, done], [count, true], "count of a clear-tube");
+      this.#sink.cleared(jobs, count);
+    });
     this.#watch("kickJob", ([id, nowMs], outcome, seen) => {
       const settled = this.#isSettled(id);
       const done = this.#agree(
@@ -418,4 +435,17 @@ export class EngineWitness {
       "who waits, in the order of waits",
     );
   }
+}
+
+/** Which jobs a clearing that has come to its end has meant. */
+function choiceOf({ tube, walk: { filter }, jobsLeft, cleared }: TubeClearing): JobChoice {
+  const states = Object.entries(STATE_NAMES).filter(
+    ([state]) => (filter.states & (1 << Number(state))) !== 0,
+  );
+  return {
+    tube,
+    states: states.map(([, name]) => name),
+    contains: filter.contains === undefined ? undefined : Buffer.from(filter.contains).toString("latin1"),
+    limit: jobsLeft === Number.POSITIVE_INFINITY ? undefined : jobsLeft + cleared,
+  };
 }

@@ -3,12 +3,14 @@
 import { RequestOp } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
 import { bury } from "./bury.ts";
+import { clearTube } from "./clear-tube.ts";
 import type { ShardCommand } from "./command.ts";
 import { attach, close, credit, echo, halfClose } from "./connection.ts";
 import { deleteJob } from "./delete.ts";
 import { ignore } from "./ignore.ts";
 import { kick } from "./kick.ts";
 import { kickJob } from "./kick-job.ts";
+import { listJobs } from "./list-jobs.ts";
 import { listTubes } from "./list-tubes.ts";
 import { pauseTube } from "./pause-tube.ts";
 import { peek } from "./peek.ts";
@@ -49,6 +51,8 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.StatsTube]: statsTube,
   [Op.PauseTube]: pauseTube,
   [Op.ListTubes]: listTubes,
+  [Op.ListJobs]: listJobs,
+  [Op.ClearTube]: clearTube,
   [RequestOp.Attach]: attach,
   [RequestOp.Close]: close,
   [RequestOp.HalfClose]: halfClose,

@@ -1,10 +1,10 @@
-// The text of stats-job and stats-tube, as the chosen compatibility quotes it.
+// The texts of stats-job, stats-tube, inspect-job and inspect-tube, as the chosen compatibility quotes it.
 
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/job-table.ts";
 import type { Tube } from "../../engine/tube.ts";
 
-const STATE_NAMES: Record<number, string> = {
+export const STATE_NAMES: Readonly<Record<number, string>> = {
   [JobState.Ready]: "ready",
   [JobState.Reserved]: "reserved",
   [JobState.Buried]: "buried",
@@ -13,11 +13,11 @@ const STATE_NAMES: Record<number, string> = {
 /** C reads its clock anew, so that a fresh delay of 10 s has 9 left; a batch here shares one reading. */
 const CLOCK_STEP_MS = 0.001;
 
-const secondsLeft = (untilMs: number, nowMs: number): number =>
+export const secondsLeft = (untilMs: number, nowMs: number): number =>
   Math.max(0, Math.floor((untilMs - nowMs - CLOCK_STEP_MS) / 1000));
 
 /** An acceptor read its clock for the put line, and may be a moment ahead of the turn that asks. */
-const ageSeconds = (createdAtMs: number, nowMs: number): number =>
+export const ageSeconds = (createdAtMs: number, nowMs: number): number =>
   Math.max(0, Math.floor((nowMs - createdAtMs) / 1000));
 
 /** The YAML of stats-job, without the framing of its reply. */

@@ -143,9 +143,29 @@ export class Replies {
     port.target[port.at + at + bodyBytes + 1] = LF;
   }
 
-  /** OK with a text. */
+  /** OK with a text of ASCII. */
   text(session: ShardSession, text: string): void {
-    this.fixed(session, asciiBytes(`OK ${text.length}\r\n${text}\r\n`));
+    const head = `OK ${text.length}\r\n`;
+    if (head.length + text.length + 2 <= this.#ports[session.acceptor]!.payloadBytesMax)
+      this.fixed(session, asciiBytes(`${head}${text}\r\n`));
+    else this.#longText(session, asciiBytes(head), asciiBytes(text));
+  }
+
+  /** The same in pieces: the text is a body of the arena until it is sent. */
+  #longText(session: ShardSession, head: Uint8Array, text: Uint8Array): void {
+    const { bodies } = this.#engine;
+    let body: number = EMPTY_BODY;
+    try {
+      body = bodies.allocate(text.length);
+      bodies.write(body, 0, text, 0, text.length);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      bodies.free(body);
+      this.fixed(session, Reply.outOfMemory);
+      return;
+    }
+    this.#beginLong(session, head, body, text.length, 0);
+    bodies.free(body);
   }
 
   /** An answer for the acceptor itself; it carries how soon a reservation here ends. */

@@ -1,0 +1,122 @@
+// Deletes jobs of a tube, some in each step, until none is left that was there when it began and fits.
+
+import { JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { type JobWalk, stateBit, turnBudget } from "./job-walk.ts";
+import type { Tube } from "./tube.ts";
+
+/** What of an engine a clearing needs. */
+export interface ClearedJobs {
+  readonly jobs: JobTable;
+  findTube(name: string): Tube | undefined;
+  /** Deletes a job in whatever state. */
+  discard(slot: number): void;
+}
+
+/** The states whose queues belong to the tube; reserved jobs are their holders'. */
+const QUEUED: readonly JobState[] = [JobState.Ready, JobState.Delayed, JobState.Buried];
+const EVERY_STATE: readonly JobState[] = [...QUEUED, JobState.Reserved];
+
+/**
+ * Jobs with a higher id than any was when it began are left alone, so that it ends however many are put meanwhile. Whole states
+ * are taken from the ends of their queues, as long as these are old: there a job leaves without moving another, and the jobs
+ * of other tubes need not be looked at. Whatever is left the walk finds, smallest id first.
+ */
+export class TubeClearing {
+  readonly tube: string;
+  readonly walk: JobWalk;
+  /** Jobs that it may still delete. */
+  jobsLeft: number;
+  /** Jobs that it has deleted. */
+  cleared = 0;
+  readonly #engine: ClearedJobs;
+  readonly #isWhole: boolean;
+
+  /** `limit` is Infinity for all. */
+  constructor(engine: ClearedJobs, tube: string, walk: JobWalk, limit: number) {
+    this.#engine = engine;
+    this.tube = tube;
+    this.walk = walk;
+    this.jobsLeft = limit;
+    const { createdByMs, contains } = walk.filter;
+    this.#isWhole = createdByMs === Number.POSITIVE_INFINITY && contains === undefined && limit === Infinity;
+  }
+
+  /** Jobs that it could delete now, or look at before: an estimate. */
+  get work(): number {
+    const tube = this.#engine.findTube(this.tube);
+    if (tube === undefined) return 0;
+    return this.#isWhole ? this.#jobsIn(tube) : Math.min(this.jobsLeft, this.#engine.jobs.live);
+  }
+
+  /** Deletes up to `jobsMax` jobs; returns whether that was all. */
+  step(jobsMax: number): boolean {
+    const before = this.cleared;
+    if (this.#isWhole) this.#takeFromEnds(jobsMax);
+    const taken = this.cleared - before;
+    if (taken < jobsMax) this.#walkOn(jobsMax - taken);
+    return this.#isDone;
+  }
+
+  get #isDone(): boolean {
+    const tube = this.#engine.findTube(this.tube);
+    return (
+      tube === undefined ||
+      this.jobsLeft === 0 ||
+      this.walk.hasEnded ||
+      (this.#isWhole && this.#jobsIn(tube) === 0)
+    );
+  }
+
+  #discard(slot: number): void {
+    this.#engine.discard(slot);
+    this.cleared++;
+    this.jobsLeft--;
+  }
+
+  #takeFromEnds(jobsMax: number): void {
+    let left = jobsMax;
+    for (const state of QUEUED) {
+      if ((this.walk.filter.states & stateBit(state)) === 0) continue;
+      for (; left > 0; left--) {
+        const slot = this.#endOf(state);
+        if (slot === NO_SLOT) break;
+        this.#discard(slot);
+      }
+    }
+  }
+
+  /** The job at the end of a queue, or NO_SLOT if it is none that may go. With its last job the tube goes, too. */
+  #endOf(state: JobState): number {
+    const tube = this.#engine.findTube(this.tube);
+    if (tube === undefined) return NO_SLOT;
+    const slot = endOf(tube, state);
+    if (slot === NO_SLOT) return NO_SLOT;
+    return this.#engine.jobs.pageOf(slot).id[rowOf(slot)]! <= this.walk.lastId ? slot : NO_SLOT;
+  }
+
+  #walkOn(jobsMax: number): void {
+    const budget = turnBudget(jobsMax);
+    for (let left = jobsMax; left > 0 && this.jobsLeft > 0; left--) {
+      const tube = this.#engine.findTube(this.tube);
+      if (tube === undefined || (this.#isWhole && this.#jobsIn(tube) === 0)) return;
+      const slot = this.walk.next(tube, budget);
+      if (slot === NO_SLOT) return;
+      this.#discard(slot);
+    }
+  }
+
+  /** Jobs of the tube in the states that are meant. */
+  #jobsIn(tube: Tube): number {
+    let jobs = 0;
+    for (const state of EVERY_STATE)
+      if ((this.walk.filter.states & stateBit(state)) !== 0) jobs += tube.jobsIn(state);
+    return jobs;
+  }
+}
+
+function endOf(tube: Tube, state: JobState): number {
+  if (state === JobState.Buried) return tube.buriedJobs === 0 ? NO_SLOT : tube.buried.first;
+  if (tube.jobsIn(state) === 0) return NO_SLOT;
+  const heap = state === JobState.Ready ? tube.ready : tube.delayed;
+  return heap.at(heap.size - 1);
+}

@@ -1,0 +1,42 @@
+// The options of commands that concern many jobs of a tube, and those of one that changes a job.
+
+import { U32_MAX } from "./limits.ts";
+import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
+
+/** The words of `state`. */
+export const STATE_WORDS = ["ready", "delayed", "buried", "reserved"] as const;
+
+/** Most jobs in a list, and most bytes of a body that it shows. */
+export const LIST_LIMIT_MAX = 1000;
+export const SHOWN_BYTES_MAX = 4096;
+
+const limit = (max: number, usage: string): OptionRow => ({
+  name: "limit",
+  tag: OptionTag.Limit,
+  kind: OptionKind.Number,
+  min: 1,
+  max,
+  usage,
+});
+
+/** Which jobs of a tube are meant. */
+const FILTERS: readonly OptionRow[] = [
+  { name: "state", tag: OptionTag.State, kind: OptionKind.Words, words: STATE_WORDS, usage: "<states>" },
+  { name: "older", tag: OptionTag.Older, kind: OptionKind.Duration, usage: "<age>" },
+  { name: "contains", tag: OptionTag.Contains, kind: OptionKind.Text, usage: "<text>" },
+];
+
+export const LIST_OPTIONS: readonly OptionRow[] = [
+  ...FILTERS,
+  {
+    name: "after",
+    tag: OptionTag.After,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<id>",
+  },
+  limit(LIST_LIMIT_MAX, "<1..1000>"),
+  { name: "show", tag: OptionTag.Show, kind: OptionKind.Number, max: SHOWN_BYTES_MAX, usage: "<bytes>" },
+];
+
+export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "<count>")];

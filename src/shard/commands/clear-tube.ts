@@ -1,0 +1,21 @@
+// `clear-tube`: deletes jobs of a tube.
+
+import { JobState } from "../../engine/job-table.ts";
+import { stateBit } from "../../engine/job-walk.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber } from "../../protocol/options.ts";
+import { ClearMany } from "../work/clear-many.ts";
+import { jobFilterOf } from "../work/job-filter.ts";
+import type { ShardCommand } from "./command.ts";
+
+/** Reserved jobs are somebody's: they go only if they are named. */
+const USUAL_STATES = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(JobState.Buried);
+
+/** May take several turns. */
+export const clearTube: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
+  engine.runDue(nowMs);
+  const filter = jobFilterOf(request, USUAL_STATES, nowMs);
+  const limit = optionNumber(request.options, OptionTag.Limit) ?? Number.POSITIVE_INFINITY;
+  const clearing = engine.clearing(request.tube.text, filter, limit);
+  moves.start(session, new ClearMany(engine, replies, session, clearing), nowMs);
+};
