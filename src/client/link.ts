@@ -13,6 +13,8 @@ export type ConnectionEvent =
 
 export interface LinkOptions {
   readonly dial: () => Promise<Socket>;
+  /** How long an attempt to connect may take. */
+  readonly connectMs: number;
   readonly token: string | undefined;
   readonly retryMs: readonly [first: number, last: number];
   /** How long a command waits for a connection. */
@@ -127,7 +129,8 @@ export class Link {
       if (wire.isLost || this.#isClosed) throw new ConnectionLost("the connection was closed", false);
     } catch (error) {
       wire?.drop();
-      this.#again(error as Error);
+      const { cause } = error as Error;
+      this.#again(cause instanceof ProtocolError ? cause : (error as Error));
       return;
     }
     this.wire = wire;
@@ -138,10 +141,15 @@ export class Link {
 
   /** `extensions` once a connection; plain beanstalkd does not know the command. */
   async #greet(wire: Wire): Promise<void> {
-    const { token } = this.options;
-    if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
-    const { body } = await wire.request("extensions", "OK UNKNOWN_COMMAND");
-    wire.extensions = new Set(reportLines(body).map((line) => line.split(":", 1)[0]!));
+    const { token, connectMs } = this.options;
+    const timer = setTimeout(() => wire.drop(new Error(`no answer within ${connectMs} ms`)), connectMs);
+    try {
+      if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
+      const { body } = await wire.request("extensions", "OK UNKNOWN_COMMAND");
+      wire.extensions = new Set(reportLines(body).map((line) => line.split(":", 1)[0]!));
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #onLost(error: ConnectionLost): void {

@@ -61,7 +61,14 @@ export class Queue<Out, In = Out> {
     } = options;
     if (token !== undefined && !/^[!-~]+$/.test(token)) throw new TypeError("a token has no blanks");
     this.#codec = codec;
-    this.#options = { dial: dialer(address, tls, connectMs), token, retryMs, offlineMs, onConnection };
+    this.#options = {
+      dial: dialer(address, tls, connectMs),
+      connectMs,
+      token,
+      retryMs,
+      offlineMs,
+      onConnection,
+    };
     this.#link = new Link(this.#options);
     this.#reserver = this.reserver();
   }
@@ -227,9 +234,14 @@ export function connect(
   options: ConnectOptions & { codec?: Codec<unknown> } = {},
 ): Promise<unknown> {
   return new Promise((resolve, reject) => {
+    let isConnected = false;
     const onConnection = (event: ConnectionEvent): void => {
-      if (event.state === "connected") resolve(queue);
-      else reject(event.error);
+      isConnected ||= event.state === "connected";
+      if (isConnected) resolve(queue);
+      else if (event.state === "lost") {
+        void queue.close();
+        reject(event.error);
+      }
       options.onConnection?.(event);
     };
     const queue = new Queue<unknown>(address, options.codec ?? (plain as Codec<unknown, never>), {

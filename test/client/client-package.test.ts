@@ -118,8 +118,8 @@ function nodes(): string[] {
 describe("the client as a package", { timeout: 120_000 }, () => {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-client-"));
   after(() => rmSync(folder, { recursive: true, force: true }));
-  const servers: ServerProcess[] = [];
-  after(() => Promise.all(servers.map((server) => server.stop())));
+  const servers: Partial<Record<ServerKind, Promise<ServerProcess>>> = {};
+  after(() => Promise.all(Object.values(servers).map(async (server) => (await server).stop())));
 
   before(async () => {
     const home = join(folder, "node_modules", "runnerbean");
@@ -175,8 +175,7 @@ describe("the client as a package", { timeout: 120_000 }, () => {
     for (const example of examples().filter(({ needs }) => kind === "ours" || needs.length === 0)) {
       it(`runs ${example.name} of docs/client.md with ${kind}`, async (t) => {
         if (!canRun(t, need)) return;
-        const server = await startServer({ kind });
-        servers.push(server);
+        const server = await (servers[kind] ??= startServer({ kind }));
         const queue = await connect(`127.0.0.1:${server.port}`);
         const has = await queue.extensions();
         await queue.close();

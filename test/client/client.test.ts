@@ -385,10 +385,10 @@ for (const { kind, need, flags } of SERVERS) {
       });
       let begun = 0;
       const slow = work(queue, [tube], () => ++begun > 0 && over, { concurrency: 4 });
-      // It ran out twice and a half by now; other jobs are done meanwhile, beside it.
-      await new Promise((resolve) => setTimeout(resolve, 2500));
+      await eventually("its time is over, twice", async () => (await queue.job(id).stats()).age >= 2);
       const { state, timeouts } = await queue.job(id).stats();
       assert.deepEqual([state, timeouts, begun], ["reserved", 0, 1]);
+      // Other jobs are done meanwhile, beside it.
       await queue.put(tube, "another");
       await eventually("the other one is begun", () => begun === 2);
       end();

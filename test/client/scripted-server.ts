@@ -1,0 +1,42 @@
+// A server that answers what a test says: for what real ones do only when they are out of memory, old, or none at all.
+
+import { createServer, type Server, type Socket } from "node:net";
+import type { TestContext } from "node:test";
+
+/** Returns what is sent back, or undefined for nothing. Lines of bodies are lines, too. */
+export type Answer = (line: string, connection: number, socket: Socket) => string | undefined;
+
+export interface ScriptedServer {
+  readonly address: string;
+  /** All lines that came, of all connections. */
+  readonly lines: readonly string[];
+}
+
+export async function scriptedServer(t: TestContext, answer: Answer): Promise<ScriptedServer> {
+  const lines: string[] = [];
+  const sockets = new Set<Socket>();
+  const server: Server = createServer((socket) => {
+    const connection = sockets.size;
+    sockets.add(socket);
+    socket.on("error", () => {});
+    let rest = "";
+    socket.setEncoding("latin1").on("data", (text: string) => {
+      const [last = "", ...whole] = `${rest}${text}`.split("\r\n").reverse();
+      rest = last;
+      for (const line of whole.reverse()) {
+        lines.push(line);
+        if (line === "quit") socket.end();
+        const reply = line === "quit" ? undefined : answer(line, connection, socket);
+        if (reply !== undefined) socket.write(reply, "latin1");
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  if (typeof address !== "object" || address === null) throw new Error("unreachable: no port");
+  return { address: `127.0.0.1:${address.port}`, lines };
+}
