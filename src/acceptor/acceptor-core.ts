@@ -33,6 +33,8 @@ import type { Closing, ConnectionHost } from "./connection-host.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
 import { extensionsText } from "./extensions-text.ts";
 import { ListReplies } from "./list-replies.ts";
+import type { MovedConnection } from "./moved-connection.ts";
+import type { Moves } from "./moves.ts";
 import { ShardLinks } from "./shard-links.ts";
 import type { Transport } from "./transport.ts";
 import { TubeListings } from "./tube-listings.ts";
@@ -96,6 +98,9 @@ export class AcceptorCore implements ConnectionHost {
   control: ControlAnswers | undefined;
   /** Open connections. */
   open = 0;
+  /** Takes connections to other acceptors, where that is done. */
+  moves: Moves | undefined;
+  #stopping = false;
   readonly #links: ShardLinks;
   readonly #ids: JobIds;
   readonly #directory: JobDirectory | undefined;
@@ -182,8 +187,36 @@ export class AcceptorCore implements ConnectionHost {
     connection.destroyTransport();
   }
 
+  /** A connection has left for another acceptor: no shard knows its slot any more. */
+  depart(slot: number): void {
+    this.#connections[slot] = undefined;
+    this.#freeSlots.push(slot);
+    this.open--;
+    this.#add(Counter.MovedOut, 1);
+  }
+
+  /** A connection has come from another acceptor: it is as it was there. */
+  land({ number, state }: MovedConnection, transport: Transport): Connection {
+    const slot = this.#freeSlots.pop() ?? this.#connections.length;
+    assert(slot < SESSIONS_PER_ACCEPTOR_MAX, "connections move only to where half of the slots are free");
+    this.open++;
+    this.#add(Counter.MovedIn, 1);
+    for (const shard of state.touched) {
+      const adopt = this.message(RequestOp.Adopt);
+      adopt.slot = slot;
+      adopt.id = number;
+      this.post(shard, adopt);
+    }
+    const connection = new Connection(this, slot, transport, state);
+    this.#connections[slot] = connection;
+    if (this.#stopping) connection.endWhenIdle();
+    return connection;
+  }
+
   /** Ends every connection once what it has under way is answered. */
   endAll(): void {
+    this.#stopping = true;
+    this.moves?.stop();
     for (const connection of this.#connections)
       if (connection !== undefined && !connection.dead) connection.endWhenIdle();
   }
@@ -392,6 +425,10 @@ export class AcceptorCore implements ConnectionHost {
       connection !== undefined,
       "a slot is used again only when all shards have forgotten its connection",
     );
+    if (kind === ResponseKind.Detached) {
+      this.moves?.onDetached(slot);
+      return;
+    }
     if (kind === ResponseKind.Closed) {
       this.#forgotten(connection);
       return;

@@ -4,7 +4,7 @@ import type { BodyArena } from "../engine/body-arena.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import type { Resident } from "../loop/role.ts";
 import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
-import { hostOfShard } from "../message/topology.ts";
+import { Counter, hostOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -14,12 +14,14 @@ import {
   type AcceptorPort,
   type AcceptorSettings,
   type AcceptorSurroundings,
+  type PeerPort,
   type TransportKind,
 } from "./acceptor.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import { acceptorGroup } from "./acceptor-group.ts";
 import { AcceptorLoop } from "./acceptor-loop.ts";
 import type { ConnectionLog } from "./connection-log.ts";
+import type { MovedConnection } from "./moved-connection.ts";
 import { NetTransport } from "./net-transport.ts";
 import type { UringSockets } from "./uring-sockets.ts";
 
@@ -28,6 +30,8 @@ export interface AcceptorThreadData extends AcceptorSettings {
   host: number;
   /** The way to the main thread of each of its acceptors. */
   ports: AcceptorPort[];
+  /** For each of them the ways to all acceptors of other threads, for connections that move; empty where none does. */
+  peers: (PeerPort | undefined)[][];
   /** What moves the bytes of connections; "auto": io_uring where it is permitted, else libuv. */
   transport: TransportKind | "auto";
   waiting: Waiting;
@@ -45,6 +49,8 @@ export class AcceptorThread implements AcceptorSurroundings {
   readonly #acceptors: readonly Acceptor[];
   readonly #doorbell: DoorbellOwner;
   readonly #loop: AcceptorLoop;
+  /** Of the first of its acceptors, where what is true of the thread is counted. */
+  readonly #counters: Float64Array;
   readonly #readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
@@ -60,6 +66,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     const { acceptors, shards } = topology.hosts[host]!;
     this.#acceptors = acceptors.map((acceptor, index) => new Acceptor(data, acceptor, ports[index]!, this));
     const cores = this.#acceptors.map(({ core }) => core);
+    this.#counters = cores[0]!.counters;
     const words = new Int32Array(topology.doorbells);
     this.#doorbell = new DoorbellOwner(words, host);
     const hasOwnShards = shards.length === topology.shards;
@@ -100,12 +107,20 @@ export class AcceptorThread implements AcceptorSurroundings {
       uring.turn();
       this.#uring = uring;
       this.#loop.sockets = uring;
+      this.#beginMoves();
       this.#tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
       const { message } = error as Error;
       if (transport === "io_uring") this.#tell({ news: "failed", code: "IO_URING", message });
       else this.#tell({ news: "ready", transport: "libuv", refusal: message });
     }
+  }
+
+  #beginMoves(): void {
+    const { topology, host, peers } = this.#data;
+    const { acceptors } = topology.hosts[host]!;
+    for (const [index, ways] of peers.entries())
+      this.#acceptors[index]!.beginMoves(acceptors[index]!, topology, ways);
   }
 
   /** What is true of the thread is told for each of its acceptors. */
@@ -117,6 +132,10 @@ export class AcceptorThread implements AcceptorSurroundings {
     const listener = this.#listeners.get(fd) ?? acceptor;
     this.#listeners.set(fd, listener);
     return listener;
+  }
+
+  land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void {
+    this.#uring!.land(moved, core, log);
   }
 
   serve(client: unknown, core: AcceptorCore, log: ConnectionLog): void {
@@ -165,12 +184,23 @@ export class AcceptorThread implements AcceptorSurroundings {
         this.#loop.wake();
         break;
       }
-      const sleepMs = Math.min(this.#loop.wakeAtMs - monotonicMs(), EVENT_LOOP_SLEEP_MS_MAX);
-      const completions = uring.wait(Math.max(0, sleepMs));
+      const completions = this.#sleep(uring);
       this.#loop.wake();
       if (completions === 0 || uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
     }
     setImmediate(this.#turn);
+  }
+
+  /** Returns how many completions woke it. How long it slept others may read: see HostLoads. */
+  #sleep(uring: UringSockets): number {
+    const sinceMs = monotonicMs();
+    const counters = this.#counters;
+    counters[Counter.IdleSinceMs] = sinceMs;
+    const sleepMs = Math.min(this.#loop.wakeAtMs - sinceMs, EVENT_LOOP_SLEEP_MS_MAX);
+    uring.wait(Math.max(0, sleepMs));
+    counters[Counter.IdleSinceMs] = 0;
+    counters[Counter.IdleMs] = counters[Counter.IdleMs]! + monotonicMs() - sinceMs;
+    return uring.takeCompletions();
   }
 
   /** A ring of the doorbell shows in the event loop from now on. False if it was rung already. */

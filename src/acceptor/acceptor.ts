@@ -1,10 +1,13 @@
 // One acceptor of a thread: takes orders from the main thread, listens, and hands clients to what moves their bytes.
 
 import { createServer, type Server } from "node:net";
-import type { Topology } from "../message/topology.ts";
+import { Counter, type Topology } from "../message/topology.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
 import type { ConnectionLog } from "./connection-log.ts";
+import { HostLoads } from "./host-loads.ts";
+import type { MovedConnection } from "./moved-connection.ts";
+import { Moves } from "./moves.ts";
 import { type ProcessFacts, statsText } from "./stats-text.ts";
 import { VerboseLines } from "./verbose-lines.ts";
 
@@ -43,6 +46,12 @@ export type AcceptorNews =
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   | { news: "verbose"; lines: string[]; dropped: number };
 
+/** An acceptor's end of the way to another one, for connections that move. */
+export interface PeerPort {
+  on(event: "message", listener: (moved: MovedConnection) => void): unknown;
+  postMessage(moved: MovedConnection): void;
+}
+
 /** An acceptor's end of the way to the main thread. */
 export interface AcceptorPort {
   on(event: "message", listener: (order: AcceptorOrder) => void): unknown;
@@ -53,6 +62,8 @@ export interface AcceptorPort {
 export interface AcceptorSurroundings {
   /** Moves the bytes of an accepted client from now on. */
   serve(client: unknown, core: AcceptorCore, log: ConnectionLog): void;
+  /** The same for one that has come from another thread. */
+  land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void;
   /** A turn must follow soon. */
   wake(): void;
   /** The acceptor that listens on a descriptor: the first of the thread that was told to. */
@@ -60,6 +71,8 @@ export interface AcceptorSurroundings {
 }
 
 const BACKLOG = 1024;
+/** A connection follows its tube when so many commands have gone to one other shard. */
+const MOVE_COMMANDS = 64;
 /** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
 const DESCRIPTORS_KEPT = 32;
 const DESCRIPTORS_KEPT_SHARE = 1 / 8;
@@ -109,6 +122,25 @@ export class Acceptor {
     const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
     this.#descriptorsEnd = descriptorsMax - kept;
     port.on("message", (order) => this.#obey(order));
+  }
+
+  /**
+   * Connections may move to and from other acceptors from now on; `peers` leads to each. For threads that move the bytes
+   * themselves: with libuv a socket belongs to an event loop.
+   */
+  beginMoves(acceptor: number, topology: Topology, peers: readonly (PeerPort | undefined)[]): void {
+    const { core } = this;
+    for (const peer of peers) peer?.on("message", (moved) => this.#thread.land(moved, core, this.#log));
+    core.counters[Counter.TakesMoved] = 1;
+    core.moves = new Moves({
+      topology,
+      core,
+      acceptor,
+      loads: new HostLoads(topology, acceptor),
+      commands: MOVE_COMMANDS,
+      nowMs: monotonicMs,
+      send: (target, moved) => peers[target]!.postMessage(moved),
+    });
   }
 
   #obey(order: AcceptorOrder): void {
@@ -195,6 +227,12 @@ export class Acceptor {
   readonly #log: ConnectionLog = {
     accepted: (descriptor: number): void => {
       this.#verbose(`accept ${descriptor}`);
+    },
+    left: (descriptor: number): void => {
+      this.#verbose(`move ${descriptor} to another acceptor`);
+    },
+    arrived: (descriptor: number): void => {
+      this.#verbose(`move ${descriptor} from another acceptor`);
     },
     closed: (descriptor: number): void => {
       this.#verbose(`close ${descriptor}`);

@@ -7,6 +7,7 @@ import type { ClaimWords } from "../ring/claim-word.ts";
 import type { Agenda } from "./agenda.ts";
 import type { Expectant, ExpectedAnswers } from "./expected-answers.ts";
 import type { ListReplies } from "./list-replies.ts";
+import type { Movable } from "./moved-connection.ts";
 import type { LogProgress } from "./outbox.ts";
 import type { ShardSet } from "./shard-set.ts";
 import type { TubeListings } from "./tube-listings.ts";
@@ -24,10 +25,20 @@ export interface Closing extends Expectant {
   post(shard: number, message: Request): void;
 }
 
+/** Decides about connections that would be better off elsewhere. */
+export interface MoveChooser {
+  /** So many commands to one shard make it worth a thought. */
+  readonly commands: number;
+  /** Nearly all of its last commands went to this shard, and nothing of it is under way. */
+  consider(connection: Movable, shard: number): void;
+}
+
 export interface ConnectionHost extends LogProgress {
   readonly shards: number;
   /** Whether ends of connections may be on their way at other acceptors. */
   readonly hasOtherAcceptors: boolean;
+  /** Takes connections to other acceptors, where that is done. */
+  readonly moves: MoveChooser | undefined;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly agenda: Agenda;

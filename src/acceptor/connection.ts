@@ -28,13 +28,15 @@ import { type LineHandler, LineReader } from "./line-reader.ts";
 import { ListTubes } from "./list-tubes.ts";
 import { ListWatched } from "./list-watched.ts";
 import { MoveUse } from "./move-use.ts";
+import type { ConnectionState, Movable, MoveHistory } from "./moved-connection.ts";
 import { Outbox } from "./outbox.ts";
 import { traceReply } from "./reply-trace.ts";
+import { ShardHabit } from "./shard-habit.ts";
 import { ShardSet } from "./shard-set.ts";
 import { SharedReserve } from "./shared-reserve.ts";
 import { StoredBody } from "./stored-body.ts";
-import type { Transport } from "./transport.ts";
-import type { TubeRef } from "./tube-ref.ts";
+import type { Departure, Transport } from "./transport.ts";
+import { TubeRef } from "./tube-ref.ts";
 import { WatchList } from "./watch-list.ts";
 
 /** Reply bytes that wait for the client before its next command is looked at. */
@@ -61,7 +63,7 @@ export interface BodyPart {
   isLast: boolean;
 }
 
-export class Connection implements AgendaEntry, Expectant, Closing, LineHandler, ConversationHost {
+export class Connection implements AgendaEntry, Expectant, Closing, LineHandler, ConversationHost, Movable {
   readonly slot: number;
   readonly touched: ShardSet = new ShardSet();
   /** Set once the socket moves no more bytes; the slot lives on until all shards have forgotten it. */
@@ -107,8 +109,16 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   #replyShard = 0;
   /** Of the present reply a part has come, and more follows. */
   #inReply = false;
+  /** Where its commands go. */
+  readonly #habit = new ShardHabit();
+  history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
+  /** It is about to move to another acceptor: nothing is taken from its client, and it does not end. */
+  #leaving = false;
+  /** The server stops. */
+  #endsAfterLeaving = false;
 
-  constructor(host: ConnectionHost, slot: number, transport: Transport) {
+  /** `moved` is what it was at another acceptor; without, it is new. */
+  constructor(host: ConnectionHost, slot: number, transport: Transport, moved?: ConnectionState) {
     this.#host = host;
     this.slot = slot;
     this.#transport = transport;
@@ -116,8 +126,23 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     this.outbox = new Outbox(transport, host);
     this.#used = host.defaultTube;
     this.#watched = new WatchList(host.shards);
+    if (moved !== undefined) {
+      this.#goOn(moved);
+      return;
+    }
     this.#watched.add(host.defaultTube);
     this.post(host.defaultTube.shard, this.message(RequestOp.Attach));
+  }
+
+  /** Is what it was at another acceptor. */
+  #goOn({ used, watched, touched, isProducer, isWorker, history }: ConnectionState): void {
+    const { shards } = this.#host;
+    this.#used = new TubeRef(used, shards);
+    for (const name of watched) this.#watched.add(new TubeRef(name, shards));
+    for (const shard of touched) this.touched.add(shard);
+    this.#isProducer = isProducer;
+    this.#isWorker = isWorker;
+    this.history = history;
   }
 
   get descriptor(): number {
@@ -505,6 +530,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     if (first) meter.begin(unreadBytes);
     else meter.told(readBytes);
     lane.sent(shard);
+    this.#habit.note(shard);
     this.#host.expected.expect(this);
     this.touched.add(shard);
     return true;
@@ -640,6 +666,7 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     }
     this.#conversation?.onRoom?.();
     if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
+    else if (this.#transport.pendingBytes === 0) this.#considerMove();
   }
 
   get mayFlushHeld(): boolean {
@@ -652,6 +679,50 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     this.#grantCredit();
     this.#conversation?.onRoom?.();
     this.proceed();
+    this.#considerMove();
+  }
+
+  // --- a move to another acceptor: see moves.ts ---------------------------------------------------------------------
+
+  /** Called whenever its client has got all replies. */
+  #considerMove(): void {
+    const { moves } = this.#host;
+    if (moves === undefined || this.#habit.streak < moves.commands || !this.#isQuiet) return;
+    const { shard } = this.#habit;
+    this.#habit.forget();
+    moves.consider(this, shard);
+  }
+
+  /** Whether there is nothing of it but what it is: nothing under way, nothing held, nothing to send, no list has it. */
+  get #isQuiet(): boolean {
+    const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
+    const isEnding = this.dead || this.#ending || this.#halfClosed;
+    const isBusy = !this.#idle || !this.#holding.empty || !this.#reader.isBetweenLines || this.#paused;
+    return !isListed && !isEnding && !isBusy && this.outbox.bytes === 0;
+  }
+
+  get departure(): Departure | undefined {
+    return this.#transport.departure;
+  }
+
+  leave(): void {
+    this.#leaving = true;
+  }
+
+  stay(): void {
+    this.#leaving = false;
+    if (this.#endsAfterLeaving) this.endWhenIdle();
+  }
+
+  state(history: MoveHistory): ConnectionState {
+    return {
+      used: this.#used.name,
+      watched: this.#watched.tubes.map(({ name }) => name),
+      touched: this.touched.list(this.#host.shards),
+      isProducer: this.#isProducer,
+      isWorker: this.#isWorker,
+      history,
+    };
   }
 
   /** Tells the shard that replies were read, where it may wait for that. What waits for the log has not been read either. */
@@ -668,6 +739,10 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
 
   /** The server stops: no more input is taken, what is under way is answered, a wait ends. */
   endWhenIdle(): void {
+    if (this.#leaving) {
+      this.#endsAfterLeaving = true;
+      return;
+    }
     this.#reader.stop();
     this.onEnd();
   }

@@ -71,6 +71,11 @@ export class LineReader {
     return this.#input.length;
   }
 
+  /** Whether it is between two lines, with nothing of the next. */
+  get isBetweenLines(): boolean {
+    return this.#expect === Expect.Line && this.#input.length === 0;
+  }
+
   /** Bytes that have to be buffered before anything can be done with them: a body that is awaited whole. */
   get awaitedBytes(): number {
     return this.#expect === Expect.WholeBody ? this.#bodyLeft : 0;

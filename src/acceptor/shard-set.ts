@@ -18,6 +18,11 @@ export class ShardSet {
     return ((shard < 32 ? this.#low >>> shard : this.#high >>> (shard - 32)) & 1) === 1;
   }
 
+  /** The shards in it, of `shards` that there are. */
+  list(shards: number): number[] {
+    return Array.from({ length: shards }, (_, shard) => shard).filter((shard) => this.has(shard));
+  }
+
   get empty(): boolean {
     return (this.#low | this.#high) === 0;
   }

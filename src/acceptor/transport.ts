@@ -22,4 +22,23 @@ export interface Transport {
   destroy(): void;
   /** For the verbose log: the descriptor, or -1. */
   readonly descriptor: number;
+  /** How its connection may leave for another thread; undefined where the bytes are bound to this one. */
+  readonly departure?: Departure | undefined;
+}
+
+/** What a transport does when its connection moves. Nothing is being sent then. */
+export interface Departure {
+  /** Takes nothing from the socket any more: `onReady` is called when nothing of it is under way. Failures are kept. */
+  begin(onReady: () => void): void;
+  /** The connection stays: what came meanwhile is delivered, and a failure or an end. */
+  cancel(): void;
+  /** Gives the socket away, with what was read of it meanwhile; undefined if it can't be, or has failed or ended. */
+  complete(): HandedOver | undefined;
+}
+
+/** A socket on its way to another thread. */
+export interface HandedOver {
+  /** Belongs to who takes it. */
+  readonly descriptor: number;
+  readonly bytes: Uint8Array | undefined;
 }

@@ -6,16 +6,25 @@
 // descriptor, which the ring watches while the thread sleeps.
 
 import { copyBytes } from "../base/bytes.ts";
-import { eventLoopDescriptor, map, peek, pointerTo, shutdown } from "../uring/kernel.ts";
+import {
+  closeDescriptor,
+  duplicate,
+  eventLoopDescriptor,
+  map,
+  peek,
+  pointerTo,
+  shutdown,
+} from "../uring/kernel.ts";
 import { BUFFER_BYTES, halves, Uring } from "../uring/uring.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import { buffers } from "./buffer-pool.ts";
 import type { Connection } from "./connection.ts";
 import { type ConnectionLog, KEEP_ALIVE_DELAY_MS } from "./connection-log.ts";
-import type { Transport } from "./transport.ts";
+import type { MovedConnection } from "./moved-connection.ts";
+import type { Departure, HandedOver, Transport } from "./transport.ts";
 
 /** What a completion is of: the second word that comes with it. */
-const Kind = { Receive: 0, Send: 1, EventLoop: 2 } as const;
+const Kind = { Receive: 0, Send: 1, EventLoop: 2, Cancel: 3 } as const;
 
 /**
  * Replies up to this size are copied to a place of their own, so that their buffer can be used again at once.
@@ -26,6 +35,7 @@ const STAGES = 512;
 const ENOBUFS = 105;
 const EINTR = 4;
 const EAGAIN = 11;
+const ECANCELED = 125;
 
 /** What node:net gives for an accepted connection: its stream, not yet read. */
 interface AcceptedHandle {
@@ -83,6 +93,17 @@ export class UringSockets {
     this.#onActivity();
   }
 
+  /** Goes on with a connection that has come from another thread. */
+  land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void {
+    const fd = moved.descriptor;
+    const index = this.#free.pop() ?? this.#sockets.length;
+    const socket = new UringSocket(this, index, { fd, close: () => closeDescriptor(fd) }, core, log);
+    this.#sockets[index] = socket;
+    log.arrived(fd);
+    socket.open(core.land(moved, socket), moved.bytes);
+    this.#onActivity();
+  }
+
   /** Gives the kernel what there is to send, takes what has come. Returns how many completions of receives there were. */
   turn(): number {
     this.ring.submit();
@@ -93,15 +114,17 @@ export class UringSockets {
     return this.#received - before;
   }
 
-  /**
-   * The same, sleeping until there is something for the sockets or for the event loop, at most `timeoutMs`.
-   */
-  wait(timeoutMs: number): number {
+  /** Gives it too, and sleeps until there is something for the sockets or for the event loop, at most `timeoutMs`. */
+  wait(timeoutMs: number): void {
     if (!this.#watchesEventLoop) {
       this.#watchesEventLoop = true;
       this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
     }
     this.ring.submitAndWait(timeoutMs);
+  }
+
+  /** Takes what a wait has brought; returns how many completions there were. */
+  takeCompletions(): number {
     return this.#reap();
   }
 
@@ -119,7 +142,7 @@ export class UringSockets {
     }
     const socket = this.#sockets[index]!;
     if (kind === Kind.Send) socket.onSent(result);
-    else {
+    else if (kind !== Kind.Cancel) {
       this.#received++;
       socket.onReceived(result, this.ring.bufferOf(flags), this.ring.hasMore(flags));
       this.#onActivity();
@@ -149,11 +172,12 @@ export class UringSockets {
     const sockets = this.#toFinish;
     this.#toFinish = [];
     for (const socket of sockets) {
-      const { descriptor, log } = socket;
+      const { descriptor, log, hasLeft } = socket;
       socket.close();
       this.#sockets[socket.index] = undefined;
       this.#free.push(socket.index);
-      log.closed(descriptor);
+      if (hasLeft) log.left(descriptor);
+      else log.closed(descriptor);
     }
     this.#onActivity();
   }
@@ -190,7 +214,7 @@ interface Queued {
   readonly length: number;
 }
 
-class UringSocket implements Transport {
+class UringSocket implements Transport, Departure {
   readonly index: number;
   readonly #sockets: UringSockets;
   readonly #handle: AcceptedHandle;
@@ -216,6 +240,12 @@ class UringSocket implements Transport {
   #gone = false;
   #destroyed = false;
   #finished = false;
+  /** Set while its connection is about to move: called when the kernel has nothing under way. */
+  #onReady: (() => void) | undefined;
+  #isLeaving = false;
+  /** The error of a receive meanwhile. */
+  #failed = false;
+  hasLeft = false;
 
   constructor(
     sockets: UringSockets,
@@ -232,9 +262,11 @@ class UringSocket implements Transport {
     this.descriptor = handle.fd;
   }
 
-  open(connection: Connection): void {
+  /** `bytes` were read of it before, in another thread. */
+  open(connection: Connection, bytes?: Uint8Array): void {
     this.#connection = connection;
-    this.#receive(false);
+    if (bytes !== undefined) connection.onBytes(bytes, bytes.length);
+    this.#receive(bytes !== undefined);
   }
 
   // --- bytes out ------------------------------------------------------------------------------------------
@@ -279,13 +311,17 @@ class UringSocket implements Transport {
   // --- bytes in -------------------------------------------------------------------------------------------
 
   #receive(likely: boolean): void {
-    if (this.#receiving || this.#paused || this.#ended || this.#gone) return;
+    if (this.#receiving || this.#paused || this.#isLeaving || this.#ended || this.#gone) return;
     this.#receiving = true;
     this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
   }
 
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean): void {
     this.#receiving = false;
+    if (this.#isLeaving) {
+      this.#keep(result, bytes);
+      return;
+    }
     if (this.#gone) this.#finishIfIdle();
     else if (result > 0 && bytes !== undefined) this.#onBytes(result, bytes, hasMore);
     else if (result === 0) {
@@ -339,6 +375,50 @@ class UringSocket implements Transport {
     if (bytes !== undefined) this.#connection!.onBytes(bytes, bytes.length);
     else if (this.#stashedEnd && !this.#ended) this.#end();
     this.#receive(true);
+  }
+
+  // --- a move to another thread -----------------------------------------------------------------------------------
+
+  get departure(): Departure | undefined {
+    return this;
+  }
+
+  begin(onReady: () => void): void {
+    this.#isLeaving = true;
+    this.#onReady = onReady;
+    if (this.#receiving) this.#sockets.ring.cancel(this.index, Kind.Receive, this.index, Kind.Cancel);
+    else this.#ready();
+  }
+
+  #ready(): void {
+    const onReady = this.#onReady;
+    this.#onReady = undefined;
+    onReady?.();
+  }
+
+  /** What the last receive gave before it was cancelled, if anything. */
+  #keep(result: number, bytes: Uint8Array | undefined): void {
+    if (result > 0 && bytes !== undefined) this.#stashed = bytes.slice(0, result);
+    else if (result === 0) this.#stashedEnd = true;
+    else this.#failed = ![ENOBUFS, EINTR, EAGAIN, ECANCELED].includes(-result);
+    this.#ready();
+  }
+
+  cancel(): void {
+    this.#isLeaving = false;
+    if (this.#failed) this.#disconnect();
+    else if (this.#stashed === undefined && !this.#stashedEnd) this.#receive(true);
+    else this.#sockets.deliverLater(this);
+  }
+
+  complete(): HandedOver | undefined {
+    if (this.#failed || this.#stashedEnd) return undefined;
+    const descriptor = duplicate(this.descriptor);
+    if (descriptor < 0) return undefined;
+    this.hasLeft = true;
+    this.#finished = true;
+    this.#sockets.finishLater(this);
+    return { descriptor, bytes: this.#stashed };
   }
 
   // --- the end --------------------------------------------------------------------------------------------

@@ -300,6 +300,22 @@ export class Engine {
     this.#sessions[session.index] = undefined;
   }
 
+  /** Takes a session that holds nothing and waits for nothing out of its place; it goes on using and watching tubes. */
+  detachSession(session: Session): void {
+    assert(
+      session.held.size === 0 && session.waiting === Waiting.No,
+      "only an idle session changes its place",
+    );
+    this.#sessions[session.index] = undefined;
+  }
+
+  /** Gives such a session another place. */
+  adoptSession(session: Session, index: number): void {
+    assert((this.#sessions[index]?.watches.size ?? 0) === 0, "a place has one session");
+    session.index = index;
+    this.#sessions[index] = session;
+  }
+
   /**
    * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to waiting
    * clients before the next; then takes it from the tubes that it watches. Up to `stepsMax` of both; returns

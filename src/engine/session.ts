@@ -44,8 +44,8 @@ export const Waiting = {
 export type Waiting = (typeof Waiting)[keyof typeof Waiting];
 
 export class Session {
-  /** Kept in the `holder` column of the jobs that it holds. */
-  readonly index: number;
+  /** Kept in the `holder` column of the jobs that it holds: it changes only while it holds none. */
+  index: number;
   /** The tube in use, if it is on this shard. */
   used: Tube | undefined;
   /** Watched tubes on this shard. */

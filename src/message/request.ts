@@ -67,6 +67,10 @@ export const RequestOp = {
   Looked: COMMAND_OPS + 15,
   /** A put whose body is in the arena of the shard already: the body of this message is its handle, a uint32. */
   PutStored: COMMAND_OPS + 16,
+  /** The connection moves to another acceptor, with nothing under way: keep its session by the number `id`, answer Detached. */
+  Detach: COMMAND_OPS + 50,
+  /** From where it has moved to: the session of number `id` is that of this slot. No answer. */
+  Adopt: COMMAND_OPS + 51,
   /** A question of the http thread, or an order: see message/control.ts. `id` is its number. Of no connection. */
   Control: COMMAND_OPS + 40,
 } as const;

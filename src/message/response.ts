@@ -40,6 +40,8 @@ export const ResponseKind = {
    * connection.
    */
   Control: 10,
+  /** The session is kept by the number of its move; nothing more comes for this slot. */
+  Detached: 20,
 } as const;
 
 export const ResponseFlag = {

@@ -54,6 +54,17 @@ export const Counter = {
   BinlogCurrent: 49,
   BinlogWritten: 50,
   BinlogMigrated: 51,
+  /**
+   * Connections that came to an acceptor from another, and left it for one. Connections, Producers and Workers stay
+   * where a connection came in and go down where it ends, so that their sums are right at any time.
+   */
+  MovedIn: 45,
+  MovedOut: 46,
+  /** 1 where connections may come to. */
+  TakesMoved: 47,
+  /** How long a thread has slept in the kernel, ms, and since when it does now: 0 while it is awake. */
+  IdleMs: 60,
+  IdleSinceMs: 61,
   // See message/turn-counters.ts.
   Turns: 52,
   BusyTurns: 53,

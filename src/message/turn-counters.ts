@@ -70,6 +70,8 @@ export interface TurnCounts {
    */
   readonly ringFillMean: number;
   readonly ringFillMax: number;
+  /** Connections that went to another acceptor because their tubes live there. */
+  readonly moved: number;
 }
 
 /** The counts of all shards, of the acceptors of each thread, and of the binlog if there is one. */
@@ -87,6 +89,7 @@ export function turnCountsOf(topology: Topology): TurnCounts[] {
       wakes: counters[Counter.Wakes]!,
       ringFillMean: busyTurns === 0 ? 0 : counters[Counter.RingFillSum]! / busyTurns,
       ringFillMax: counters[Counter.RingFillMax]!,
+      moved: counters[Counter.MovedOut]!,
     };
   };
   return [

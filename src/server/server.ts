@@ -8,6 +8,7 @@ import { isatty } from "node:tty";
 import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/acceptor.ts";
+import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { HttpAddress, HttpNews, HttpThreadData } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
@@ -41,6 +42,7 @@ import {
   type AcceptorHandle,
   type BinlogThreadHandle,
   HttpThreadHandle,
+  peerPorts,
   type RecoveryChannels,
   recoveryChannels,
   startAcceptors,
@@ -272,11 +274,13 @@ class Server {
     const descriptorsMax = descriptorLimit();
     const waiting = this.#waiting;
     const settings = { topology, facts, verbose, descriptorsMax, transport, waiting };
+    const allPeers = this.#options.migration && Moves.isOfUse(topology) ? peerPorts(topology) : [];
     this.#acceptors = topology.hosts
       .flatMap(({ acceptors, shards }, host) => {
         if (acceptors.length === 0) return [];
         const residents = shards.map((shard) => this.#shardOptions(shard, recovery[shard]));
-        const handles = startAcceptors({ ...settings, host, residents }, this.#onDeath, onNews);
+        const peers = allPeers.length === 0 ? [] : acceptors.map((acceptor) => allPeers[acceptor]!);
+        const handles = startAcceptors({ ...settings, host, residents, peers }, this.#onDeath, onNews);
         return acceptors.map((acceptor, index) => ({ acceptor, handle: handles[index]! }));
       })
       .sort((a, b) => a.acceptor - b.acceptor)

@@ -28,6 +28,8 @@ export interface Settings {
   placement: Placement | "auto";
   /** Threads that serve together, or undefined for as many as pay. */
   threads: number | undefined;
+  /** Whether connections move to the threads of their tubes. */
+  migration: boolean;
   compat: Compat;
   protocol: ProtocolName;
   /** Log directory, or undefined for none. */
@@ -64,6 +66,7 @@ export function defaultSettings(): Settings {
     transport: defaultTransport(release()),
     placement: "auto",
     threads: undefined,
+    migration: true,
     compat: "default",
     protocol: "extended",
     binlog: undefined,
@@ -227,6 +230,16 @@ const FURTHER: readonly Setting<Settings>[] = [
       options.threads = count("--threads", n, ACCEPTORS_MAX);
     },
     show: ({ threads }) => threads,
+  },
+  {
+    key: "no-migration",
+    flags: "--no-migration",
+    kind: "switch",
+    text: "connections stay in the thread that they came to; without, with --placement together and io_uring, they follow their tubes",
+    set(options, on) {
+      options.migration = !on;
+    },
+    show: ({ migration }) => !migration,
   },
   {
     key: "transport",

@@ -103,16 +103,33 @@ export function startAcceptors(
   onNews: (news: AcceptorNews) => void,
 ): AcceptorHandle[] {
   const { acceptors, shards } = data.topology.hosts[data.host]!;
+  const peers = data.peers.flat().filter((port) => port !== undefined) as MessagePort[];
   const channels = acceptors.map(() => new MessageChannel());
   const ports = channels.map(({ port1 }) => port1);
   const ways = data.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
   const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
   const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
-  const transferred = [...ports, ...(ways as MessagePort[])];
+  const transferred = [...ports, ...peers, ...(ways as MessagePort[])];
   start(`acceptor ${acceptors.join(", ")}${residents}`, "host", hostData, onDeath, {
     transferList: transferred,
   });
   return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));
+}
+
+/** `[from][to]`: the ways between acceptors of different threads. */
+export function peerPorts({ hosts, acceptors }: Topology): (MessagePort | undefined)[][] {
+  const ports: (MessagePort | undefined)[][] = Array.from({ length: acceptors }, () => []);
+  const areTogether = (a: number, b: number): boolean =>
+    hosts.some((host) => host.acceptors.includes(a) && host.acceptors.includes(b));
+  for (let a = 0; a < acceptors; a++) {
+    for (let b = a + 1; b < acceptors; b++) {
+      if (areTogether(a, b)) continue;
+      const { port1, port2 } = new MessageChannel();
+      ports[a]![b] = port1;
+      ports[b]![a] = port2;
+    }
+  }
+  return ports;
 }
 
 /** What the thread may have of the JavaScript heap, MB: an answer that is too large ends it before it ends the queue. */

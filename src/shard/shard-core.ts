@@ -88,6 +88,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly #tubeSequences: JobIds;
   readonly #claims: readonly ClaimWords[];
   readonly #sessions: (ShardSession | undefined)[] = [];
+  /** Sessions of connections on the way to another acceptor, by the numbers of their moves. */
+  readonly #detached = new Map<number, ShardSession>();
   readonly #resuming: ShardSession[] = [];
   readonly #stalled: ShardSession[] = [];
   readonly replies: Replies;
@@ -277,6 +279,10 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.#looked(request.id);
       return;
     }
+    if (op === RequestOp.Adopt) {
+      this.#adopt(request.id, acceptor, slot);
+      return;
+    }
     if (op === RequestOp.Control) {
       const { bytes, start, end } = request.body;
       assert(this.control !== undefined, "only an http thread asks by Control");
@@ -399,6 +405,25 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.replies.signal(session, ResponseKind.Ack);
     } else this.reserve(session, 0);
     this.#resume(session);
+  }
+
+  detach(session: ShardSession, number: number): void {
+    this.engine.detachSession(session.engineSession);
+    this.#sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
+    this.#detached.set(number, session);
+    this.replies.signal(session, ResponseKind.Detached);
+  }
+
+  #adopt(number: number, acceptor: number, connectionSlot: number): void {
+    const session = this.#detached.get(number);
+    assert(session !== undefined, "a session is adopted once, after it was detached");
+    this.#detached.delete(number);
+    const index = connectionSlot * this.portCount + acceptor;
+    assert(this.#sessions[index] === undefined, "a slot has one session");
+    session.acceptor = acceptor;
+    session.connectionSlot = connectionSlot;
+    this.engine.adoptSession(session.engineSession, index);
+    this.#sessions[index] = session;
   }
 
   /**

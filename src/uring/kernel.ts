@@ -26,6 +26,8 @@ const { functions: libc } = dlopen(null, {
   mmap: { arguments: ["u64", "u64", "i32", "i32", "i32", "i64"], return: "pointer" },
   shutdown: { arguments: ["i32", "i32"], return: "i32" },
   recv: { arguments: ["i32", "u64", "u64", "i32"], return: "i64" },
+  fcntl: { arguments: ["i32", "i32", "i32"], return: "i32" },
+  close: { arguments: ["i32"], return: "i32" },
   uv_backend_fd: { arguments: ["pointer"], return: "i32" },
   __errno_location: { arguments: [], return: "pointer" },
 });
@@ -46,6 +48,7 @@ const MAP_PRIVATE_ANONYMOUS = 0x22;
 const SHUT_RDWR = 2;
 const MSG_PEEK = 0x2;
 const MSG_DONTWAIT = 0x40;
+const F_DUPFD_CLOEXEC = 1030;
 
 function errno(): number {
   return getInt32(libc.__errno_location());
@@ -108,6 +111,16 @@ export function enter(
 /** What a receive would give now, of at most one byte, which stays: 1, 0 at the end, or -1 if nothing or an error. */
 export function peek(descriptor: number): number {
   return Number(libc.recv(descriptor, peeked.pointer, 1n, MSG_PEEK | MSG_DONTWAIT));
+}
+
+/** Another descriptor of the same socket, that nobody else has; -1 if there is none left. */
+export function duplicate(descriptor: number): number {
+  return libc.fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+/** Closes such a descriptor. */
+export function closeDescriptor(descriptor: number): void {
+  libc.close(descriptor);
 }
 
 /** Ends both directions of a socket at once; what waits on it is completed. */

@@ -7,7 +7,7 @@
 import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
 
 /** What a submission asks for (enum io_uring_op). */
-const UringOp = { PollAdd: 6, Send: 26, Recv: 27 } as const;
+const UringOp = { PollAdd: 6, AsyncCancel: 14, Send: 26, Recv: 27 } as const;
 
 const SQE_BYTES = 64;
 const SQE_WORDS = SQE_BYTES / 4;
@@ -169,6 +169,13 @@ export class Uring {
     sqes[at + 5] = addressHigh;
     sqes[at + 6] = length;
     sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
+  }
+
+  /** Has what was submitted with these two words complete at once, with ECANCELED if it has not completed by itself. */
+  cancel(targetLow: number, targetHigh: number, low: number, high: number): void {
+    const at = this.#entry(UringOp.AsyncCancel, -1, low, high);
+    this.#target[at + 4] = targetLow;
+    this.#target[at + 5] = targetHigh;
   }
 
   get #isFull(): boolean {

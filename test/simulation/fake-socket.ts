@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
-import type { Transport } from "../../src/acceptor/transport.ts";
+import type { MovedConnection } from "../../src/acceptor/moved-connection.ts";
+import type { Departure, HandedOver, Transport } from "../../src/acceptor/transport.ts";
 
 /** Bytes that the server handed over and the client has not read. */
 interface Unread {
@@ -17,9 +18,11 @@ interface Unread {
 /** One read buffer for all connections, as in src/acceptor/acceptor-thread.ts: its bytes are valid during the call only. */
 const readBuffer = new Uint8Array(64 * 1024);
 const SPOILED = 0xa5;
+let sockets = 0;
 
-export class FakeSocket implements Transport {
-  readonly descriptor = -1;
+export class FakeSocket implements Transport, Departure {
+  /** A number of its own. */
+  readonly descriptor: number = ++sockets;
   /** The client reads at once what comes; otherwise it reads when `read` is called. */
   readsAtOnce = true;
   /** Told of every reply, or part of one, when it joins the connection's output: it may have to wait there for the log. */
@@ -52,7 +55,7 @@ export class FakeSocket implements Transport {
   #closed = false;
   /** Bytes that the server has read. */
   deliveredBytes = 0;
-  readonly #core: AcceptorCore;
+  #core: AcceptorCore;
   #connection: Connection | undefined;
 
   constructor(core: AcceptorCore) {
@@ -139,8 +142,55 @@ export class FakeSocket implements Transport {
     this.onEndVisible?.();
   }
 
+  // --- a move to another acceptor -----------------------------------------------------------------------------------
+
+  /** Set while nothing is read because its connection is about to move. */
+  #onReady: (() => void) | undefined;
+  #isLeaving = false;
+  /** Between two acceptors. */
+  #isAway = false;
+
+  get departure(): Departure | undefined {
+    return this;
+  }
+
+  begin(onReady: () => void): void {
+    assert.equal(this.#unreadBytes, 0, "a connection moves when its client has got everything");
+    this.#isLeaving = true;
+    this.#onReady = onReady;
+  }
+
+  cancel(): void {
+    this.#isLeaving = false;
+  }
+
+  complete(): HandedOver | undefined {
+    if (this.#closeDue || this.#failDue || (this.#finSent && this.#sent.length === 0)) return undefined;
+    // A receive that was under way.
+    const [bytes] = this.#sent;
+    if (bytes !== undefined) {
+      this.#sent.shift();
+      this.deliveredBytes += bytes.length;
+    }
+    this.#isLeaving = false;
+    this.#isAway = true;
+    return { descriptor: this.descriptor, bytes };
+  }
+
+  /** Its connection is at another acceptor now. */
+  land(core: AcceptorCore, moved: MovedConnection, onLanded: () => void): void {
+    this.#isAway = false;
+    this.#core = core;
+    this.#connection = core.land(moved, this);
+    this.#watchOutput(this.#connection.outbox);
+    onLanded();
+    if (moved.bytes !== undefined) this.#connection.onBytes(moved.bytes, moved.bytes.length);
+  }
+
   /** Whether the event loop of the server has something to do for this socket. */
   get hasEvent(): boolean {
+    if (this.#isAway) return false;
+    if (this.#isLeaving) return this.#onReady !== undefined;
     if (this.#closed || this.#connection === undefined || (this.#failed && !this.#closeDue)) return false;
     return (
       this.#closeDue ||
@@ -155,6 +205,12 @@ export class FakeSocket implements Transport {
   /** Returns whether it was one that tells of the client: not if what was sent has been taken. */
   handleEvent(bytesMax: number): boolean {
     const connection = this.#connection!;
+    const onReady = this.#onReady;
+    if (onReady !== undefined) {
+      this.#onReady = undefined;
+      onReady();
+      return false;
+    }
     const isDrain = this.#drainDue && !this.#closeDue && !this.#failDue;
     if (this.#closeDue || (this.#breaks && this.#sent.length === 0)) {
       this.#closed = true;

@@ -9,6 +9,8 @@ import assert from "node:assert/strict";
 import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { acceptorGroup } from "../../src/acceptor/acceptor-group.ts";
 import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
+import type { MovedConnection } from "../../src/acceptor/moved-connection.ts";
+import { Moves } from "../../src/acceptor/moves.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
 import { BinlogLoop } from "../../src/binlog/binlog-loop.ts";
@@ -73,6 +75,8 @@ export interface InProcessOptions {
   placement?: Placement;
   /** Threads of `together`. */
   threads?: number;
+  /** How likely an acceptor takes a connection whose tube lives beside it; 0 for none. */
+  moves?: number;
   storedBytesMin?: number;
   protocol?: ProtocolName;
   /** Acceptors move the bytes of their sockets themselves, as with io_uring. */
@@ -122,6 +126,8 @@ interface Thread {
 /** How likely a thread that sleeps is rung for nothing, at each step of a server that has such rings. */
 const STRAY_RINGS = 0.005;
 const RING_BYTES = 1 << 16;
+/** Commands to one shard after which a connection moves to it. */
+const MOVE_COMMANDS = 2;
 /** So small that many bodies of a simulation go past the rings. */
 const STORED_BYTES_MIN = 10;
 /** A shard that waits for room in the middle of a command waits for fewer steps of the log. */
@@ -152,6 +158,15 @@ export class InProcessServer {
   readonly sockets: FakeSocket[][];
   /** All that ever connected to each acceptor. */
   readonly everySocket: readonly FakeSocket[][];
+  /** Told when a connection has left its slot at an acceptor, and when it has got one at another. */
+  onDeparted: (socket: FakeSocket) => void = () => {};
+  onLanded: (socket: FakeSocket, acceptor: number) => void = () => {};
+  /** Connections that have come to an acceptor and that it has not looked at. */
+  readonly #arriving: MovedConnection[][];
+  /** Sockets between two acceptors, by their numbers. */
+  readonly #away = new Map<number, FakeSocket>();
+  /** Connections that have moved so far. */
+  moved = 0;
   readonly #random: SeededRandom;
   readonly #holdUps: number;
   readonly #patience: number;
@@ -220,6 +235,8 @@ export class InProcessServer {
           statsText: () => statsText(this.topology, facts, this.nowMs),
         }),
     );
+    this.#arriving = this.acceptors.map(() => []);
+    if ((options.moves ?? 0) > 0 && Moves.isOfUse(topology)) this.#beginMoves(options.moves!);
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
@@ -233,6 +250,45 @@ export class InProcessServer {
     if (this.binlog === undefined) return;
     this.#logThread = this.#binlogThread(this.binlog, this.storage!);
     this.#threads.push(this.#logThread);
+  }
+
+  /** What src/acceptor/acceptor.ts does; the way between two acceptors takes any time. */
+  #beginMoves(likely: number): void {
+    for (const [acceptor, core] of this.acceptors.entries()) {
+      core.moves = new Moves({
+        topology: this.topology,
+        core,
+        acceptor,
+        loads: { mayTakeOne: () => this.#random.chance(likely) },
+        commands: MOVE_COMMANDS,
+        nowMs: () => this.nowMs,
+        send: (target, moved) => this.#send(acceptor, target, moved),
+      });
+    }
+  }
+
+  /** A connection leaves an acceptor for another. */
+  protected sendMoved(target: number, moved: MovedConnection): void {
+    this.#arriving[target]!.push(moved);
+  }
+
+  #send(from: number, target: number, moved: MovedConnection): void {
+    const sockets = this.sockets[from]!;
+    const index = sockets.findIndex(({ descriptor }) => descriptor === moved.descriptor);
+    const [socket] = sockets.splice(index, 1);
+    this.#away.set(moved.descriptor, socket!);
+    this.onDeparted(socket!);
+    this.sendMoved(target, moved);
+  }
+
+  #land(acceptor: number, moved: MovedConnection): void {
+    const socket = this.#away.get(moved.descriptor)!;
+    this.#away.delete(moved.descriptor);
+    this.sockets[acceptor]!.push(socket);
+    for (const all of this.everySocket) if (all.includes(socket)) all.splice(all.indexOf(socket), 1);
+    this.everySocket[acceptor]!.push(socket);
+    this.moved++;
+    socket.land(this.acceptors[acceptor]!, moved, () => this.onLanded(socket, acceptor));
   }
 
   // --- the log ----------------------------------------------------------------------------------------------------
@@ -555,6 +611,7 @@ export class InProcessServer {
   }
 
   #hasSocketEvent(acceptor: number): boolean {
+    if (this.#arriving[acceptor]!.length > 0) return true;
     return this.#toStop.has(acceptor) || this.sockets[acceptor]!.some((socket) => socket.hasEvent);
   }
 
@@ -562,6 +619,11 @@ export class InProcessServer {
   #handleSocketEvent(acceptor: number): boolean {
     if (this.#toStop.delete(acceptor)) {
       this.acceptors[acceptor]!.endAll();
+      return true;
+    }
+    const arrived = this.#arriving[acceptor]!.shift();
+    if (arrived !== undefined) {
+      this.#land(acceptor, arrived);
       return true;
     }
     const sockets = this.sockets[acceptor]!;

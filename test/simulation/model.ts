@@ -51,7 +51,8 @@ export interface ModelTube {
 
 /** One connection, over all shards. */
 export interface ModelSession {
-  readonly index: number;
+  /** It changes when the connection moves. */
+  index: number;
   /** Number of its open wait over several shards, or 0, and of the last one. */
   openWait: number;
   lastWait: number;
@@ -217,6 +218,14 @@ export class Model {
     const session: ModelSession = { index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 };
     this.sessions.set(index, session);
     return session;
+  }
+
+  /** The session is known by another number from now on. */
+  rename(index: number, now: number): void {
+    const session = this.session(index);
+    this.sessions.delete(index);
+    session.index = now;
+    this.sessions.set(now, session);
   }
 
   usedTube(session: ModelSession, shard: number): ModelTube {

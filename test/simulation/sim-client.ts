@@ -73,8 +73,9 @@ const NOT_FOUND = "NOT_FOUND\r\n";
 export class SimClient {
   readonly name: string;
   readonly socket: FakeSocket;
-  readonly session: number;
-  readonly acceptor: number;
+  /** Changes, as its acceptor does, when its connection moves. */
+  session: number;
+  acceptor: number;
   /** Tubes in use and watched after the commands sent so far. */
   used = "default";
   watched: string[] = ["default"];

@@ -14,6 +14,7 @@ import type { Command } from "./command.ts";
 import * as command from "./command.ts";
 import { CommandCounts } from "./command-counts.ts";
 import type { ProcessEnd } from "./durability-ledger.ts";
+import type { FakeSocket } from "./fake-socket.ts";
 import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
 import { isSameChoice, type JobChoice } from "./job-choice.ts";
 import { Model } from "./model.ts";
@@ -21,6 +22,8 @@ import { SimClient, type SimWorld } from "./sim-client.ts";
 import { SimulatedLog } from "./simulated-log.ts";
 import { type ByIdCommand, EngineWitness } from "./witness.ts";
 
+/** Numbers of sessions between two acceptors begin here. */
+const IN_TRANSIT = 100_000;
 const JOB_BYTES_MAX = 6000;
 /** More than is sent of a reply before its client has read some. */
 const HUGE_BODY_BYTES = 300_000;
@@ -118,6 +121,7 @@ class Simulation {
   #clients: SimClient[] = [];
   #world!: SimWorld;
   #shards = 0;
+  #transits = 0;
   #acceptors = 0;
   #draining = false;
   /** Whether the log was full when an engine asked last. */
@@ -185,6 +189,7 @@ class Simulation {
       // No draw, so that a seed is the same run apart as before there were hosts.
       placement: this.#options.seed % 2 === 0 ? "together" : "apart",
       threads: this.#options.seed % 4 === 0 ? Math.max(1, this.#acceptors - 1) : this.#acceptors,
+      moves: this.#options.seed % 8 === 6 ? 0.7 : 0,
       tickMs: this.#tickMs,
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,
@@ -242,6 +247,8 @@ class Simulation {
       (core, shard) => new EngineWitness(core.engine, core, shard, this.#model, this.#sink()),
     );
     for (const witness of this.#witnesses) witness.touched = true;
+    server.onDeparted = (socket) => this.#renameClient(socket, undefined);
+    server.onLanded = (socket, acceptor) => this.#renameClient(socket, acceptor);
     for (const [acceptor, core] of server.acceptors.entries()) this.#watchClaims(core, acceptor);
     if (this.#forgetful > 0) for (const core of server.acceptors) this.#forget(core, this.#forgetful);
   }
@@ -465,6 +472,26 @@ class Simulation {
     this.#say(`${ms} ms pass`);
   }
 
+  /** A connection has left its acceptor, or has come to one: its session has another number. */
+  #renameClient(socket: FakeSocket, acceptor: number | undefined): void {
+    const client = this.#clients.find((each) => each.socket === socket);
+    assert.ok(client !== undefined, "who moves is a client");
+    const now =
+      acceptor === undefined ? IN_TRANSIT + ++this.#transits : this.#sessionOf(acceptor, socket.slot);
+    // Whoever had the slot before is over.
+    for (const other of this.#clients)
+      if (other.session === now) other.session = IN_TRANSIT + ++this.#transits;
+    this.#model.rename(client.session, now);
+    this.#closed.delete(now);
+    const closed = this.#closed.get(client.session);
+    this.#closed.delete(client.session);
+    if (closed !== undefined) this.#closed.set(now, closed);
+    client.session = now;
+    client.session = now;
+    if (acceptor !== undefined) client.acceptor = acceptor;
+    this.#say(`client ${client.name} is ${acceptor === undefined ? "on the way" : `session ${now}`}`);
+  }
+
   #connect(): void {
     if (this.#clients.filter((client) => !client.gone && !client.over).length >= CLIENTS_MAX) return;
     const acceptor = this.#random.between(0, this.#acceptors - 1);
@@ -472,7 +499,7 @@ class Simulation {
     const session = this.#sessionOf(acceptor, socket.slot);
     const name = `${++this.#clientsMade}`;
     const client = new SimClient(name, socket, { session, acceptor }, this.#model, this.#world);
-    socket.onEndVisible = () => this.#checkEnd(client, acceptor);
+    socket.onEndVisible = () => this.#checkEnd(client);
     this.#clients.push(client);
     this.#closed.delete(session);
     this.#say(`client ${name} connects as session ${session}`);
@@ -544,16 +571,16 @@ class Simulation {
   }
 
   /** Whoever sees the end of a connection may count on its effects: its jobs, waits and tubes are back, it is not counted. */
-  #checkEnd(client: SimClient, acceptor: number): void {
+  #checkEnd(client: SimClient): void {
     const traces = this.#model.traces(this.#model.session(client.session));
     assert.deepEqual(
       traces,
       [],
       `what is left of client ${client.name}, who has seen the end of its connection`,
     );
-    const counted = this.#server.acceptors[acceptor]!.counters[Counter.Connections]!;
-    const sockets = this.#server.everySocket[acceptor]!;
-    const open = sockets.filter((socket) => !socket.endVisible && !socket.isForgotten).length;
+    const counted = this.#counted(Counter.Connections);
+    const sockets = this.#server.everySocket;
+    const open = sockets.flat().filter((socket) => !socket.endVisible && !socket.isForgotten).length;
     assert.ok(counted <= open, `${counted} connections are counted, and only ${open} are open`);
   }
 
@@ -847,10 +874,14 @@ class Simulation {
 
   /** All have left. */
   #checkNobodyCounted(): void {
-    for (const { counters } of this.#server.acceptors) {
-      const counted = [Counter.Connections, Counter.Producers, Counter.Workers].map((each) => counters[each]);
-      assert.deepEqual(counted, [0, 0, 0], "connections, producers and workers when all have left");
-    }
+    const gauges = [Counter.Connections, Counter.Producers, Counter.Workers];
+    const counted = gauges.map((each) => this.#counted(each));
+    assert.deepEqual(counted, [0, 0, 0], "connections, producers and workers when all have left");
+  }
+
+  /** A counter of all acceptors together. */
+  #counted(counter: number): number {
+    return this.#server.acceptors.reduce((sum, { counters }) => sum + counters[counter]!, 0);
   }
 
   /** The disk has room, and nothing happens to it any more. */

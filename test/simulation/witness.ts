@@ -74,6 +74,7 @@ export class EngineWitness {
   readonly engine: Engine;
   readonly #host: EffectsHost;
   readonly #shard: number;
+  readonly #detached = new Set<Session>();
   readonly #model: Model;
   readonly #sink: CommandSink;
   /** Effects of the present call; undefined between calls. */
@@ -174,8 +175,24 @@ export class EngineWitness {
 
   // --- calls ------------------------------------------------------------------------------------------------------
 
+  /** Sessions on their way to another acceptor have no index by which they could be found. */
+  #watchMoves(): void {
+    const { engine } = this;
+    const detach = engine.detachSession.bind(engine);
+    engine.detachSession = (session) => {
+      detach(session);
+      this.#detached.add(session);
+    };
+    const adopt = engine.adoptSession.bind(engine);
+    engine.adoptSession = (session, index) => {
+      this.#detached.delete(session);
+      adopt(session, index);
+    };
+  }
+
   #watchSessions(): void {
     const model = this.#model;
+    this.#watchMoves();
     const shard = this.#shard;
     this.#watch("runDue", ([nowMs], _, seen) => this.#follow(seen, () => model.runDue(shard, nowMs)));
     this.#watch("closeSession", ([session, nowMs], _, seen) =>
@@ -347,7 +364,8 @@ export class EngineWitness {
   check(): void {
     if (!this.touched) return;
     this.touched = false;
-    checkInvariants(this.engine, this.#model.sessions.keys(), (session) => this.#host.stillWaiting(session));
+    const sessions = [...this.#model.sessions.keys(), ...this.#detached];
+    checkInvariants(this.engine, sessions, (session) => this.#host.stillWaiting(session));
     this.#compareJobs();
     this.#compareTubes();
     this.#compareWaits();

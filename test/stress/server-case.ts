@@ -12,6 +12,7 @@ import { type CaseOptions, type CaseReport, grouped, missingOf } from "./run-cas
 import { LOAD_OUTCOMES, ServerLoad } from "./server-load.ts";
 import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
 
+const EAGER_MOVES = new URL("../support/eager-moves.ts", import.meta.url).href;
 const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
 const START_MS = 60_000;
 /** What the server said last, shown with a failure. */
@@ -25,6 +26,8 @@ export interface ServerCase extends Experiment {
   readonly placement: Placement;
   /** Threads of `together`. */
   readonly threads: number;
+  /** Connections move from thread to thread as often as they can. */
+  readonly areMoving: boolean;
 }
 
 const TWO_STEP_CLAIMS = "claims by a load and a store";
@@ -48,6 +51,7 @@ function serverCase(
     hasLog,
     placement,
     threads,
+    areMoving: false,
   };
 }
 
@@ -60,7 +64,15 @@ export const SERVER_CASES: readonly ServerCase[] = [
   serverCase({ shards: 7, acceptors: 3 }, false, [], "together"),
   serverCase({ shards: 4, acceptors: 2 }, true, [], "together"),
   serverCase({ shards: 2, acceptors: 3 }, false, [], "together", 2),
+  moving(serverCase({ shards: 4, acceptors: 2 }, false, [], "together")),
+  moving(serverCase({ shards: 7, acceptors: 3 }, true, [], "together")),
 ];
+
+/** The same with connections that move. */
+function moving(played: ServerCase): ServerCase {
+  const about = `${played.about}, with connections that move as often as they can`;
+  return { ...played, name: `${played.name}-moving`, about, areMoving: true };
+}
 
 export async function runServerCase(played: ServerCase, options: CaseOptions): Promise<CaseReport> {
   const directory = mkdtempSync(join(tmpdir(), "runnerbean-stress-"));
@@ -68,9 +80,9 @@ export async function runServerCase(played: ServerCase, options: CaseOptions): P
   try {
     const server = await startServer({
       kind: "ours",
-      flags: [...topologyFlags(played.topology), ...placementFlags(played), ...log],
+      flags: [...topologyFlags(played.topology), ...placementFlags(played), ...log, "--log-level", "debug"],
       env: {
-        NODE_OPTIONS: `--import ${PRELOAD}`,
+        NODE_OPTIONS: `--import ${PRELOAD}${played.areMoving ? ` --import ${EAGER_MOVES}` : ""}`,
         STRESS_SEED: `${options.seed}`,
         ...(options.planted === undefined ? {} : { STRESS_PLANTED: "claim" }),
       },
@@ -115,7 +127,10 @@ const spoken = (stderr: string): string[] =>
   stderr.split("\n").filter((line) => line !== "" && !line.startsWith("stress: "));
 
 /** Whether the rings were small and each thread had its pauses; otherwise the run shows nothing. */
-function notStressed(stderr: string, { topology, hasLog, placement, threads: hosts }: ServerCase): string[] {
+function notStressed(
+  stderr: string,
+  { topology, hasLog, placement, threads: hosts, areMoving }: ServerCase,
+): string[] {
   const lines = stderr.split("\n");
   const { shards, acceptors } = topology;
   const wrong: string[] = [];
@@ -136,5 +151,8 @@ function notStressed(stderr: string, { topology, hasLog, placement, threads: hos
     );
     if (!paused) wrong.push(`no pause in ${thread}`);
   }
+  // With libuv nobody can move.
+  const mayMove = lines.some((line) => /together in \d+ threads.*io_uring/.test(line));
+  if (areMoving && mayMove && !/"moved":[1-9]/.test(stderr)) wrong.push("no connection moved");
   return wrong;
 }

@@ -16,12 +16,13 @@ const AFTER_DEADLINE_MS = 0.001;
 const STATES = [JobState.Ready, JobState.Reserved, JobState.Buried, JobState.Delayed] as const;
 
 /**
- * Throws AssertionError at the first broken invariant. `sessions` are the indexes of all sessions that may exist;
+ * Throws AssertionError at the first broken invariant. `sessions` are the indexes of all sessions that may exist, and
+ * those that are detached;
  * `stillWaiting` tells whether the wait over several shards of a session has not ended elsewhere.
  */
 export function checkInvariants(
   engine: Engine,
-  sessions: Iterable<number>,
+  sessions: Iterable<number | Session>,
   stillWaiting: (session: Session) => boolean = () => true,
 ): void {
   new InvariantCheck(engine, sessions, stillWaiting).run();
@@ -32,9 +33,13 @@ class InvariantCheck {
   readonly #sessions: readonly Session[];
   readonly #stillWaiting: (session: Session) => boolean;
 
-  constructor(engine: Engine, sessions: Iterable<number>, stillWaiting: (session: Session) => boolean) {
+  constructor(
+    engine: Engine,
+    sessions: Iterable<number | Session>,
+    stillWaiting: (session: Session) => boolean,
+  ) {
     this.#engine = engine;
-    this.#sessions = [...sessions].map((index) => engine.session(index));
+    this.#sessions = [...sessions].map((each) => (typeof each === "number" ? engine.session(each) : each));
     this.#stillWaiting = stillWaiting;
   }
 

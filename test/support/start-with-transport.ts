@@ -8,9 +8,10 @@ export async function startWithTransport(
   t: TestContext,
   transport: "libuv" | "io_uring",
   flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<ServerProcess | undefined> {
   try {
-    const server = await startServer({ kind: "ours", flags: [...flags, "--transport", transport] });
+    const server = await startServer({ kind: "ours", flags: [...flags, "--transport", transport], env });
     t.after(() => server.stop());
     return server;
   } catch (error) {

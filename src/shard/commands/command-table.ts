@@ -5,7 +5,7 @@ import { Op } from "../../protocol/commands.ts";
 import { bury } from "./bury.ts";
 import { clearTube } from "./clear-tube.ts";
 import type { ShardCommand } from "./command.ts";
-import { attach, close, credit, echo, halfClose } from "./connection.ts";
+import { attach, close, credit, detach, echo, halfClose } from "./connection.ts";
 import { deleteJob } from "./delete.ts";
 import { ignore } from "./ignore.ts";
 import { kick } from "./kick.ts";
@@ -55,6 +55,7 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.ClearTube]: clearTube,
   [RequestOp.Attach]: attach,
   [RequestOp.Close]: close,
+  [RequestOp.Detach]: detach,
   [RequestOp.HalfClose]: halfClose,
   [RequestOp.Echo]: echo,
   [RequestOp.PutOpen]: putOpen,

@@ -35,6 +35,8 @@ export interface CommandShard {
   giveJob(session: ShardSession, slot: number, flags: number): void;
   /** The client has read so many bytes of its replies: see message/reply-credit.ts. */
   read(session: ShardSession, bytes: number): void;
+  /** The connection moves to another acceptor: its session is kept by this number until that adopts it. */
+  detach(session: ShardSession, number: number): void;
   /** The connection is gone. */
   end(session: ShardSession): void;
   /** Updates the gauges that `stats` adds up. */

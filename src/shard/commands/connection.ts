@@ -16,6 +16,8 @@ export const echo: ShardCommand = ({ replies }, session, { body }) =>
 export const halfClose: ShardCommand = ({ engine, nowMs }, session) =>
   engine.halfClose(session.engineSession, nowMs);
 
+export const detach: ShardCommand = (shard, session, { id }) => shard.detach(session, id);
+
 export const close: ShardCommand = (shard, session) => {
   if (!session.ended) shard.end(session);
 };

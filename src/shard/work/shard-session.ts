@@ -34,8 +34,9 @@ export interface LongReply {
 
 export class ShardSession {
   readonly engineSession: Session;
-  readonly acceptor: number;
-  readonly connectionSlot: number;
+  /** Where its connection is; both change when that moves. */
+  acceptor: number;
+  connectionSlot: number;
   /** Messages that arrived while the session was in a command or its client had too much to read. */
   deferred: DeferredMessages | undefined;
   incoming: IncomingPut | undefined;

@@ -1,0 +1,41 @@
+// A connection on its way from one acceptor to another: all that it is, as one message.
+
+import type { ShardSet } from "./shard-set.ts";
+import type { Departure, HandedOver } from "./transport.ts";
+
+/** What an acceptor knows of a connection that has nothing under way, holds nothing and waits for nothing. */
+export interface ConnectionState {
+  readonly used: string;
+  readonly watched: readonly string[];
+  /** Shards that know it. */
+  readonly touched: readonly number[];
+  readonly isProducer: boolean;
+  readonly isWorker: boolean;
+  readonly history: MoveHistory;
+}
+
+/** What keeps a connection from moving too often. */
+export interface MoveHistory {
+  readonly moves: number;
+  /** When it may move again, monotonic ms. */
+  readonly mayMoveAtMs: number;
+}
+
+export interface MovedConnection extends HandedOver {
+  /** By which the shards keep its sessions. */
+  readonly number: number;
+  readonly state: ConnectionState;
+}
+
+/** A connection, as its move sees it. */
+export interface Movable {
+  readonly slot: number;
+  readonly touched: ShardSet;
+  readonly departure: Departure | undefined;
+  readonly history: MoveHistory;
+  /** Takes nothing from its client and sends nothing from now on. */
+  leave(): void;
+  /** Goes on where it was. */
+  stay(): void;
+  state(history: MoveHistory): ConnectionState;
+}

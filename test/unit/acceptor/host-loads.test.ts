@@ -1,0 +1,98 @@
+// Where a connection may move to, and when it has a habit worth a move.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { HostLoads } from "../../../src/acceptor/host-loads.ts";
+import { ShardHabit } from "../../../src/acceptor/shard-habit.ts";
+import { acceptorRole, Counter, countersOf, createTopology } from "../../../src/message/topology.ts";
+
+/** Two threads with an acceptor and a shard each; `pass` lets time go by, of which each slept so much. */
+function twoHosts() {
+  const topology = createTopology({
+    ...{ shards: 2, acceptors: 2, placement: "together" },
+    ...{ jobBytesMax: 65535, ringBytes: 4096 },
+  });
+  const counters = [0, 1].map((acceptor) => countersOf(topology, acceptorRole(topology, acceptor)));
+  const clock = { nowMs: 1000 };
+  const loads = new HostLoads(topology, 0);
+  for (const each of counters) each[Counter.TakesMoved] = 1;
+  const mayMove = (): boolean => loads.mayTakeOne(1, clock.nowMs);
+  const pass = (ms: number, ...idleMs: number[]): void => {
+    clock.nowMs += ms;
+    for (const [acceptor, idle] of idleMs.entries()) counters[acceptor]![Counter.IdleMs]! += idle;
+  };
+  const open = (...connections: number[]): void => {
+    for (const [acceptor, count] of connections.entries()) counters[acceptor]![Counter.Connections] = count;
+  };
+  mayMove();
+  return { counters, mayMove, pass, open, clock };
+}
+
+describe("HostLoads", () => {
+  it("lets a connection go to a thread with time to spare, however many it has", () => {
+    const { mayMove, pass, open } = twoHosts();
+    open(1, 50);
+    pass(500, 0, 200);
+    assert.equal(mayMove(), true);
+    pass(500, 0, 100);
+    assert.equal(mayMove(), false, "a hot tube does not pull all work to one core");
+  });
+
+  it("lets it go between two busy threads as long as that one has no more connections and no more to do", () => {
+    const { mayMove, pass, open, counters } = twoHosts();
+    open(10, 10);
+    pass(500, 0, 0);
+    assert.equal(mayMove(), true);
+    counters[1]![Counter.MovedIn] = 1;
+    assert.equal(mayMove(), false);
+    counters[1]![Counter.MovedOut] = 1;
+    assert.equal(mayMove(), true);
+    pass(500, 400, 50);
+    assert.equal(mayMove(), false, "it has much more to do");
+  });
+
+  it("counts a sleep that goes on", () => {
+    const { mayMove, pass, open, counters, clock } = twoHosts();
+    open(1, 50);
+    counters[1]![Counter.IdleSinceMs] = clock.nowMs;
+    pass(500);
+    assert.equal(mayMove(), true);
+  });
+
+  it("does not trust a reading of long ago, nor a thread that takes none", () => {
+    const { mayMove, pass, counters } = twoHosts();
+    pass(10_000, 0, 10_000);
+    assert.equal(mayMove(), false);
+    pass(200, 0, 200);
+    assert.equal(mayMove(), true);
+    counters[1]![Counter.TakesMoved] = 0;
+    assert.equal(mayMove(), false);
+  });
+});
+
+describe("ShardHabit", () => {
+  it("is settled after 64 commands for one shard, few for others between", () => {
+    const habit = new ShardHabit();
+    for (let i = 0; i < 63; i++) habit.note(3);
+    assert.ok(habit.streak < 64);
+    habit.note(3);
+    assert.deepEqual([habit.shard, habit.streak], [3, 64]);
+    habit.note(1);
+    assert.deepEqual([habit.shard, habit.streak], [3, 56]);
+  });
+
+  it("changes soon, however long it was one", () => {
+    const habit = new ShardHabit();
+    for (let i = 0; i < 100_000; i++) habit.note(0);
+    for (let i = 0; i < 80; i++) habit.note(1);
+    assert.deepEqual([habit.shard, habit.streak], [1, 64]);
+  });
+
+  it("is none of a client that uses two shards in turn", () => {
+    const habit = new ShardHabit();
+    for (let i = 0; i < 1000; i++) {
+      habit.note(i % 2);
+      assert.ok(habit.streak < 64);
+    }
+  });
+});
