@@ -18,7 +18,7 @@ import {
   type Topology,
 } from "../message/topology.ts";
 import { CommandParser } from "../protocol/command-parser.ts";
-import { COMMANDS } from "../protocol/commands.ts";
+import { COMMANDS, type Command } from "../protocol/commands.ts";
 import { Request, Span } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -32,6 +32,7 @@ import { type BodyPart, Connection } from "./connection.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
 import { extensionsText } from "./extensions-text.ts";
+import type { Gate } from "./gated-connection.ts";
 import { ListReplies } from "./list-replies.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import type { Moves } from "./moves.ts";
@@ -111,6 +112,7 @@ export class AcceptorCore implements ConnectionHost {
   /** How far the log has come with what replies wait for. */
   readonly #logged: LogWords | undefined;
   readonly #control: ControlWords;
+  readonly #topology: Topology;
   /** Filled in for each message out, and for each answer that is taken. */
   readonly #message = new Request();
   readonly #payload = new Span();
@@ -126,8 +128,8 @@ export class AcceptorCore implements ConnectionHost {
     this.statsText = options.statsText;
     this.trace = options.trace;
     this.extensionsText = () => extensionsText(topology);
-    const commands = COMMANDS.filter(({ extension }) => !extension || topology.protocol === "extended");
-    this.parser = new CommandParser(topology.jobBytesMax, commands);
+    this.#topology = topology;
+    this.parser = this.parserWith([]);
     const defaultName = asciiBytes("default");
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
     this.claims = new ClaimWords(topology.claims[acceptor]!);
@@ -142,16 +144,23 @@ export class AcceptorCore implements ConnectionHost {
     this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
   }
 
+  /** A parser that knows further commands beside those of the server. */
+  parserWith(further: readonly Command[]): CommandParser {
+    const { jobBytesMax, protocol } = this.#topology;
+    const commands = COMMANDS.filter(({ extension }) => !extension || protocol === "extended");
+    return new CommandParser(jobBytesMax, [...commands, ...further]);
+  }
+
   // --- connections ------------------------------------------------------------------------------------------------
 
-  /** A new connection, or undefined when all slots are taken. */
-  connect(transport: Transport): Connection | undefined {
+  /** A new connection, with a gate where its listener has one; undefined when all slots are taken. */
+  connect(transport: Transport, gate?: Gate): Connection | undefined {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
     this.open++;
     this.#add(Counter.Connections, 1);
     this.#add(Counter.TotalConnections, 1);
-    const connection = new Connection(this, slot, transport);
+    const connection = new Connection(this, slot, transport, undefined, gate);
     this.#connections[slot] = connection;
     return connection;
   }

@@ -23,6 +23,7 @@ import { AcceptorLoop } from "./acceptor-loop.ts";
 import type { ConnectionLog } from "./connection-log.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import { NetTransport } from "./net-transport.ts";
+import type { Serving } from "./serving.ts";
 import type { UringSockets } from "./uring-sockets.ts";
 
 export interface AcceptorThreadData extends AcceptorSettings {
@@ -40,6 +41,7 @@ export interface AcceptorThreadData extends AcceptorSettings {
 /** With io_uring the event loop has its turn after so many sleeps, or so long, at the latest, ms. */
 const ROUNDS_MAX = 64;
 const ROUNDS_MS_MAX = 5;
+const ROUNDS_FOR_TLS = 3;
 /** Node takes no longer timer than 2^31 - 1 ms. */
 const TIMER_MS_MAX = 3_600_000;
 const READ_BUFFER_BYTES = 256 * 1024;
@@ -55,6 +57,9 @@ export class AcceptorThread implements AcceptorSurroundings {
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   #scheduled = false;
+  /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForTls`. */
+  #loopRounds = 0;
+  #hasTls = false;
   #waitPending = false;
   #timer: NodeJS.Timeout | undefined;
   /** By their descriptors. */
@@ -138,9 +143,9 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.#uring!.land(moved, core, log);
   }
 
-  serve(client: unknown, core: AcceptorCore, log: ConnectionLog): void {
-    if (this.#uring !== undefined) this.#uring.serve(client, core, log);
-    else NetTransport.serve(client, core, this.#readBuffer, this.wake, log);
+  serve(client: unknown, serving: Serving): void {
+    if (this.#uring !== undefined) this.#uring.serve(client, serving);
+    else NetTransport.serve(client, serving, this.#readBuffer);
   }
 
   // --- turns ------------------------------------------------------------------------------------------------------
@@ -177,6 +182,13 @@ export class AcceptorThread implements AcceptorSurroundings {
   #turnAndWait(uring: UringSockets): void {
     // What comes from the sockets meanwhile need not schedule anything.
     this.#scheduled = true;
+    if (this.#loopRounds > 0) {
+      this.#loopRounds--;
+      this.#loop.next();
+      this.#loop.wake();
+      setImmediate(this.#turn);
+      return;
+    }
     const untilMs = monotonicMs() + ROUNDS_MS_MAX;
     for (let round = 0; round < ROUNDS_MAX; round++) {
       if (this.#loop.next() === Point.Turned) break;
@@ -188,6 +200,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       this.#loop.wake();
       if (completions === 0 || uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
     }
+    if (this.#hasTls && uring.eventLoopIsReady) this.#loopRounds = ROUNDS_FOR_TLS;
     setImmediate(this.#turn);
   }
 
@@ -202,6 +215,16 @@ export class AcceptorThread implements AcceptorSurroundings {
     counters[Counter.IdleMs] = counters[Counter.IdleMs]! + monotonicMs() - sinceMs;
     return uring.takeCompletions();
   }
+
+  /**
+   * TLS leaves work for later rounds of the event loop, which no descriptor tells of: where some listener has it, the
+   * thread does not sleep in the ring before these are over.
+   */
+  readonly wakeForTls = (): void => {
+    this.#hasTls = true;
+    this.#loopRounds = ROUNDS_FOR_TLS;
+    this.wake();
+  };
 
   /** A ring of the doorbell shows in the event loop from now on. False if it was rung already. */
   #listenToDoorbell(): boolean {

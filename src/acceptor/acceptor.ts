@@ -1,20 +1,21 @@
 // One acceptor of a thread: takes orders from the main thread, listens, and hands clients to what moves their bytes.
 
-import { createServer, type Server } from "node:net";
 import { Counter, type Topology } from "../message/topology.ts";
+import { AUTH } from "../protocol/commands.ts";
+import { ConnectionCounts } from "../ring/connection-counts.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
 import type { ConnectionLog } from "./connection-log.ts";
+import { type Entry, Gatekeeper } from "./gatekeeper.ts";
 import { HostLoads } from "./host-loads.ts";
+import { type AcceptedHandle, type ListenAddress, Listener, peerAddress } from "./listener.ts";
+import type { AccessRules } from "./listener-policy.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import { Moves } from "./moves.ts";
+import type { Serving } from "./serving.ts";
 import { type ProcessFacts, statsText } from "./stats-text.ts";
+import { TlsSockets } from "./tls-sockets.ts";
 import { VerboseLines } from "./verbose-lines.ts";
-
-export type ListenAddress =
-  | { kind: "tcp"; host: string; port: number; reusePort: boolean }
-  /** A bound socket that somebody else owns, and that other acceptors may share: it is used and never closed. */
-  | { kind: "descriptor"; fd: number };
 
 export type TransportKind = "libuv" | "io_uring";
 
@@ -25,11 +26,16 @@ export interface AcceptorSettings {
   verbose: number;
   /** File descriptors that the process may have. */
   descriptorsMax: number;
+  rules: AccessRules;
+  /** See ring/connection-counts.ts; undefined where nothing limits the number of connections. */
+  connectionCounts: { buffer: SharedArrayBuffer; seed: number } | undefined;
 }
 
 /** What the main thread tells an acceptor. */
 export type AcceptorOrder =
   | { order: "listen"; address: ListenAddress }
+  /** Other rules from now on. */
+  | { order: "configure"; rules: AccessRules }
   /** Serves the connections accepted so far and all later ones. */
   | { order: "serve" }
   /** The last batch of verbose lines has been taken. */
@@ -61,16 +67,17 @@ export interface AcceptorPort {
 /** The thread of an acceptor, as it knows it. */
 export interface AcceptorSurroundings {
   /** Moves the bytes of an accepted client from now on. */
-  serve(client: unknown, core: AcceptorCore, log: ConnectionLog): void;
+  serve(client: unknown, serving: Serving): void;
   /** The same for one that has come from another thread. */
   land(moved: MovedConnection, core: AcceptorCore, log: ConnectionLog): void;
   /** A turn must follow soon. */
   wake(): void;
+  /** The same, and some rounds of the event loop before the next sleep. */
+  wakeForTls(): void;
   /** The acceptor that listens on a descriptor: the first of the thread that was told to. */
   listenerOf(fd: number, acceptor: Acceptor): Acceptor;
 }
 
-const BACKLOG = 1024;
 /** A connection follows its tube when so many commands have gone to one other shard. */
 const MOVE_COMMANDS = 64;
 /** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
@@ -79,17 +86,27 @@ const DESCRIPTORS_KEPT_SHARE = 1 / 8;
 /** The shortage is over when connections have fallen to this share of those at its beginning. */
 const OPEN_AGAIN_SHARE = 0.95;
 
+/** An address on which this acceptor listens, or another one of its thread for it. */
+interface Place {
+  readonly listener: Listener | undefined;
+  /** The acceptors of this thread that share the listener's descriptor, itself among them. */
+  readonly sharing: Acceptor[];
+  lastTaker: number;
+}
+
 export class Acceptor {
   readonly core: AcceptorCore;
   readonly #port: AcceptorPort;
   readonly #thread: AcceptorSurroundings;
   readonly #verbosity: number;
-  #server: Server | undefined;
-  /** The acceptors of this thread that share its listening descriptor, itself among them. */
-  readonly #sharing: Acceptor[] = [this];
-  #lastTaker = 0;
-  /** It listens on a descriptor that it must not close. */
-  #sharesDescriptor = false;
+  /** In the order in which they were asked for, which is that of the rules. */
+  readonly #places: Place[] = [];
+  #rules: AccessRules;
+  readonly #gatekeeper: Gatekeeper;
+  /** Those of places with TLS, by the index of the place. */
+  readonly #tls = new Map<number, TlsSockets>();
+  /** How clients are served that everybody may be. */
+  readonly #serving: Serving;
   readonly #verboseLines = new VerboseLines((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
   );
@@ -99,7 +116,7 @@ export class Acceptor {
   /** Connections when the descriptors ran out; 0 while there are some. */
   #openAtLimit = 0;
   /** Clients that connected before the server was ready; undefined once it is. */
-  #waitingClients: unknown[] | undefined = [];
+  #waitingClients: { client: AcceptedHandle; place: number }[] | undefined = [];
 
   /** `port` leads to the main thread. */
   constructor(
@@ -108,7 +125,8 @@ export class Acceptor {
     port: AcceptorPort,
     thread: AcceptorSurroundings,
   ) {
-    const { topology, facts, verbose, descriptorsMax } = settings;
+    const { topology, facts, verbose, descriptorsMax, rules } = settings;
+    this.#rules = rules;
     this.#port = port;
     this.#thread = thread;
     this.#verbosity = verbose;
@@ -119,6 +137,14 @@ export class Acceptor {
       statsText: () => statsText(topology, facts, monotonicMs()),
       trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
+    this.#gatekeeper = this.#createGatekeeper(settings);
+    this.#serving = {
+      core: this.core,
+      onActivity: thread.wake,
+      log: this.#log,
+      keepAlive: this.#gatekeeper.keepAlive,
+      entry: undefined,
+    };
     const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
     this.#descriptorsEnd = descriptorsMax - kept;
     port.on("message", (order) => this.#obey(order));
@@ -145,6 +171,7 @@ export class Acceptor {
 
   #obey(order: AcceptorOrder): void {
     if (order.order === "listen") this.#listen(order.address);
+    else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "serve") this.#serve();
     else if (order.order === "say-more") this.#verboseLines.taken();
     else this.#stop();
@@ -154,72 +181,127 @@ export class Acceptor {
 
   /** An event loop can watch a descriptor once: so acceptors of one thread that share one have one of them listen. */
   #listen(address: ListenAddress): void {
+    const index = this.#places.length;
+    const place = { sharing: [this], lastTaker: 0 };
+    this.#openTls(index);
     if (address.kind === "descriptor") {
-      const listener = this.#thread.listenerOf(address.fd, this);
-      if (listener !== this) {
-        listener.#sharing.push(this);
+      const taker = this.#thread.listenerOf(address.fd, this);
+      if (taker !== this) {
+        // All listen everywhere, in the same order.
+        taker.#places[index]!.sharing.push(this);
+        this.#places.push({ ...place, listener: undefined });
         this.tell({ news: "listening", port: 0, fd: address.fd });
         return;
       }
     }
-    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true });
-    this.#server = server;
-    server.on("error", (error: NodeJS.ErrnoException) => {
-      this.tell({ news: "failed", code: error.code ?? "UNKNOWN", message: error.message });
+    const listener = new Listener(address, {
+      listening: (port, fd) => this.tell({ news: "listening", port, fd }),
+      failed: (code, message) => this.tell({ news: "failed", code, message }),
+      accepted: (client) => this.#accepted(client, index),
     });
-    server.on("listening", () => {
-      const handle = (server as unknown as { _handle: ListeningHandle })._handle;
-      handle.onconnection = (status, client) => this.#accepted(status, client);
-      const bound = server.address();
-      const port = bound !== null && typeof bound === "object" ? bound.port : 0;
-      this.tell({ news: "listening", port, fd: handle.fd });
-    });
-    if (address.kind === "tcp") {
-      server.listen({
-        host: address.host,
-        port: address.port,
-        backlog: BACKLOG,
-        reusePort: address.reusePort,
-      });
-    } else {
-      this.#sharesDescriptor = true;
-      // In the options Node does not look for it where there is a descriptor.
-      server.listen({ fd: address.fd }, BACKLOG);
-    }
+    this.#places.push({ ...place, listener });
   }
 
-  #accepted(status: number, client: unknown): void {
-    if (status !== 0 || client === undefined || client === null) {
+  #accepted(client: AcceptedHandle | undefined, place: number): void {
+    if (client === undefined) {
       this.#error("a connection could not be accepted: out of file descriptors? raise the limit (ulimit -n)");
       return;
     }
-    if ((client as AcceptedHandle).fd >= this.#descriptorsEnd) {
-      (client as AcceptedHandle).close();
+    if (client.fd >= this.#descriptorsEnd) {
+      client.close();
       this.#outOfDescriptors();
-    } else this.#nextTaker().#take(client);
+    } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
 
   /** Who takes the next client: those that share the descriptor in turn, but none that stops. */
-  #nextTaker(): Acceptor {
-    this.#lastTaker = (this.#lastTaker + 1) % this.#sharing.length;
-    const taker = this.#sharing[this.#lastTaker]!;
+  #nextTaker(place: Place): Acceptor {
+    place.lastTaker = (place.lastTaker + 1) % place.sharing.length;
+    const taker = place.sharing[place.lastTaker]!;
     return taker.#stopping ? this : taker;
   }
 
-  #take(client: unknown): void {
-    if (this.#waitingClients === undefined) this.#serveOne(client);
-    else this.#waitingClients.push(client);
+  #take(client: AcceptedHandle, place: number): void {
+    if (this.#waitingClients === undefined) this.#serveOne(client, place);
+    else this.#waitingClients.push({ client, place });
   }
 
-  #serveOne(client: unknown): void {
-    this.#thread.serve(client, this.core, this.#log);
+  #serveOne(client: AcceptedHandle, place: number): void {
+    if (this.#gatekeeper.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, this.#serving);
+    else this.#letIn(client, place);
+  }
+
+  /** A client of a listener, or of a server, that does not let in everybody. */
+  #letIn(client: AcceptedHandle, place: number): void {
+    const entry = this.#gatekeeper.admit(place, peerAddress(client));
+    if (typeof entry === "string") {
+      client.close();
+      return;
+    }
+    const serving = {
+      ...this.#serving,
+      keepAlive: this.#gatekeeper.keepAlive,
+      entry,
+      log: this.#logOf(entry),
+    };
+    const tls = this.#tls.get(place);
+    if (tls === undefined) {
+      this.#thread.serve(client, serving);
+      return;
+    }
+    const identify = this.#gatekeeper.identifies(place) ? entry.identify : undefined;
+    tls.serve(client, { ...serving, onActivity: this.#thread.wakeForTls }, identify);
+    this.#thread.wakeForTls();
+  }
+
+  /** The log of a connection that was counted when it came in. */
+  #logOf(entry: Entry): ConnectionLog {
+    const { closed, noSlot } = this.#log;
+    return {
+      ...this.#log,
+      closed: (descriptor) => {
+        entry.leave();
+        closed(descriptor);
+      },
+      noSlot: () => {
+        entry.leave();
+        noSlot();
+      },
+    };
+  }
+
+  #createGatekeeper({ rules, connectionCounts: counts }: AcceptorSettings): Gatekeeper {
+    return new Gatekeeper({
+      rules,
+      counts: counts === undefined ? undefined : new ConnectionCounts(counts.buffer, counts.seed),
+      counters: this.core.counters,
+      parser: this.core.parserWith([AUTH]),
+      nowMs: monotonicMs,
+      unixMs: Date.now,
+      warn: (message) => this.tell({ news: "log", level: "warn", message }),
+      wake: this.#thread.wake,
+    });
+  }
+
+  #openTls(index: number): void {
+    const policy = this.#rules.policies[index];
+    if (policy?.tls === undefined) return;
+    const onFailure = (why: string): void => this.#gatekeeper.noteTlsFailure(policy.name, why);
+    this.#tls.set(index, new TlsSockets(policy.tls, onFailure));
+  }
+
+  #configure(rules: AccessRules): void {
+    this.#rules = rules;
+    this.#gatekeeper.configure(rules);
+    rules.policies.forEach((policy, index) => {
+      if (policy?.tls !== undefined) this.#tls.get(index)?.configure(policy.tls);
+    });
   }
 
   /** The log is loaded: ids can be given now, and clients that have connected meanwhile are served. */
   #serve(): void {
     const clients = this.#waitingClients ?? [];
     this.#waitingClients = undefined;
-    for (const client of clients) this.#serveOne(client);
+    for (const { client, place } of clients) this.#serveOne(client, place);
     // Into the first sleep, from which shards can ring it: one of them may ask for a look before the first client comes.
     this.#thread.wake();
   }
@@ -280,7 +362,7 @@ export class Acceptor {
   /** Stops accepting, answers what is under way, closes. */
   #stop(): void {
     this.#stopping = true;
-    this.#stopListening();
+    for (const { listener } of this.#places) listener?.stop();
     if (this.core.open === 0) this.#stopped();
     else this.core.endAll();
     this.#thread.wake();
@@ -290,36 +372,4 @@ export class Acceptor {
     this.#verboseLines.flush();
     this.tell({ news: "stopped" });
   }
-
-  /**
-   * A shared descriptor must stay open: closed by one acceptor, its number may belong to a file of the log when the next
-   * closes it. But a handle has no way to stop listening other than `close`. It has one to stop reading, after which the
-   * event loop no longer looks at the descriptor, and that is all: clients that connect from now on stay in the backlog,
-   * for systemd's next start. A handle that was made of a descriptor counts as readable, so that it can be asked to.
-   */
-  #stopListening(): void {
-    if (!this.#sharesDescriptor) {
-      this.#server?.close();
-      return;
-    }
-    const handle = (this.#server as unknown as { _handle: ListeningHandle | null })._handle;
-    if (handle === null) return;
-    handle.onconnection = (_status, client) => (client as AcceptedHandle | undefined)?.close();
-    handle.readStart?.();
-    handle.readStop?.();
-  }
-}
-
-interface ListeningHandle {
-  readonly fd: number;
-  onconnection: (status: number, client: unknown) => void;
-  /** Internals of Node's. Without them connections are still taken while the server stops, and closed at once. */
-  readStart?(): number;
-  readStop?(): number;
-}
-
-/** A connection that libuv has accepted and nobody has served yet. */
-interface AcceptedHandle {
-  readonly fd: number;
-  close(): void;
 }

@@ -1,8 +1,5 @@
 // What transports tell the thread of their connections.
 
-/** Idle time before the first keep-alive probe, ms. */
-export const KEEP_ALIVE_DELAY_MS = 60_000;
-
 export interface ConnectionLog {
   accepted(descriptor: number): void;
   closed(descriptor: number): void;

@@ -22,6 +22,7 @@ import type { Closing, ConnectionHost } from "./connection-host.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 import type { Expectant } from "./expected-answers.ts";
+import type { Gate, GatedConnection } from "./gated-connection.ts";
 import { GatherStats } from "./gather-stats.ts";
 import { Lane } from "./lane.ts";
 import { type LineHandler, LineReader } from "./line-reader.ts";
@@ -63,7 +64,9 @@ export interface BodyPart {
   isLast: boolean;
 }
 
-export class Connection implements AgendaEntry, Expectant, Closing, LineHandler, ConversationHost, Movable {
+export class Connection
+  implements AgendaEntry, Expectant, Closing, LineHandler, ConversationHost, Movable, GatedConnection
+{
   readonly slot: number;
   readonly touched: ShardSet = new ShardSet();
   /** Set once the socket moves no more bytes; the slot lives on until all shards have forgotten it. */
@@ -117,12 +120,21 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
   /** The server stops. */
   #endsAfterLeaving = false;
 
-  /** `moved` is what it was at another acceptor; without, it is new. */
-  constructor(host: ConnectionHost, slot: number, transport: Transport, moved?: ConnectionState) {
+  /**
+   * `moved` is what it was at another acceptor; without, it is new. `gate`, where a listener has one, stands between the
+   * lines and this.
+   */
+  constructor(
+    host: ConnectionHost,
+    slot: number,
+    transport: Transport,
+    moved?: ConnectionState,
+    gate?: Gate,
+  ) {
     this.#host = host;
     this.slot = slot;
     this.#transport = transport;
-    this.#reader = new LineReader(this);
+    this.#reader = new LineReader(gate?.guard(this) ?? this);
     this.outbox = new Outbox(transport, host);
     this.#used = host.defaultTube;
     this.#watched = new WatchList(host.shards);
@@ -310,6 +322,41 @@ export class Connection implements AgendaEntry, Expectant, Closing, LineHandler,
     if (!this.#send(this.#putShard, put)) return false;
     stored.handOver();
     return true;
+  }
+
+  // --- what a gate needs ------------------------------------------------------------------------------------------
+
+  get usedTube(): string {
+    return this.#used.name;
+  }
+
+  watches(tube: Uint8Array): boolean {
+    return this.#watched.find(tube, 0, tube.length) >= 0;
+  }
+
+  /** It waits for nothing, and holds no job. */
+  get isQuiet(): boolean {
+    return this.#idle && this.#holding.empty;
+  }
+
+  refuse(reply: Uint8Array): boolean {
+    return this.#answer(0, reply);
+  }
+
+  refuseBody(bodyBytes: number, reply: Uint8Array): void {
+    this.#afterDrop = reply;
+    this.#reader.dropBody(bodyBytes);
+  }
+
+  refuseAndEnd(reply: Uint8Array): boolean {
+    if (!this.#idle) return false;
+    this.#append(reply, 0, reply.length);
+    this.#end();
+    return true;
+  }
+
+  goOn(): void {
+    this.#host.agenda.proceedLater(this);
   }
 
   // --- commands ---------------------------------------------------------------------------------------------------

@@ -5,10 +5,9 @@
 // costs a tenth more.
 
 import { type OnReadOpts, Socket } from "node:net";
-import type { AcceptorCore } from "./acceptor-core.ts";
 import type { Connection } from "./connection.ts";
-import { type ConnectionLog, KEEP_ALIVE_DELAY_MS } from "./connection-log.ts";
 import { directWrite, WriteResult } from "./direct-write.ts";
+import type { Serving } from "./serving.ts";
 import type { Transport } from "./transport.ts";
 
 interface Handle {
@@ -28,10 +27,8 @@ export class NetTransport implements Transport {
    */
   static serve(
     handle: unknown,
-    core: AcceptorCore,
+    { core, onActivity, log, keepAlive, entry }: Serving,
     readBuffer: Buffer,
-    onActivity: () => void,
-    log: ConnectionLog,
   ): void {
     let connection: Connection | undefined;
     const onread: OnReadOpts = {
@@ -45,7 +42,8 @@ export class NetTransport implements Transport {
     const options = { handle, onread, allowHalfOpen: true } as ConstructorParameters<typeof Socket>[0];
     const socket = new Socket(options);
     const transport = new NetTransport(socket);
-    connection = core.connect(transport);
+    connection =
+      entry === undefined ? core.connect(transport) : core.connect(entry.wrap(transport), entry.gate);
     if (connection === undefined) {
       log.noSlot();
       socket.destroy();
@@ -55,7 +53,7 @@ export class NetTransport implements Transport {
     const descriptor = transport.descriptor;
     log.accepted(descriptor);
     socket.setNoDelay(true);
-    socket.setKeepAlive(true, KEEP_ALIVE_DELAY_MS);
+    socket.setKeepAlive(true, keepAlive.delayMs, keepAlive.intervalMs, keepAlive.count);
     socket.on("end", () => {
       opened.onEnd();
       onActivity();

@@ -19,8 +19,9 @@ import { BUFFER_BYTES, halves, Uring } from "../uring/uring.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import { buffers } from "./buffer-pool.ts";
 import type { Connection } from "./connection.ts";
-import { type ConnectionLog, KEEP_ALIVE_DELAY_MS } from "./connection-log.ts";
+import type { ConnectionLog } from "./connection-log.ts";
 import type { MovedConnection } from "./moved-connection.ts";
+import type { Serving } from "./serving.ts";
 import type { Departure, HandedOver, Transport } from "./transport.ts";
 
 /** What a completion is of: the second word that comes with it. */
@@ -41,7 +42,7 @@ const ECANCELED = 125;
 interface AcceptedHandle {
   readonly fd: number;
   setNoDelay?(on: boolean): void;
-  setKeepAlive?(on: boolean, delaySeconds: number): void;
+  setKeepAlive?(on: boolean, delaySeconds: number, intervalSeconds?: number, count?: number): void;
   close(): void;
 }
 
@@ -74,11 +75,12 @@ export class UringSockets {
   }
 
   /** Takes over a handle that one of the acceptors has accepted, and serves it. */
-  serve(accepted: unknown, core: AcceptorCore, log: ConnectionLog): void {
+  serve(accepted: unknown, { core, entry, keepAlive, log }: Serving): void {
     const handle = accepted as AcceptedHandle;
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);
-    const connection = core.connect(socket);
+    const connection =
+      entry === undefined ? core.connect(socket) : core.connect(entry.wrap(socket), entry.gate);
     if (connection === undefined) {
       log.noSlot();
       this.#free.push(index);
@@ -88,7 +90,9 @@ export class UringSockets {
     this.#sockets[index] = socket;
     log.accepted(handle.fd);
     handle.setNoDelay?.(true);
-    handle.setKeepAlive?.(true, KEEP_ALIVE_DELAY_MS / 1000);
+    const { delayMs, intervalMs, count } = keepAlive;
+    const intervalSeconds = intervalMs === undefined ? undefined : intervalMs / 1000;
+    handle.setKeepAlive?.(true, delayMs / 1000, intervalSeconds, count);
     socket.open(connection);
     this.#onActivity();
   }

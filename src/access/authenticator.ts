@@ -2,7 +2,7 @@
 
 import type { Identity } from "./identity.ts";
 import { hashOf, isPassword, sameHash } from "./secrets.ts";
-import type { Proof, Token } from "./token-file.ts";
+import { type Proof, type Token, tokenLine } from "./token-file.ts";
 
 /** Passwords that are checked at a time: each takes 32 MiB and 50 ms. More are refused. */
 const CHECKS_MAX = 4;
@@ -12,6 +12,8 @@ const SECRET_LENGTH_MAX = 256;
 export class Authenticator {
   readonly #byHash = new Map<string, Token>();
   readonly #byName = new Map<string, Token>();
+  /** What `stillValid` found: it is asked for each command. */
+  readonly #standing = new WeakMap<Identity, boolean>();
   #checks = 0;
 
   constructor(tokens: readonly Token[]) {
@@ -60,10 +62,16 @@ export class Authenticator {
     return undefined;
   }
 
-  /** Whether the identity still stands in the file as it did, so that a session of it may go on. */
+  /** Whether the line of an identity that was found before still stands in the file as it was. */
   stillValid(identity: Identity, nowMs: number): boolean {
-    const token = this.#byName.get(identity.name);
-    return token !== undefined && token.permissions === identity.permissions && token.expiresAtMs > nowMs;
+    let stands = this.#standing.get(identity);
+    if (stands === undefined) {
+      const token = this.#byName.get(identity.name);
+      stands =
+        token !== undefined && "proof" in identity && tokenLine(token) === tokenLine(identity as Token);
+      this.#standing.set(identity, stands);
+    }
+    return stands && identity.expiresAtMs > nowMs;
   }
 }
 

@@ -40,4 +40,5 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   // Whoever may search bodies may find out what is in them.
   [Op.ListJobs]: Bodies,
   [Op.ClearTube]: Manage,
+  [Op.Auth]: 0,
 };

@@ -157,8 +157,7 @@ class FileReader {
       if (isTable(entry)) {
         tables.push(entry);
         paths.push(Array.isArray(value) ? [...at, index] : at);
-      } else if (typeof entry === "string" && row.applyText !== undefined) row.applyText(options, entry);
-      else applyValue(row, options, entry);
+      } else applyValue(row, options, entry);
     });
     const read: ReadTable = (rows, required, target, table) => {
       const path = paths[tables.indexOf(table)] ?? at;

@@ -4,13 +4,15 @@
 /** A value that cannot be taken; the message names it and what may stand there. */
 export class SettingError extends Error {}
 
-interface Described {
+interface Described<O> {
   /** Where it stands in the file: "max-memory", or "http.listen" for `listen` in `[http]`. */
   readonly key: string;
   /** What it is, in a line. */
   readonly text: string;
   /** A change of it counts after SIGHUP; all others need a restart. */
   readonly reloads?: true;
+  /** Names what of it, changed in the file, needs a restart all the same. */
+  restartPart?(options: O): string;
   /** What `config example` shows where there is no default. */
   readonly example?: unknown;
 }
@@ -18,7 +20,7 @@ interface Described {
 /** What a text stands for; sizes and times may have units. */
 export type ScalarKind = "text" | "number" | "size" | "milliseconds" | "seconds";
 
-export interface ScalarSetting<O> extends Described {
+export interface ScalarSetting<O> extends Described<O> {
   readonly kind: ScalarKind;
   /** As commander reads it: "-b, --binlog <dir>". */
   readonly flags?: string;
@@ -30,7 +32,7 @@ export interface ScalarSetting<O> extends Described {
   show(options: O): string | number | undefined;
 }
 
-export interface SwitchSetting<O> extends Described {
+export interface SwitchSetting<O> extends Described<O> {
   readonly kind: "switch";
   readonly flags?: string;
   set(options: O, on: boolean): void;
@@ -38,7 +40,7 @@ export interface SwitchSetting<O> extends Described {
 }
 
 /** Counted by the flag ("-VV"), a number in the file. */
-export interface CounterSetting<O> extends Described {
+export interface CounterSetting<O> extends Described<O> {
   readonly kind: "counter";
   readonly flags?: string;
   set(options: O, count: number): void;
@@ -46,7 +48,7 @@ export interface CounterSetting<O> extends Described {
 }
 
 /** Several texts: an array in the file; with commas between them in a variable and behind the flag. */
-export interface ListSetting<O> extends Described {
+export interface ListSetting<O> extends Described<O> {
   readonly kind: "list";
   readonly flags?: string;
   set(options: O, values: readonly string[]): void;
@@ -54,7 +56,7 @@ export interface ListSetting<O> extends Described {
 }
 
 /** Texts by names that the operator chooses. */
-export interface MapSetting<O> extends Described {
+export interface MapSetting<O> extends Described<O> {
   readonly kind: "map";
   set(options: O, entries: Readonly<Record<string, string>>): void;
   show(options: O): Readonly<Record<string, string>> | undefined;
@@ -71,14 +73,12 @@ export type ReadTable = <E>(
   table: FileTable,
 ) => void;
 
-/** Tables of a kind, `[[listen]]`, with rows of their own. */
-export interface TablesSetting<O> extends Described {
+/** Tables of a kind, `[[listener]]`, with rows of their own. */
+export interface TablesSetting<O> extends Described<O> {
   readonly kind: "tables";
   /** For `config example`. */
   readonly rows: readonly Setting<never>[];
   apply(options: O, tables: readonly FileTable[], read: ReadTable): void;
-  /** What a string in the place of a table means, if anything. */
-  applyText?(options: O, text: string): void;
   show(options: O): readonly FileTable[];
 }
 

@@ -42,9 +42,8 @@ function about<O>(row: Setting<O>): string {
 
 function exampleTables<O>(row: Setting<O> & { kind: "tables" }): string {
   const lines = row.rows.map((inner) => {
-    // Rows of tables are never shown, only named.
-    const example = exampleValue(inner as Setting<unknown>);
-    return `# ${assignment(inner.key, example)}  # ${inner.text}\n`;
+    if (inner.example === undefined) return `#   ${inner.key}: ${inner.text}\n`;
+    return `# ${assignment(inner.key, inner.example)}  # ${inner.text}\n`;
   });
   return `${about(row)}# [[${row.key}]]\n${lines.join("")}\n`;
 }

@@ -37,6 +37,13 @@ const CONTROL_WORDS = 128;
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
 export const COUNTERS_PER_ROLE = 256;
 export const Counter = {
+  /** Connections that an acceptor did not let in, and why: see acceptor/gatekeeper.ts. */
+  RejectedFull: 16,
+  RejectedAddress: 17,
+  RejectedAuth: 18,
+  RejectedHandshake: 19,
+  /** Connections that it closed because they did nothing for too long. */
+  ClosedIdle: 20,
   JobsUrgent: 32,
   JobsReady: 33,
   JobsReserved: 34,

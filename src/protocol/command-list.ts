@@ -1,18 +1,20 @@
 // The table of commands for people: in `--help`, and in README.md of this room.
 
-import { COMMANDS, commandUsage, hasBody } from "./commands.ts";
+import { AUTH, COMMANDS, commandUsage, hasBody } from "./commands.ts";
+
+const ALL = [...COMMANDS, AUTH];
 
 /** A line for each command. */
 export function commandListText(): string {
-  const width = Math.max(...COMMANDS.map((command) => commandUsage(command).length));
-  return COMMANDS.map((command) => ` ${commandUsage(command).padEnd(width)}  ${command.help}\n`).join("");
+  const width = Math.max(...ALL.map((command) => commandUsage(command).length));
+  return ALL.map((command) => ` ${commandUsage(command).padEnd(width)}  ${command.help}\n`).join("");
 }
 
 /** A table in Markdown, with replies and sections. */
 export function commandListMarkdown(): string {
   const rows = [
     ["command", "what it does", "replies", "section"],
-    ...COMMANDS.map((command) => [
+    ...ALL.map((command) => [
       `\`${commandUsage(command)}\`${hasBody(command) ? ", body" : ""}`,
       command.help,
       command.replies.map(replyMarkdown).join(", "),

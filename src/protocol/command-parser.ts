@@ -114,6 +114,8 @@ export class CommandParser {
         return this.#tubeDelay(bytes, at, end);
       case Args.Ignored:
         return Syntax.Ok;
+      case Args.Secret:
+        return this.#secret(bytes, at, end);
       default:
         throw new Error("broken invariant: these arguments are an extension's");
     }
@@ -167,6 +169,7 @@ export class CommandParser {
         request.timeoutMs = number.value;
         return true;
       case "bound":
+      case "token":
         throw new Error("broken invariant: no extension has such an argument");
     }
   }
@@ -197,6 +200,13 @@ export class CommandParser {
   /** What a line is that should end behind its numbers, `well` if these are. */
   #ends(well: boolean, end: number): Syntax {
     return well && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
+  }
+
+  #secret(bytes: Uint8Array, at: number, end: number): Syntax {
+    if (at === end) return Syntax.BadFormat;
+    for (let i = at; i < end; i++) if (bytes[i] === SPACE) return Syntax.BadFormat;
+    this.request.body.set(bytes, at, end);
+    return Syntax.Ok;
   }
 
   #id(bytes: Uint8Array, end: number): boolean {

@@ -39,6 +39,8 @@ export const Op = {
   PutInTube: 27,
   ListJobs: 40,
   ClearTube: 41,
+  /** Only where a listener demands it: see AUTH. */
+  Auth: 127,
 } as const;
 export type Op = (typeof Op)[keyof typeof Op];
 
@@ -64,11 +66,13 @@ export const Args = {
   TubeDelay: 9,
   /** A tube, and then what put takes. */
   TubePut: 10,
+  /** A secret: bytes without a blank. */
+  Secret: 11,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
 /** What one argument is, as a person calls it. */
-export type Field = "id" | "pri" | "delay" | "ttr" | "bytes" | "bound" | "seconds" | "tube";
+export type Field = "id" | "pri" | "delay" | "ttr" | "bytes" | "bound" | "seconds" | "tube" | "token";
 
 /** The arguments that each Args stands for, in their order. Behind a line with `bytes` comes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -83,6 +87,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.Tube]: ["tube"],
   [Args.TubeDelay]: ["tube", "delay"],
   [Args.TubePut]: ["tube", "pri", "delay", "ttr", "bytes"],
+  [Args.Secret]: ["token"],
 };
 
 /** Where a command is executed. */
@@ -204,8 +209,19 @@ export const COMMANDS: readonly Command[] = [
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
 ];
 
+/** Known only on listeners that demand it; elsewhere it is as unknown as it is to beanstalkd. See acceptor/access-gate.ts. */
+export const AUTH: Command = {
+  op: Op.Auth,
+  word: "auth ",
+  args: Args.Secret,
+  route: Route.Report,
+  replies: ["AUTHENTICATED", "UNAUTHORIZED"],
+  section: "19",
+  help: 'says who the client is, where a listener demands it (auth = "token")',
+};
+
 const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
-  COMMANDS.find((command) => command.op === op),
+  [...COMMANDS, AUTH].find((command) => command.op === op),
 );
 
 /** The Route of each op of a command. */

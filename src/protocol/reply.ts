@@ -5,6 +5,7 @@ import { asciiBytes } from "../base/bytes.ts";
 const line = (text: string): Uint8Array => asciiBytes(`${text}\r\n`);
 
 export const Reply = {
+  authenticated: line("AUTHENTICATED"),
   badFormat: line("BAD_FORMAT"),
   buried: line("BURIED"),
   deadlineSoon: line("DEADLINE_SOON"),
@@ -20,6 +21,7 @@ export const Reply = {
   released: line("RELEASED"),
   timedOut: line("TIMED_OUT"),
   touched: line("TOUCHED"),
+  unauthorized: line("UNAUTHORIZED"),
   unknownCommand: line("UNKNOWN_COMMAND"),
 } as const;
 

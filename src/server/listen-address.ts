@@ -1,17 +1,26 @@
 // Where to listen: from the flags, or from systemd; checked before a thread is started for it.
 
 import { lookup } from "node:dns/promises";
-import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs";
 import * as net from "node:net";
 import { dirname } from "node:path";
 import { getSystemErrorName } from "node:util";
+import { hostAndPort, type ListenerOptions } from "./listener-settings.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import type { Options } from "./options.ts";
 
 export type Listen =
   | { kind: "tcp"; host: string; port: number }
-  | { kind: "unix"; path: string }
+  | UnixListen
   | { kind: "descriptor"; fd: number };
+
+interface UnixListen {
+  readonly kind: "unix";
+  readonly path: string;
+  /** Who may connect, if it is not left to the umask. */
+  readonly mode?: number | undefined;
+  readonly group?: string | undefined;
+}
 
 const UNIX_PREFIX = "unix:";
 const UNIX_PATH_BYTES_MAX = 107;
@@ -33,18 +42,34 @@ export async function listenAddress(
       notice(`inherited listen fd; ignoring option: ${flag} ${value}`);
     return { kind: "descriptor", fd: FIRST_INHERITED_FD };
   }
-  if (options.listen.startsWith(UNIX_PREFIX)) {
-    const path = options.listen.slice(UNIX_PREFIX.length);
-    await prepareSocketPath(path, notice);
-    return { kind: "unix", path };
-  }
-  const port = portNumber(options.port);
+  if (options.listen.startsWith(UNIX_PREFIX))
+    return await unixAddress(options.listen.slice(UNIX_PREFIX.length), notice);
+  return await tcpAddress(options.listen, options.port);
+}
+
+/** The address of a further listener. */
+export async function furtherAddress(
+  { address, mode, group }: ListenerOptions,
+  notice: (text: string) => void,
+): Promise<Listen> {
+  const tcp = hostAndPort(address);
+  if (tcp !== undefined) return await tcpAddress(tcp.host, tcp.port);
+  return { ...(await unixAddress(address.slice(UNIX_PREFIX.length), notice)), mode, group };
+}
+
+async function unixAddress(path: string, notice: (text: string) => void): Promise<UnixListen> {
+  await prepareSocketPath(path, notice);
+  return { kind: "unix", path };
+}
+
+async function tcpAddress(name: string, portName: string): Promise<Listen> {
+  const port = portNumber(portName);
   try {
-    if (options.listen === "") throw new Error("Name or service not known");
-    const { address } = await lookup(options.listen);
+    if (name === "") throw new Error("Name or service not known");
+    const { address } = await lookup(name);
     return { kind: "tcp", host: address, port };
   } catch (error) {
-    throw listenError(`cannot resolve address "${options.listen}": ${(error as Error).message}`);
+    throw listenError(`cannot resolve address "${name}": ${(error as Error).message}`);
   }
 }
 
@@ -136,8 +161,8 @@ export class SocketFile {
   readonly #handle: { readonly fd: number };
   readonly #identity: string | undefined;
 
-  /** Throws an OperatorError where the path can't be bound. */
-  constructor(path: string) {
+  /** Throws an OperatorError where the path can't be bound, or not be given to the group. */
+  constructor({ path, mode, group }: UnixListen) {
     const handle = (net as unknown as HandleMaker)._createServerHandle(path, -1, -1);
     if (typeof handle === "number") {
       const code = getSystemErrorName(handle);
@@ -147,6 +172,15 @@ export class SocketFile {
     this.fd = handle.fd;
     this.#path = path;
     this.#identity = identityOf(path);
+    try {
+      if (group !== undefined) chownSync(path, process.getuid!(), groupIdOf(group));
+      if (mode !== undefined) chmodSync(path, mode);
+    } catch (error) {
+      this.remove();
+      throw listenError(
+        `cannot give ${path} to group ${group}, mode ${mode?.toString(8)}: ${(error as Error).message}`,
+      );
+    }
   }
 
   /** Removes the path if it still leads to this socket and not to that of another server. */
@@ -179,6 +213,14 @@ export async function probeAddress(host: string, port: number): Promise<number> 
   const address = server.address();
   await new Promise((resolve) => server.close(resolve));
   return address !== null && typeof address === "object" ? address.port : port;
+}
+
+function groupIdOf(group: string): number {
+  const line = readFileSync("/etc/group", "utf8")
+    .split("\n")
+    .find((each) => each.startsWith(`${group}:`));
+  if (line === undefined) throw new Error(`no such group`);
+  return Number(line.split(":")[2]);
 }
 
 /** What is the matter with a socket's path. */

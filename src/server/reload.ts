@@ -1,5 +1,6 @@
 // SIGHUP: reads file and environment once more, and takes what may change while it runs. All of it, or nothing.
 
+import type { Setting } from "../config/setting.ts";
 import { OperatorError } from "./operator-error.ts";
 import type { Exit, Options } from "./options.ts";
 import { SETTINGS, type Settings } from "./settings.ts";
@@ -47,9 +48,15 @@ export class Reloader {
   }
 }
 
+/** The keys that differ, of those that may change while the server runs or of the others. */
 function changes(before: Settings, after: Settings, reloads: boolean): string[] {
-  const rows = SETTINGS.filter((row) => (row.reloads === true) === reloads);
-  return rows
-    .filter((row) => JSON.stringify(row.show(before)) !== JSON.stringify(row.show(after)))
-    .map((row) => row.key);
+  const differs = (row: Setting<Settings>): boolean => {
+    if (row.reloads !== true) return !reloads && shown(row, before) !== shown(row, after);
+    if (reloads) return shown(row, before) !== shown(row, after);
+    return row.restartPart?.(before) !== row.restartPart?.(after);
+  };
+  return SETTINGS.filter(differs).map((row) => row.key);
 }
+
+const shown = (row: Setting<Settings>, settings: Settings): string | undefined =>
+  JSON.stringify(row.show(settings));

@@ -1,36 +1,35 @@
 // The main thread: reads the options, starts the threads, listens, supervises, and stops in order. No client
 // traffic.
 
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { hostname, machine, version as osVersion } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
-import type { AcceptorNews, ListenAddress, TransportKind } from "../acceptor/acceptor.ts";
+import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
+import type { AccessRules } from "../acceptor/listener-policy.ts";
 import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { HttpAddress, HttpNews, HttpThreadData } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import { binlogBell, ControlWord, createTopology, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
+import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { LogWord } from "../ring/log-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
+import { expiryWarnings, readAccessRules } from "./access-rules.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
 import { describeHttpAddress } from "./http-address.ts";
 import { LineSink, nonBlockingWriter } from "./line-sink.ts";
-import {
-  explainListenError,
-  type Listen,
-  listenAddress,
-  probeAddress,
-  SocketFile,
-} from "./listen-address.ts";
+import { furtherAddress, type Listen, listenAddress } from "./listen-address.ts";
+import { changedListeners } from "./listener-settings.ts";
+import { Listening } from "./listening.ts";
 import { createLog, type Diagnostics, droppedWords } from "./log.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { type Exit, type Options, parseOptions } from "./options.ts";
@@ -62,6 +61,7 @@ const STOP_LOADING_MS_MAX = 500;
 /** How long an exit waits for a reader of the last lines, and for the log's thread. */
 const LAST_LINES_MS = 200;
 const LOG_THREAD_MS = 200;
+const EXPIRY_LOOK_MS = 12 * 3_600_000;
 const STDOUT = 1;
 const STDERR = 2;
 
@@ -77,14 +77,17 @@ export async function main(): Promise<void> {
     return;
   }
   const diagnostics = await createLog(isatty(STDERR), options.logLevel, nonBlockingWriter(STDERR));
-  const server = new Server(options, diagnostics, read);
+  let server: Server | undefined;
   try {
     leaveRemovedDirectory(options);
+    server = new Server(options, diagnostics, read);
     await server.run();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     diagnostics.log.fatal(error.message);
-    await server.exit(error.exitCode);
+    if (server !== undefined) await server.exit(error.exitCode);
+    await diagnostics.lines.drained(LAST_LINES_MS);
+    process.exit(error.exitCode);
   }
 }
 
@@ -100,9 +103,15 @@ class Server {
   readonly #reloader: Reloader;
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorHandle[] = [];
+  #rules: AccessRules;
+  readonly #connectionCounts: AcceptorSettings["connectionCounts"];
   #binlog: BinlogSupervisor | undefined;
   #binlogThread: BinlogThreadHandle | undefined;
-  #socketFile: SocketFile | undefined;
+  readonly #listening = new Listening(
+    () => this.#acceptors,
+    (line) => this.#verbose?.write(line),
+  );
+  #expiryTimer: NodeJS.Timeout | undefined;
   #http: HttpThreadHandle | undefined;
   readonly #instanceId = instanceId();
   readonly #startedAtMs = monotonicMs();
@@ -120,6 +129,8 @@ class Server {
       const droppedLine = (count: number): string => `${droppedWords(count, "of -V")}\n`;
       this.#verbose = new LineSink(nonBlockingWriter(STDOUT), droppedLine);
     }
+    this.#rules = readAccessRules(options, options.listen !== "none");
+    this.#connectionCounts = connectionCountsFor(options);
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
     this.#placement = choosePlacement(options, usableCores());
     this.#topology = createTopology({
@@ -149,16 +160,17 @@ class Server {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
     this.#noteAcceptors();
+    this.#warnOfExpiry();
     this.#verbose?.write(`pid ${process.pid}\n`);
     this.#handleSignals();
-    const listen = await listenAddress(options, process.env, (notice) => this.#log.warn(notice));
+    const addresses = await this.#addresses();
     const http = options.http === undefined ? undefined : this.#startHttp(options.http);
     // It is told below, where it is awaited.
     http?.catch(() => {});
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
     const transport = await this.#startAcceptors(recovery.toShards);
-    const where = await this.#listen(listen);
+    const where = await this.#listen(addresses);
     const httpWhere = await http;
     const { binlog } = options;
     const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
@@ -273,7 +285,16 @@ class Server {
     const onNews = (news: AcceptorNews): void => this.#onNews(news);
     const descriptorsMax = descriptorLimit();
     const waiting = this.#waiting;
-    const settings = { topology, facts, verbose, descriptorsMax, transport, waiting };
+    const settings = {
+      topology,
+      facts,
+      verbose,
+      descriptorsMax,
+      transport,
+      waiting,
+      rules: this.#rules,
+      connectionCounts: this.#connectionCounts,
+    };
     const allPeers = this.#options.migration && Moves.isOfUse(topology) ? peerPorts(topology) : [];
     this.#acceptors = topology.hosts
       .flatMap(({ acceptors, shards }, host) => {
@@ -351,37 +372,24 @@ class Server {
     };
   }
 
-  /** Has every acceptor listen; returns the address in words. */
-  async #listen(listen: Listen): Promise<string> {
-    const [first, ...others] = this.#acceptors;
-    let address: ListenAddress;
-    if (listen.kind === "unix") {
-      this.#socketFile = new SocketFile(listen.path);
-      address = { kind: "descriptor", fd: this.#socketFile.fd };
-    } else address = listen.kind === "tcp" ? { ...listen, reusePort: others.length > 0 } : listen;
-    if (address.kind === "tcp" && address.reusePort) {
-      try {
-        address = { ...address, port: await probeAddress(address.host, address.port) };
-      } catch (error) {
-        const { code, message } = error as NodeJS.ErrnoException;
-        throw explainListenError(listen, code ?? "UNKNOWN", message);
-      }
-    }
-    const bound = await this.#listenOne(first!, address, listen);
-    for (const acceptor of others) await this.#listenOne(acceptor, address, listen);
-    const where = describeAddress(listen, bound.port);
-    this.#verbose?.write(`bind ${bound.fd} ${where}\n`);
-    return where;
+  /** Where to listen; the flag says whether with TLS. */
+  async #addresses(): Promise<[listen: Listen, isTls: boolean][]> {
+    const { listen, listeners } = this.#options;
+    if (listen === "none" && listeners.length === 0)
+      throw new OperatorError("-l none needs a [[listener]] in the file of --config", ExitCode.Usage);
+    const notice = (text: string): void => this.#log.warn(text);
+    const addresses: [Listen, boolean][] = [];
+    if (listen !== "none") addresses.push([await listenAddress(this.#options, process.env, notice), false]);
+    for (const listener of listeners)
+      addresses.push([await furtherAddress(listener, notice), listener.cert !== undefined]);
+    return addresses;
   }
 
-  async #listenOne(
-    acceptor: AcceptorHandle,
-    address: ListenAddress,
-    listen: Listen,
-  ): Promise<{ port: number; fd: number }> {
-    const news = await acceptor.listen(address);
-    if (news.news === "listening") return news;
-    throw news.news === "failed" ? explainListenError(listen, news.code, news.message) : new Error(news.news);
+  /** Has every acceptor listen everywhere; returns the addresses in words. */
+  async #listen(addresses: readonly [Listen, boolean][]): Promise<string> {
+    const where: string[] = [];
+    for (const [listen, isTls] of addresses) where.push(await this.#listening.listen(listen, isTls));
+    return where.join(", ");
   }
 
   #onNews(news: AcceptorNews): void {
@@ -410,7 +418,7 @@ class Server {
     if (this.#exiting) return new Promise(() => {});
     this.#exiting = true;
     this.#stopping = true;
-    this.#socketFile?.remove();
+    this.#listening.removeSocketFiles();
     return await this.#endProcess(exitCode);
   }
 
@@ -431,7 +439,8 @@ class Server {
       this.#log.info("SIGUSR1: draining; new jobs are refused from now on");
     });
     // Without a file there is nothing to read again, and the signal ends the server, as it ends others.
-    if (this.#options.config !== undefined) process.on("SIGHUP", () => this.#reload());
+    const { config, tokenFile } = this.#options;
+    if ((config ?? tokenFile) !== undefined) process.on("SIGHUP", () => this.#reload());
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
   }
 
@@ -448,9 +457,21 @@ class Server {
   }
 
   #prepare(next: Settings): () => void {
+    const listeners = changedListeners(this.#options.listeners, next.listeners);
+    const rules = readAccessRules({ ...next, listeners }, this.#options.listen !== "none");
     return () => {
       this.#log.level = next.logLevel;
+      this.#rules = rules;
+      for (const acceptor of this.#acceptors) acceptor.configure(rules);
+      this.#warnOfExpiry();
     };
+  }
+
+  /** Certificates that end soon; every half a day again. */
+  #warnOfExpiry(): void {
+    clearTimeout(this.#expiryTimer);
+    for (const warning of expiryWarnings(this.#rules, Date.now())) this.#log.warn(warning);
+    this.#expiryTimer = setTimeout(() => this.#warnOfExpiry(), EXPIRY_LOOK_MS).unref();
   }
 
   async #stop(signal: string): Promise<void> {
@@ -460,7 +481,7 @@ class Server {
     }
     this.#stopping = true;
     this.#log.info(`${signal}: stopping; once more to stop at once`);
-    this.#socketFile?.remove();
+    this.#listening.removeSocketFiles();
     if (!this.#serving) {
       setTimeout(() => {
         this.#log.info("stopped before the log was loaded");
@@ -512,10 +533,11 @@ function leaveRemovedDirectory({ binlog, listen }: Options): void {
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-function describeAddress(listen: Listen, port: number): string {
-  if (listen.kind === "unix") return listen.path;
-  if (listen.kind === "descriptor") return `the inherited descriptor ${listen.fd}`;
-  return listen.host.includes(":") ? `[${listen.host}]:${port}` : `${listen.host}:${port}`;
+/** Counted from the start where a reload may limit their number later. */
+function connectionCountsFor({ config, limits }: Options): AcceptorSettings["connectionCounts"] {
+  const isLimited = Math.min(limits.connections, limits.perAddress) < Number.POSITIVE_INFINITY;
+  if (config === undefined && !isLimited) return undefined;
+  return { buffer: new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), seed: randomInt(2 ** 31) };
 }
 
 /** 16 hex digits that no reader takes for a number: neither all digits nor digits around one e. */

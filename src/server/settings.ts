@@ -2,12 +2,21 @@
 
 import { release } from "node:os";
 import type { TransportKind } from "../acceptor/acceptor.ts";
+import { type ConnectionLimits, NO_LIMITS } from "../acceptor/listener-policy.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
 import { type Setting, SettingError } from "../config/setting.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
 import type { Placement, ProtocolName } from "../message/topology.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { describeHttpAddress, HTTP_DEFAULT, parseHttpAddress } from "./http-address.ts";
+import { LIMIT_SETTINGS } from "./limit-settings.ts";
+import {
+  LISTENER_SETTINGS,
+  type ListenerOptions,
+  listenerTable,
+  readListeners,
+  unchangeable,
+} from "./listener-settings.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ACCEPTORS_MAX, defaultThreads, defaultTransport, SHARDS_MAX } from "./machine-defaults.ts";
 import { usableCores } from "./usable-cores.ts";
@@ -46,6 +55,11 @@ export interface Settings {
   /** Start with what can be proven whole of a damaged log. */
   salvage: boolean;
   logLevel: LogLevel;
+  /** See access/token-file.ts. */
+  tokenFile: string | undefined;
+  /** Addresses beside that of -l and -p. */
+  listeners: readonly ListenerOptions[];
+  limits: ConnectionLimits;
   /** To be said once logging is set up. */
   notices: string[];
 }
@@ -77,6 +91,9 @@ export function defaultSettings(): Settings {
     httpHosts: [],
     salvage: false,
     logLevel: "info",
+    tokenFile: undefined,
+    listeners: [],
+    limits: NO_LIMITS,
     notices: [],
   };
 }
@@ -133,7 +150,7 @@ const OF_BEANSTALKD: readonly Setting<Settings>[] = [
     key: "listen",
     flags: "-l, --listen <addr>",
     kind: "text",
-    text: "address or name to listen on, or unix:PATH (default 127.0.0.1; 0.0.0.0 for all)",
+    text: "address or name to listen on, or unix:PATH, or none where a file has listeners (default 127.0.0.1; 0.0.0.0 for all)",
     apply(options, address) {
       options.listen = address;
     },
@@ -304,6 +321,18 @@ const FURTHER: readonly Setting<Settings>[] = [
     show: ({ logLevel }) => logLevel,
   },
   {
+    key: "token-file",
+    flags: "--token-file <file>",
+    kind: "text",
+    reloads: true,
+    text: "who may do what, where a listener wants to know: see runnerbean token",
+    example: "/etc/runnerbean/tokens",
+    apply(options, file) {
+      options.tokenFile = file;
+    },
+    show: ({ tokenFile }) => tokenFile,
+  },
+  {
     key: "verbose",
     flags: "-V, --verbose",
     kind: "counter",
@@ -350,4 +379,25 @@ const OF_HTTP: readonly Setting<Settings>[] = [
   },
 ];
 
-export const SETTINGS: readonly Setting<Settings>[] = [...OF_BEANSTALKD, ...FURTHER, ...OF_HTTP];
+const TABLES: readonly Setting<Settings>[] = [
+  {
+    key: "listener",
+    kind: "tables",
+    rows: LISTENER_SETTINGS,
+    reloads: true,
+    text: "a further address, and what it demands of its clients",
+    apply(options, tables, read) {
+      options.listeners = readListeners(tables, read);
+    },
+    restartPart: ({ listeners }) => JSON.stringify(listeners.map(unchangeable)),
+    show: ({ listeners }) => listeners.map(listenerTable),
+  },
+];
+
+export const SETTINGS: readonly Setting<Settings>[] = [
+  ...OF_BEANSTALKD,
+  ...FURTHER,
+  ...OF_HTTP,
+  ...LIMIT_SETTINGS,
+  ...TABLES,
+];

@@ -1,7 +1,9 @@
 // Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
 
 import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "node:worker_threads";
-import type { AcceptorNews, AcceptorOrder, ListenAddress } from "../acceptor/acceptor.ts";
+import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
+import type { ListenAddress } from "../acceptor/listener.ts";
+import type { AccessRules } from "../acceptor/listener-policy.ts";
 import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
 import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
 import type { HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
@@ -194,6 +196,11 @@ export class AcceptorHandle {
     const answer = Promise.race([this.#next("listening"), this.#next("failed")]);
     this.#tell({ order: "listen", address });
     return answer;
+  }
+
+  /** Other rules from now on. */
+  configure(rules: AccessRules): void {
+    this.#tell({ order: "configure", rules });
   }
 
   /** Lets clients be served. */

@@ -282,6 +282,8 @@ export class CommandGrammar {
         return this.#seconds();
       case "tube":
         return this.#tube();
+      case "token":
+        return "rb1_x";
     }
   }
 

@@ -28,6 +28,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   bound: "1",
   seconds: "0",
   tube: "default",
+  token: "rb1_x",
 };
 
 /** A line of `command` without its end. Throws if one of its arguments has no text. */

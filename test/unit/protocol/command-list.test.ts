@@ -3,14 +3,14 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { commandListMarkdown, commandListText } from "../../../src/protocol/command-list.ts";
 import { commandWords } from "../../../src/protocol/command-words.ts";
-import { COMMAND_OPS, COMMANDS, commandName, Op } from "../../../src/protocol/commands.ts";
+import { AUTH, COMMAND_OPS, COMMANDS, commandName, Op } from "../../../src/protocol/commands.ts";
 
 const PAGE = new URL("../../../src/protocol/README.md", import.meta.url);
 const LIST = /(<!-- commands: begin -->\n\n)([\s\S]*?)(\n\n<!-- commands: end -->)/;
 
 describe("the table of commands", () => {
   it("has a row for each op, and one op and one word a row", () => {
-    const ops = COMMANDS.map(({ op }) => op);
+    const ops = [...COMMANDS, AUTH].map(({ op }) => op);
     assert.deepEqual(
       [...ops].sort((a, b) => a - b),
       Object.values(Op).filter((op) => op !== Op.Unknown),

@@ -1,0 +1,179 @@
+// The gate of a listener that wants to know who its clients are: `auth` first, then only what the token may do.
+//
+// Connections without a gate do not pass here. A line is parsed twice, here and by the connection, so that
+// this has no part in what commands do.
+
+import { COMMAND_PERMISSIONS } from "../access/command-permissions.ts";
+import { type Identity, mayTouchTube } from "../access/identity.ts";
+import { asciiBytes, latin1 } from "../base/bytes.ts";
+import { type CommandParser, Syntax } from "../protocol/command-parser.ts";
+import { Op, ROUTE_OF, Route } from "../protocol/commands.ts";
+import { LINE_BYTES_MAX } from "../protocol/limits.ts";
+import { Reply } from "../protocol/reply.ts";
+import type { Request } from "../protocol/request.ts";
+import { ForwardingHandler } from "./forwarding-handler.ts";
+import type { Gate, GatedConnection } from "./gated-connection.ts";
+import type { LineHandler } from "./line-reader.ts";
+import type { ReservedIds } from "./reserved-ids.ts";
+
+/** Who lets clients in. */
+export interface Doorkeeper {
+  /** Knows `auth` beside the commands of the server. */
+  readonly parser: CommandParser;
+  /** Who has this secret, or this `name:secret`; a promise where that takes a while. */
+  identify(secret: string): Identity | undefined | Promise<Identity | undefined>;
+  /** Whether who was let in is still welcome: tokens end, and are taken away. */
+  isWelcome(identity: Identity): boolean;
+  /** There is a connection that has not said yet who it is. */
+  onUnknown(gate: AccessGate): void;
+  /** Now it has. */
+  onKnown(gate: AccessGate): void;
+  /** It was refused. */
+  onFailure(): void;
+  /** There is something to do for the thread. */
+  wake(): void;
+}
+
+const DEFAULT_TUBE = "default";
+const DEFAULT_TUBE_BYTES = asciiBytes(DEFAULT_TUBE);
+
+/** What is known of the secret that was told last. */
+type Verdict = { readonly identity: Identity | undefined } | "pending";
+
+export class AccessGate extends ForwardingHandler implements Gate {
+  readonly #keeper: Doorkeeper;
+  readonly #reserved: ReservedIds;
+  #connection!: GatedConnection;
+  #identity: Identity | undefined;
+  #verdict: Verdict | undefined;
+
+  constructor(keeper: Doorkeeper, reserved: ReservedIds) {
+    super();
+    this.#keeper = keeper;
+    this.#reserved = reserved;
+  }
+
+  /** It is known before its first line, by its certificate. */
+  welcome(identity: Identity): void {
+    this.#identity = identity;
+  }
+
+  guard(connection: GatedConnection): LineHandler {
+    this.#connection = connection;
+    this.inner = connection;
+    if (this.#identity === undefined) this.#keeper.onUnknown(this);
+    return this;
+  }
+
+  /** Who it is; undefined until that is known. */
+  get identity(): Identity | undefined {
+    return this.#identity;
+  }
+
+  /** Ends it with UNAUTHORIZED if it has not said yet who it is. */
+  endUnlessKnown(): void {
+    if (this.#identity === undefined) this.#turnAway();
+  }
+
+  override lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
+    return this.#identity === undefined ? LINE_BYTES_MAX : super.lineBytesMax(bytes, start, end);
+  }
+
+  override onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean {
+    const { parser } = this.#keeper;
+    const syntax = parser.parse(bytes, start, end);
+    const { request } = parser;
+    if (request.op === Op.Auth) return this.#auth(syntax, request);
+    const identity = this.#identity;
+    if (identity === undefined || !this.#keeper.isWelcome(identity)) {
+      return request.op === Op.Quit ? super.onLine(bytes, start, end, again) : this.#turnAway();
+    }
+    // What is malformed does nothing, and is answered as everywhere.
+    if (syntax !== Syntax.Ok || this.#may(identity, request)) {
+      const deleted = request.op === Op.Delete ? request.id : 0;
+      const done = super.onLine(bytes, start, end, again);
+      if (done && deleted > 0) this.#reserved.forget(deleted);
+      return done;
+    }
+    if (ROUTE_OF[request.op] !== Route.Put) return this.#connection.refuse(Reply.unauthorized);
+    this.#connection.refuseBody(request.bodyBytes, Reply.unauthorized);
+    return true;
+  }
+
+  #turnAway(): boolean {
+    const ended = this.#connection.refuseAndEnd(Reply.unauthorized);
+    // A token that was good once is not a guess.
+    if (ended && this.#identity === undefined) this.#keeper.onFailure();
+    return ended;
+  }
+
+  // --- who it is ----------------------------------------------------------------------------------------------
+
+  #auth(syntax: Syntax, { body }: Request): boolean {
+    if (syntax !== Syntax.Ok) return this.#turnAway();
+    if (this.#verdict === "pending") return false;
+    const verdict = this.#verdict ?? this.#ask(latin1(body.bytes, body.start, body.end));
+    this.#verdict = verdict;
+    if (verdict === "pending") return false;
+    const { identity } = verdict;
+    const done = identity === undefined ? this.#turnAway() : this.#connection.refuse(Reply.authenticated);
+    if (!done) return false;
+    this.#verdict = undefined;
+    this.#identity = identity;
+    this.#keeper.onKnown(this);
+    return true;
+  }
+
+  #ask(secret: string): Verdict {
+    const found = this.#keeper.identify(secret);
+    if (!(found instanceof Promise)) return { identity: found };
+    const settle = (identity: Identity | undefined): void => {
+      this.#verdict = { identity };
+      this.#connection.goOn();
+      this.#keeper.wake();
+    };
+    found.then(settle, () => settle(undefined));
+    return "pending";
+  }
+
+  // --- what it may do -----------------------------------------------------------------------------------------
+
+  #may(identity: Identity, request: Request): boolean {
+    const needed = COMMAND_PERMISSIONS[request.op as keyof typeof COMMAND_PERMISSIONS];
+    if (needed !== 0 && (identity.permissions & needed) === 0) return false;
+    return identity.tubes === undefined || this.#mayTouch(identity, request);
+  }
+
+  /** Whether a token that is limited to some tubes may do this: what is not known to stay within them is refused. */
+  #mayTouch(identity: Identity, request: Request): boolean {
+    const { tube, op } = request;
+    const named = (): boolean => mayTouchTube(identity, latin1(tube.bytes, tube.start, tube.end));
+    switch (ROUTE_OF[op]) {
+      case Route.Put:
+        return tube.length > 0 ? named() : mayTouchTube(identity, this.#connection.usedTube);
+      case Route.UsedTube:
+        return mayTouchTube(identity, this.#connection.usedTube);
+      case Route.NamedTube:
+      case Route.TubeSet:
+        return op === Op.Ignore || named();
+      case Route.Reserve:
+        return this.#mayReserve(identity, request);
+      case Route.Job:
+        return this.#reserved.has(request.id);
+      case Route.End:
+        return true;
+      default:
+        return op === Op.ListTubeUsed || op === Op.ListTubesWatched || op === Op.Extensions;
+    }
+  }
+
+  /** All that it watches it was let watch, but for the tube that everybody watches at the beginning. */
+  #mayReserve(identity: Identity, { op, options }: Request): boolean {
+    if (op !== Op.Reserve && op !== Op.ReserveWithTimeout && options.length > 0) return false;
+    return mayTouchTube(identity, DEFAULT_TUBE) || !this.#connection.watches(DEFAULT_TUBE_BYTES);
+  }
+
+  override onBadLine(): boolean {
+    return this.#identity === undefined ? this.#turnAway() : super.onBadLine();
+  }
+}

@@ -1,0 +1,26 @@
+// What stands between a connection and its lines where a listener lets in not everybody.
+
+import type { LineHandler } from "./line-reader.ts";
+
+/** A connection, as its gate sees it. */
+export interface GatedConnection extends LineHandler {
+  readonly usedTube: string;
+  watches(tube: Uint8Array): boolean;
+  /** It waits for nothing, and holds no job. */
+  readonly isQuiet: boolean;
+  /** Answers a line in its place among the replies; false if the line has to wait. */
+  refuse(reply: Uint8Array): boolean;
+  /** The body that follows is dropped, and answered with `reply`. */
+  refuseBody(bodyBytes: number, reply: Uint8Array): void;
+  /** Answers a line, and ends the connection; false if the line has to wait. */
+  refuseAndEnd(reply: Uint8Array): boolean;
+  /** The line that had to wait is told again. */
+  goOn(): void;
+  /** Takes no more, answers what is under way, and ends. */
+  endWhenIdle(): void;
+}
+
+export interface Gate {
+  /** Who takes the lines of the connection in its place. Called once, while the connection is made. */
+  guard(connection: GatedConnection): LineHandler;
+}

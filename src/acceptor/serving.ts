@@ -1,0 +1,16 @@
+// What a transport is given to serve an accepted connection.
+
+import type { AcceptorCore } from "./acceptor-core.ts";
+import type { ConnectionLog } from "./connection-log.ts";
+import type { Entry } from "./gatekeeper.ts";
+import type { KeepAlive } from "./listener-policy.ts";
+
+export interface Serving {
+  readonly core: AcceptorCore;
+  /** To be called whenever bytes or an end have come. */
+  readonly onActivity: () => void;
+  readonly log: ConnectionLog;
+  readonly keepAlive: KeepAlive;
+  /** How it was let in; undefined where everybody is, without a gate. */
+  readonly entry: Entry | undefined;
+}

@@ -1,0 +1,57 @@
+// How many connections there are, all together and from each address, over all acceptors.
+//
+// Counts by address are a table of four rows: an address counts in one word of each, which its hash chooses, and
+// the smallest of the four is its count. Others may share a word, but hardly all four.
+
+/** A shared place: total, then ROWS rows of COLUMNS words. */
+const ROWS = 4;
+const COLUMNS_BITS = 14;
+const COLUMNS = 1 << COLUMNS_BITS;
+
+export const CONNECTION_COUNTS_BYTES: number = (1 + ROWS * COLUMNS) * 4;
+
+export class ConnectionCounts {
+  readonly #words: Int32Array;
+  /** Drawn at the start, so that nobody can choose addresses that share their words. */
+  readonly #seed: number;
+
+  constructor(buffer: SharedArrayBuffer, seed: number) {
+    this.#words = new Int32Array(buffer);
+    this.#seed = seed;
+  }
+
+  /** Counts one more, unless there are `max` already. */
+  enter(max: number): boolean {
+    if (Atomics.add(this.#words, 0, 1) < max) return true;
+    this.leave();
+    return false;
+  }
+
+  leave(): void {
+    Atomics.sub(this.#words, 0, 1);
+  }
+
+  /** The same for an address. */
+  enterFrom(address: string, max: number): boolean {
+    let least = Number.POSITIVE_INFINITY;
+    for (let row = 0; row < ROWS; row++)
+      least = Math.min(least, Atomics.add(this.#words, this.#wordOf(address, row), 1));
+    if (least < max) return true;
+    this.leaveFrom(address);
+    return false;
+  }
+
+  leaveFrom(address: string): void {
+    for (let row = 0; row < ROWS; row++) Atomics.sub(this.#words, this.#wordOf(address, row), 1);
+  }
+
+  #wordOf(address: string, row: number): number {
+    let hash = Math.imul(this.#seed ^ (row * 0x9e3779b9), 0x85ebca6b);
+    for (let i = 0; i < address.length; i++) {
+      hash = Math.imul(hash ^ address.charCodeAt(i), 0x01000193);
+      hash ^= hash >>> 15;
+    }
+    hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+    return 1 + row * COLUMNS + ((hash ^ (hash >>> 16)) & (COLUMNS - 1));
+  }
+}
