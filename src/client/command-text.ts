@@ -1,7 +1,5 @@
 // Writes the arguments of commands, and lets nothing through that would be read as something else.
 
-type Writer = (value: never, name: string) => string;
-
 const U32_MAX = 4_294_967_295;
 const TUBE = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
 const VALUE = /^[!-~\x80-\xff]{1,200}$/;
@@ -22,80 +20,44 @@ export function whole(value: number, name: string, most = U32_MAX): string {
 
 export const wholeLong = (value: number, name = "id"): string => whole(value, name, Number.MAX_SAFE_INTEGER);
 
-/** Seconds, to the next millisecond. */
-export function duration(seconds: number, name: string): string {
-  const ms = Math.ceil(seconds * 1000 - 1e-6);
-  if (ms >= 0 && ms <= U32_MAX * 1000) return `${ms / 1000}`;
-  throw new RangeError(`${name} is ${seconds}, not seconds from 0 to ${U32_MAX}`);
+/** To the next thousandth: seconds to the millisecond. */
+function number(value: number, name: string, most = Number.MAX_SAFE_INTEGER): string {
+  const rounded = Number.isInteger(value) ? value : Math.ceil(value * 1000 - 1e-6) / 1000;
+  if (rounded >= 0 && rounded <= most) return `${rounded}`;
+  throw new RangeError(`${name} is ${value}, not from 0 to ${most}`);
 }
+
+export const duration = (seconds: number, name: string): string => number(seconds, name, U32_MAX);
 
 /** Seconds for commands of beanstalkd: a part of one is a whole one. */
 export const wholeSeconds = (seconds: number, name: string): string =>
   `${Math.ceil(Number(duration(seconds, name)))}`;
 
-/** Of bytes as a line has them: a character each. */
-function valid(bytes: string, name: string): string {
-  if (VALUE.test(bytes)) return bytes;
+/** Of text and bytes that may be anything: %XX for what can't stand in a line. */
+const escaped = (bytes: string): string =>
+  bytes.replace(/[^!-$&-~\x80-\xff]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+
+/** How the value of an option is written. In a line each character is a byte. */
+function optionValue(value: unknown, name: string, isFilter: boolean): string {
+  if (value === null) return "";
+  if (typeof value === "number") return number(value, name);
+  const text = Array.isArray(value) ? value.join(",") : value;
+  const bytes = Buffer.from(text as string).toString("latin1");
+  const written = isFilter ? escaped(bytes) : bytes;
+  if (VALUE.test(written)) return written;
   throw new TypeError(`${name} must have 1 to 200 bytes without blanks and control characters`);
 }
 
-const word = (value: string, name: string): string => valid(Buffer.from(`${value}`).toString("latin1"), name);
-
-/** Of a filter: any text or bytes, with %XX for what can't stand in a line. */
-const text = (value: string | Uint8Array, name: string): string => {
-  const bytes = Buffer.from(value as Uint8Array).toString("latin1");
-  const escaped = (char: string): string => `%${char.charCodeAt(0).toString(16).padStart(2, "0")}`;
-  return valid(bytes.replace(/[^!-$&-~\x80-\xff]/g, escaped), name);
-};
-
-const words = (value: string | readonly string[], name: string): string =>
-  word([value].flat().join(","), name);
-
-/** How each option is written; the key `uniqueFor` is `unique-for` on the wire. */
-export const PUT_OPTIONS = {
-  unique: word,
-  uniqueFor: duration,
-  uniqueUntil: word,
-  group: word,
-  weight: whole,
-  ttl: duration,
-};
-export const UPDATE_OPTIONS = { pri: whole, delay: duration, ttr: whole, ttl: duration, tube: tubeName };
-export const FILTER_OPTIONS = {
-  state: words,
-  older: duration,
-  contains: text,
-  group: text,
-  limit: whole,
-  show: whole,
-  as: word,
-};
-export const SETTINGS = {
-  maxAttempts: whole,
-  deadLetter: tubeName,
-  backoff: duration,
-  backoffMax: duration,
-  ttl: duration,
-  expire: word,
-  maxJobs: wholeLong,
-  maxBytes: wholeLong,
-  maxReserved: whole,
-  rate: word,
-  burst: whole,
-  groupMaxReserved: whole,
-  maxGroups: whole,
-};
-
-/** ` unique-for=60 group=a`: what is undefined is left out, what is null is written empty. */
-export function written(options: object, writers: Readonly<Record<string, Writer>>): string {
+/**
+ * `{ unique: "a", uniqueFor: 60 }` is ` unique=a unique-for=60`. What is undefined is left out, what is null is
+ * written empty. The server knows which options there are, and which numbers they take.
+ */
+export function optionsText(options: object, isFilter = false): string {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
-  return entries.map(([name, value]) => ` ${kebabCase(name)}=${one(writers, name, value)}`).join("");
+  return entries.map(([key, value]) => ` ${optionName(key)}=${optionValue(value, key, isFilter)}`).join("");
 }
 
-function one(writers: Readonly<Record<string, Writer>>, name: string, value: unknown): string {
-  const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
-  if (write === undefined) throw new TypeError(`there is no option ${name}`);
-  return value === null ? "" : write(value as never, name);
+function optionName(key: string): string {
+  if (/^[a-z][A-Za-z]{0,30}$/.test(key)) return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new TypeError(`${JSON.stringify(key)} is no name of an option`);
 }
-
-const kebabCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

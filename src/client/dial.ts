@@ -6,13 +6,13 @@ import { ConnectionLost } from "./errors.ts";
 
 const PORT = 11_300;
 const KEEP_ALIVE_MS = 30_000;
-const ADDRESS = /^(tls:|tcp:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
+const ADDRESS = /^(tls:|tcp:|beanstalk:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
 
 /** Returns what opens a socket, connected and with TLS shaken hands. Throws TypeError. */
 export function dialer(
   address: string,
   tls: ConnectionOptions | undefined,
-  limitMs: number,
+  limitMs = 10_000,
 ): () => Promise<Socket> {
   if (address.startsWith("unix:")) return () => dial({ path: address.slice(5) }, tls, limitMs);
   const [, scheme, v6, name, digits = PORT] = ADDRESS.exec(address) ?? [];

@@ -2,7 +2,8 @@
 
 /** What is text even if it is made of digits. */
 const TEXTS = /^(?:name|tube|version|hostname|os|platform|unique|group|origin|reason|holder)$/;
-const NUMBER = /^-?\d+(?:\.\d+)?$/;
+/** Longer ones are no numbers of JavaScript, but names made of digits. */
+const NUMBER = /^-?\d{1,15}(?:\.\d+)?$/;
 
 /** The words of a text, as a type. */
 export type Words<Text extends string> = Text extends `${infer One} ${infer More}` ? One | Words<More> : Text;
@@ -18,10 +19,10 @@ export const reportLines = (body: Uint8Array | undefined): string[] =>
 export const unquoted = (value: string): string => value.replace(/^"(.*)"$/, "$1");
 
 /** `current-jobs-ready: 7` is `currentJobsReady`, 7. */
-export function parseReport<T>(body: Uint8Array | undefined, isText = (key: string) => TEXTS.test(key)): T {
+export function parseReport<T>(body: Uint8Array | undefined): T {
   const entries = reportLines(body).map((line) => {
     const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
-    return [camelCase(key), NUMBER.test(value) && !isText(key) ? Number(value) : unquoted(value)];
+    return [camelCase(key), NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value)];
   });
   return Object.fromEntries(entries) as T;
 }

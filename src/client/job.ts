@@ -1,7 +1,7 @@
 // A job: by its id, as a listing shows it, and one that is held.
 
 import type { Codec } from "./codec.ts";
-import { UPDATE_OPTIONS, whole, wholeLong, wholeSeconds, written } from "./command-text.ts";
+import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
 import { parseReport, type Words } from "./dictionary.ts";
 import { JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
@@ -28,13 +28,13 @@ export interface UpdateOptions {
 /** A job that need not be held. */
 export class JobHandle<Out> {
   readonly id: number;
-  protected readonly link: Link;
-  protected readonly codec: Codec<Out, never>;
+  declare protected readonly link: Link;
+  declare protected readonly codec: Codec<Out, never>;
 
   constructor(id: number, link: Link, codec: Codec<Out, never>) {
     this.id = Number(wholeLong(id));
-    this.link = link;
-    this.codec = codec;
+    // Not enumerable: a job that is printed is not to show how it is connected.
+    Object.defineProperties(this, { link: { value: link }, codec: { value: codec } });
   }
 
   /** Ready, delayed and buried ones can be deleted by anybody, a reserved one by its holder. */
@@ -62,7 +62,7 @@ export class JobHandle<Out> {
 
   /** Extension `update-job`. */
   async update(options: UpdateOptions): Promise<void> {
-    await this.link.askExtended(`update-job ${this.id}${written(options, UPDATE_OPTIONS)}`, "UPDATED");
+    await this.link.askExtended(`update-job ${this.id}${optionsText(options)}`, "UPDATED");
   }
 }
 

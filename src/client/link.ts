@@ -12,14 +12,16 @@ export type ConnectionEvent =
   | { readonly state: "lost"; readonly error: Error; readonly retryMs: number };
 
 export interface LinkOptions {
-  readonly dial: () => Promise<Socket>;
-  /** How long an attempt to connect may take. */
-  readonly connectMs: number;
-  readonly token: string | undefined;
-  readonly retryMs: readonly [first: number, last: number];
-  /** How long a command waits for a connection. */
-  readonly offlineMs: number;
-  readonly onConnection: ((event: ConnectionEvent) => void) | undefined;
+  /** Sent first on each connection, where the server asks for one. */
+  readonly token?: string;
+  /** Wait between attempts to connect again, from [50, to 5000]: doubles, minus up to a half by chance. */
+  readonly retryMs?: readonly [first: number, last: number];
+  /** How long a command waits for a connection before it fails; 30,000 if not given. */
+  readonly offlineMs?: number;
+  /** How long an attempt to connect may take; 10,000 if not given. */
+  readonly connectMs?: number;
+  /** Told of each connection that is made or lost. */
+  readonly onConnection?: (event: ConnectionEvent) => void;
 }
 
 /** What is held on a connection, and is lost with it. */
@@ -49,15 +51,21 @@ export class Link {
   /** A reserve is under way, which may wait. */
   isReserving = false;
   wire: Wire | undefined;
-  readonly options: LinkOptions;
+  /** The first attempt to connect: what it failed with, or undefined. */
+  readonly first: Promise<Error | undefined>;
+  readonly offlineMs: number;
+  readonly #dial: () => Promise<Socket>;
+  readonly #options: LinkOptions;
   readonly #waiters = new Set<Waiter>();
   #attempts = 0;
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(options: LinkOptions) {
-    this.options = options;
-    void this.#connect();
+  constructor(dial: () => Promise<Socket>, options: LinkOptions) {
+    this.#dial = dial;
+    this.#options = options;
+    this.offlineMs = options.offlineMs ?? 30_000;
+    this.first = this.#connect();
   }
 
   /** Whether the server is known to have this extension. */
@@ -79,11 +87,7 @@ export class Link {
    * Does something on the connection, when there is one. What had not been sent when the connection broke is done
    * on the next one; with `again` also what had been sent.
    */
-  async run<T>(
-    action: (wire: Wire) => Promise<T>,
-    again = false,
-    limitMs = this.options.offlineMs,
-  ): Promise<T> {
+  async run<T>(action: (wire: Wire) => Promise<T>, again = false, limitMs = this.offlineMs): Promise<T> {
     for (;;) {
       try {
         return await this.#once(action, limitMs);
@@ -121,27 +125,27 @@ export class Link {
     });
   }
 
-  async #connect(): Promise<void> {
+  async #connect(): Promise<Error | undefined> {
     let wire: Wire | undefined;
     try {
-      wire = new Wire(await this.options.dial(), (error) => this.wire === wire && this.#onLost(error));
+      wire = new Wire(await this.#dial(), (error) => this.wire === wire && this.#onLost(error));
       await this.#greet(wire);
       if (wire.isLost || this.#isClosed) throw new ConnectionLost("the connection was closed", false);
     } catch (error) {
       wire?.drop();
       const { cause } = error as Error;
-      this.#again(cause instanceof ProtocolError ? cause : (error as Error));
-      return;
+      return this.#again(cause instanceof ProtocolError ? cause : (error as Error));
     }
     this.wire = wire;
     this.#attempts = 0;
-    this.options.onConnection?.({ state: "connected" });
+    this.#options.onConnection?.({ state: "connected" });
     for (const { start } of this.#takeWaiters()) start(wire);
+    return undefined;
   }
 
   /** `extensions` once a connection; plain beanstalkd does not know the command. */
   async #greet(wire: Wire): Promise<void> {
-    const { token, connectMs } = this.options;
+    const { token, connectMs = 10_000 } = this.#options;
     const timer = setTimeout(() => wire.drop(new Error(`no answer within ${connectMs} ms`)), connectMs);
     try {
       if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
@@ -160,15 +164,16 @@ export class Link {
     this.#again(error);
   }
 
-  #again(error: Error): void {
-    if (this.#isClosed) return;
-    const [first, last] = this.options.retryMs;
+  #again(error: Error): Error {
+    if (this.#isClosed) return error;
+    const [first, last] = this.#options.retryMs ?? [50, 5000];
     const retryMs = Math.min(last, first * 2 ** this.#attempts++) * (1 - Math.random() / 2);
     this.#retry = setTimeout(() => void this.#connect(), retryMs);
-    this.options.onConnection?.({ state: "lost", error, retryMs });
+    this.#options.onConnection?.({ state: "lost", error, retryMs });
     // To wait helps nobody if the server has said no, or is none.
-    if (!(error instanceof ReplyError || error instanceof ProtocolError)) return;
-    for (const { reject } of this.#takeWaiters()) reject(error);
+    if (error instanceof ReplyError || error instanceof ProtocolError)
+      for (const { reject } of this.#takeWaiters()) reject(error);
+    return error;
   }
 
   #takeWaiters(): Waiter[] {

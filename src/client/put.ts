@@ -1,6 +1,6 @@
 // Puts jobs: one, or as many as an iterable gives, pipelined.
 
-import { duration, PUT_OPTIONS, tubeName, whole, wholeSeconds, written } from "./command-text.ts";
+import { duration, optionsText, tubeName, whole, wholeSeconds } from "./command-text.ts";
 import { NotSupported } from "./errors.ts";
 import type { Link } from "./link.ts";
 
@@ -43,7 +43,7 @@ export async function put(link: Link, tube: string, body: Uint8Array, options: P
   if (!(body instanceof Uint8Array))
     throw new TypeError("a body must be bytes, or have a codec that makes them");
   const name = tubeName(tube);
-  const extras = written(more, PUT_OPTIONS);
+  const extras = optionsText(more);
   const first = whole(pri, "pri");
   const rest = `${whole(ttr, "ttr")} ${body.length}`;
   const inTube = `put-in-tube ${name} ${first} ${duration(delay, "delay")} ${rest}${extras}`;
@@ -56,39 +56,34 @@ export async function put(link: Link, tube: string, body: Uint8Array, options: P
   return { id: Number(words[1]), duplicate: words[0] === "DUPLICATE" };
 }
 
-/** `each` puts one. Ends at the first error, when all that was under way is answered, and throws it. */
+/** `puts` makes each put, when it is asked for. Ends at the first error, when all that was under way is answered. */
 export async function putMany(
-  bodies: AsyncIterable<Uint8Array>,
-  each: (bytes: Uint8Array, index: number) => Promise<Put>,
+  puts: AsyncIterable<readonly [bytes: number, put: () => Promise<Put>]>,
 ): Promise<PutCounts> {
   const counts = { inserted: 0, duplicates: 0 };
   const failures: unknown[] = [];
   let underWay = 0;
-  let index = 0;
   let goOn = (): void => {};
   const until = async (isSo: () => boolean): Promise<void> => {
-    while (underWay > 0 && !isSo()) {
+    while (underWay > 0 && !isSo())
       await new Promise<void>((resolve) => {
         goOn = resolve;
       });
-    }
-  };
-  const one = async (bytes: Uint8Array, cost: number): Promise<void> => {
-    underWay += cost;
-    try {
-      counts[(await each(bytes, index++)).duplicate ? "duplicates" : "inserted"]++;
-    } catch (error) {
-      failures.push(error);
-    }
-    underWay -= cost;
-    goOn();
   };
   try {
-    for await (const bytes of bodies) {
-      const cost = bytes.length + LINE_BYTES;
-      await until(() => underWay + cost <= UNDER_WAY_BYTES);
+    for await (const [bytes, start] of puts) {
+      await until(() => underWay + bytes + LINE_BYTES <= UNDER_WAY_BYTES);
       if (failures.length > 0) break;
-      void one(bytes, cost);
+      underWay += bytes + LINE_BYTES;
+      void start()
+        .then(
+          ({ duplicate }) => counts[duplicate ? "duplicates" : "inserted"]++,
+          (error) => failures.push(error),
+        )
+        .finally(() => {
+          underWay -= bytes + LINE_BYTES;
+          goOn();
+        });
     }
   } finally {
     await until(() => false);

@@ -6,25 +6,15 @@ import { wholeLong } from "./command-text.ts";
 import { dialer } from "./dial.ts";
 import { parseReport, reportLines, unquoted, type Words } from "./dictionary.ts";
 import { Job, JobHandle } from "./job.ts";
-import { type ConnectionEvent, Link, type LinkOptions } from "./link.ts";
+import { Link, type LinkOptions } from "./link.ts";
 import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
 import { Reserver } from "./reserver.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
 import type { Wire } from "./wire.ts";
 
-export interface ConnectOptions {
+export interface ConnectOptions extends LinkOptions {
   /** TLS, with these options of `node:tls`. */
   readonly tls?: ConnectionOptions;
-  /** Sent first on each connection, where the server asks for one. */
-  readonly token?: string;
-  /** Wait between attempts to connect again: doubles from the first to the last, minus up to a half by chance. */
-  readonly retryMs?: readonly [first: number, last: number];
-  /** How long a command waits for a connection before it fails. 30,000 if not given. */
-  readonly offlineMs?: number;
-  /** How long an attempt to connect may take. 10,000 if not given. */
-  readonly connectMs?: number;
-  /** Told of each connection that is made or lost. */
-  readonly onConnection?: (event: ConnectionEvent) => void;
 }
 
 export interface ReserveOptions {
@@ -44,32 +34,18 @@ const IDS_A_COMMAND = 900;
 
 export class Queue<Out, In = Out> {
   readonly #codec: Codec<Out, In>;
-  readonly #options: LinkOptions;
+  readonly #newLink: () => Link;
   /** For all but reserving, so that nothing waits behind a reserve. */
   readonly #link: Link;
   readonly #reserver: Reserver<Out>;
 
   /** @internal Use `connect`. */
   constructor(address: string, codec: Codec<Out, In>, options: ConnectOptions) {
-    const {
-      tls,
-      token,
-      retryMs = [50, 5000],
-      offlineMs = 30_000,
-      connectMs = 10_000,
-      onConnection,
-    } = options;
-    if (token !== undefined && !/^[!-~]+$/.test(token)) throw new TypeError("a token has no blanks");
+    if (!/^[!-~]*$/.test(options.token ?? "")) throw new TypeError("a token has no blanks");
+    const dial = dialer(address, options.tls, options.connectMs);
     this.#codec = codec;
-    this.#options = {
-      dial: dialer(address, tls, connectMs),
-      connectMs,
-      token,
-      retryMs,
-      offlineMs,
-      onConnection,
-    };
-    this.#link = new Link(this.#options);
+    this.#newLink = () => new Link(dial, options);
+    this.#link = this.#newLink();
     this.#reserver = this.reserver();
   }
 
@@ -87,20 +63,24 @@ export class Queue<Out, In = Out> {
     options: PutOptions | ((body: In, index: number) => PutOptions) = {},
     onPut?: (put: Put, index: number) => void,
   ): Promise<PutCounts> {
-    const codec = this.#codec;
-    const chosen: PutOptions[] = [];
-    async function* encoded(): AsyncGenerator<Uint8Array, void, undefined> {
-      let index = 0;
-      for await (const body of bodies) {
-        chosen[0] = typeof options === "function" ? options(body, index++) : options;
-        yield codec.encode(body);
-      }
-    }
-    return putMany(encoded(), async (bytes, index) => {
-      const done = await put(this.#link, tube, bytes, chosen[0]!);
+    const one = async (bytes: Uint8Array, own: PutOptions, index: number): Promise<Put> => {
+      const done = await put(this.#link, tube, bytes, own);
       onPut?.(done, index);
       return done;
-    });
+    };
+    const codec = this.#codec;
+    async function* puts(): AsyncGenerator<[number, () => Promise<Put>], void, undefined> {
+      let count = 0;
+      for await (const body of bodies) {
+        const index = count++;
+        const bytes = codec.encode(body);
+        yield [
+          bytes.length,
+          () => one(bytes, typeof options === "function" ? options(body, index) : options, index),
+        ];
+      }
+    }
+    return putMany(puts());
   }
 
   /** From the next `reserve` on, jobs come from these tubes and no others. */
@@ -139,8 +119,9 @@ export class Queue<Out, In = Out> {
   /** Each over the connection on which it is held, if it is. Returns the ids that could not be deleted. */
   async deleteMany(ids: Iterable<number>): Promise<number[]> {
     const byLink = new Map<Link, number[]>();
+    const links = [...this.#reserver.links];
     for (const id of ids) {
-      const link = [...this.#reserver.links].find(({ held }) => held.has(id)) ?? this.#link;
+      const link = links.find(({ held }) => held.has(id)) ?? this.#link;
       const held = byLink.get(link) ?? [];
       held.push(Number(wholeLong(id)));
       byLink.set(link, held);
@@ -183,9 +164,14 @@ export class Queue<Out, In = Out> {
     await Promise.all([this.#link.close(), this.#reserver.close()]);
   }
 
+  /** @internal Why the first attempt to connect failed, if it did. */
+  get failure(): Promise<Error | undefined> {
+    return this.#link.first;
+  }
+
   /** @internal For workers. */
   reserver(): Reserver<Out> {
-    return new Reserver(() => new Link(this.#options), this.#codec);
+    return new Reserver(this.#newLink, this.#codec);
   }
 }
 
@@ -229,24 +215,13 @@ export function connect<Out, In = Out>(
   address: string,
   options: ConnectOptions & { readonly codec: Codec<Out, In> },
 ): Promise<Queue<Out, In>>;
-export function connect(
+export async function connect(
   address: string,
   options: ConnectOptions & { codec?: Codec<unknown> } = {},
 ): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    let isConnected = false;
-    const onConnection = (event: ConnectionEvent): void => {
-      isConnected ||= event.state === "connected";
-      if (isConnected) resolve(queue);
-      else if (event.state === "lost") {
-        void queue.close();
-        reject(event.error);
-      }
-      options.onConnection?.(event);
-    };
-    const queue = new Queue<unknown>(address, options.codec ?? (plain as Codec<unknown, never>), {
-      ...options,
-      onConnection,
-    });
-  });
+  const queue = new Queue<unknown, never>(address, options.codec ?? plain, options);
+  const error = await queue.failure;
+  if (error === undefined) return queue;
+  await queue.close();
+  throw error;
 }

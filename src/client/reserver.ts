@@ -54,7 +54,7 @@ export class Reserver<Out> {
     signal?.addEventListener("abort", stop, { once: true });
     try {
       for (;;) {
-        const limitMs = endsAtMs - performance.now() + link.options.offlineMs;
+        const limitMs = endsAtMs - performance.now() + link.offlineMs;
         const jobs = await link.run((wire) => this.#reserve(link, wire, demand, endsAtMs), true, limitMs);
         if (jobs !== undefined) return jobs;
       }

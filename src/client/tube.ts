@@ -1,15 +1,7 @@
 // A tube, as those see it who look after it.
 
 import type { Codec } from "./codec.ts";
-import {
-  FILTER_OPTIONS,
-  SETTINGS,
-  tubeName,
-  tubePattern,
-  whole,
-  wholeSeconds,
-  written,
-} from "./command-text.ts";
+import { optionsText, tubeName, tubePattern, whole, wholeSeconds } from "./command-text.ts";
 import { camelCase, parseReport, reportLines, type Words } from "./dictionary.ts";
 import { NotFound } from "./errors.ts";
 import { JobHandle, type JobState } from "./job.ts";
@@ -81,14 +73,16 @@ export class Tube<Out> {
 
   /** Buried jobs become ready or, if there are none, delayed ones. Returns how many. */
   async kick(most: number): Promise<number> {
+    const { name } = this;
     const command = `kick ${whole(most, "most")}`;
-    return Number((await this.#link.run((wire) => wire.inTube(this.name, command, "KICKED"))).words[1]);
+    return Number((await this.#link.run((wire) => wire.inTube(name, command, "KICKED"))).words[1]);
   }
 
   /** The next job in a state, or undefined. */
   async peek(state: "ready" | "delayed" | "buried"): Promise<{ id: number; body: Out } | undefined> {
+    const { name } = this;
     const reply = await this.#link
-      .run((wire) => wire.inTube(this.name, `peek-${state}`, "FOUND"), true)
+      .run((wire) => wire.inTube(name, `peek-${state}`, "FOUND"), true)
       .catch((error) => (error instanceof NotFound ? undefined : Promise.reject(error)));
     return reply && { id: Number(reply.words[1]), body: this.#codec.decode(reply.body!) };
   }
@@ -100,7 +94,7 @@ export class Tube<Out> {
 
   /** Extension `set-tube`; the name may be a pattern (`mails-*`, `*`). */
   async set(settings: TubeSettings): Promise<void> {
-    await this.#link.askExtended(`set-tube ${this.#name}${written(settings, SETTINGS)}`, "SET");
+    await this.#link.askExtended(`set-tube ${this.#name}${optionsText(settings)}`, "SET");
   }
 
   /** Extension `clear-tube`: deletes ready, delayed and buried jobs, or those of the filter. Returns how many. */
@@ -120,7 +114,7 @@ export class Tube<Out> {
 
   /** Extension `list-jobs`: by id, page by page. A job that is there all the while comes once. */
   async *jobs(filter: ListFilter = {}): AsyncGenerator<ListedJob<Out>, void, undefined> {
-    const command = `list-jobs ${this.name}${written(filter, FILTER_OPTIONS)} limit=1000`;
+    const command = `list-jobs ${this.name}${optionsText(filter, true)} limit=1000`;
     let after = "0";
     do {
       const reply = await this.#link.askExtended(`${command} after=${after}`, "OK", true);
@@ -138,7 +132,7 @@ export class Tube<Out> {
   }
 
   async #bulk(command: string, options: object, accept: string): Promise<number> {
-    const reply = await this.#link.askExtended(`${command}${written(options, FILTER_OPTIONS)}`, accept);
+    const reply = await this.#link.askExtended(`${command}${optionsText(options, true)}`, accept);
     return Number(reply.words[1]);
   }
 }

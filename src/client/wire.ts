@@ -87,7 +87,7 @@ export class Wire {
     const before = this.#turn;
     const sent = (async () => {
       await before;
-      if (this.#used !== tube) await this.request(`use ${tube}`, "USING");
+      if (this.#used !== tube) await this.request(`use ${tube}`, "USING").catch(notSent);
       this.#used = tube;
       return [this.request(command, accept, body)] as const;
     })();
@@ -129,4 +129,9 @@ export class Wire {
     asked.reject(error);
     if (error instanceof ProtocolError) throw error;
   }
+}
+
+/** The `use` may have been, but not the command behind it. */
+function notSent(error: unknown): never {
+  throw error instanceof ConnectionLost ? new ConnectionLost(error.message, false, error.cause) : error;
 }

@@ -30,7 +30,7 @@ export class Worker<Out> {
   readonly #stopping = new AbortController();
   readonly #taking: Promise<void>;
   #stopped: Promise<void> | undefined;
-  #onEnd = (): void => {};
+  #wake = (): void => {};
 
   /** @internal Use `work`. */
   constructor(reserver: Reserver<Out>, handler: Handler<Out>, options: WorkOptions<Out>) {
@@ -53,6 +53,7 @@ export class Worker<Out> {
 
   async #stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
+    this.#wake();
     await this.#taking;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise((resolve) => {
@@ -87,13 +88,12 @@ export class Worker<Out> {
     }
   }
 
-  /** Until a job ends, at most. */
+  /** Until a job ends or `stop` is called, at most. */
   async #pause(limitMs = TIMER_MS_MAX): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
       timer = setTimeout(resolve, limitMs);
-      this.#onEnd = resolve;
-      this.#stopping.signal.addEventListener("abort", () => resolve(), { once: true });
+      this.#wake = resolve;
     });
     clearTimeout(timer);
   }
@@ -103,7 +103,7 @@ export class Worker<Out> {
     const run = this.#stopping.signal.aborted ? this.#quietly(job.giveBack(), job) : this.#run(job.keep());
     const over = run.finally(() => {
       this.#running.delete(job);
-      this.#onEnd();
+      this.#wake();
     });
     this.#running.set(job, over);
   }

@@ -155,7 +155,7 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
     assert.deepEqual(begun, [1, 2]);
     await eventually(
       "it waits for the third",
-      () => server.lines.filter((line) => /^reserve/.test(line)).length > 3,
+      () => server.lines.filter((line) => /^reserve/.test(line)).length > 4,
     );
     await assert.rejects(queue.reserve(), DeadlineSoon);
     await worker.stop({ graceMs: 0 });

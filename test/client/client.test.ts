@@ -240,7 +240,9 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(queue.put(tube, "x", { pri: -1 }), RangeError);
       await assert.rejects(queue.put(tube, "x", { ttr: 1.5 }), RangeError);
       await assert.rejects(queue.put(tube, { length: 3 } as never), TypeError);
-      await assert.rejects(queue.put(tube, "x", { nope: 1 } as never), TypeError);
+      await assert.rejects(queue.put(tube, "x", { unique: "a b" }), TypeError);
+      await assert.rejects(queue.put(tube, "x", { "no pe": 1 } as never), TypeError);
+      await assert.rejects(queue.put(tube, "x", { nope: 1 } as never), NotSupported);
       await assert.rejects(queue.deleteMany([1.5]), RangeError);
       assert.throws(() => queue.job(-1), RangeError);
       assert.throws(() => queue.watch(), TypeError);
@@ -304,6 +306,26 @@ for (const { kind, need, flags } of SERVERS) {
       const held = await queue.reserve({ signal: stop.signal });
       stop.abort();
       await held.touch();
+    });
+
+    test("loses no job to an abort that comes with it", async (t) => {
+      const [queue, tube] = await open(t);
+      const [other] = await open(t);
+      let given = 0;
+      for (let round = 0; round < 60; round++) {
+        const stop = new AbortController();
+        const waiting = queue.reserve({ signal: stop.signal }).catch(() => undefined);
+        await Promise.all([
+          other.put(tube, `${round}`),
+          new Promise<void>((resolve) => setImmediate(resolve)).then(() => round % 2 === 0 && stop.abort()),
+        ]);
+        stop.abort();
+        const job = await waiting;
+        if (job !== undefined) given++;
+        await (job ?? (await queue.reserve({ timeout: 10 })))!.delete();
+      }
+      t.diagnostic(`${given} of 60 jobs came before the abort`);
+      assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
     test("works on jobs, so many at the same time and no more", async (t) => {
@@ -584,6 +606,45 @@ for (const { kind, need, flags } of SERVERS) {
       await eventually("it is ready", async () => (await direct.job(id).stats()).state === "ready");
       assert.equal((await direct.tube(tube).stats()).totalJobs, 2);
     });
+
+    if (!isPlain) {
+      test("lists the jobs of a tube, each once, and deletes by a filter", async (t) => {
+        const [queue, tube] = await open(t);
+        const ids: number[] = [];
+        const bodies = Array.from({ length: 2500 }, (_, index) =>
+          index % 500 === 0 ? `50 % of ${index}` : "x",
+        );
+        await queue.putMany(tube, bodies, { pri: 3, ttr: 90 }, ({ id }) => ids.push(id));
+        const listed: number[] = [];
+        for await (const job of queue.jobs(tube)) listed.push(job.id);
+        assert.deepEqual(listed, ids);
+
+        const found: string[] = [];
+        for await (const job of queue.jobs(tube, { contains: "50 %", state: ["ready", "buried"], show: 7 })) {
+          assert.deepEqual([job.state, job.pri, job.ttr, job.reserves], ["ready", 3, 90, 0]);
+          found.push(Buffer.from(job.shown).toString());
+          assert.equal(job.bytes, (await job.stats()).id === ids[0] ? 9 : job.bytes);
+          if (job.id === ids[0]) await job.delete();
+        }
+        assert.deepEqual(found, Array(5).fill("50 % of"));
+        assert.equal((await queue.jobs(tube, { older: 1000 }).next()).done, true);
+        assert.equal(
+          await queue.tube(tube).clear({ contains: new TextEncoder().encode("50 %"), limit: 3 }),
+          3,
+        );
+        assert.equal(await queue.tube(tube).clear(), 2496);
+        assert.equal(await queue.tube(tube).clear(), 0);
+      });
+
+      test("frees a job from a worker that is stuck", async (t) => {
+        const [queue, tube] = await open(t);
+        await queue.put(tube, "x");
+        const job = await queue.reserve();
+        assert.equal(await queue.tube(tube).clear({ state: "reserved" }), 1);
+        await assert.rejects(job.touch(), NotFound);
+        assert.ok(job.signal.aborted);
+      });
+    }
 
     /** A tube goes when it is empty and nobody watches it. */
     const statsOf = async (queue: TextQueue, tube: string): Promise<TubeStats | undefined> =>
