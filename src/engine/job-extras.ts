@@ -18,7 +18,7 @@ export class JobExtras {
   readonly expiryPosition: Int32Array;
   /** Row of its unique key, or -1: it has none, or has lost it. */
   readonly keyRow: Int32Array;
-  /** Row of its group, or -1. */
+  /** Number of its group in its tube; 0: it has none. */
   readonly groupRow: Int32Array;
   readonly attributeBytes: Uint16Array;
   readonly originBytes: Uint8Array;
@@ -40,7 +40,7 @@ export class JobExtras {
     this.attemptsBase = new Uint32Array(buffer, next(4), rows);
     this.expiryPosition = new Int32Array(buffer, next(4), rows).fill(-1);
     this.keyRow = new Int32Array(buffer, next(4), rows).fill(-1);
-    this.groupRow = new Int32Array(buffer, next(4), rows).fill(-1);
+    this.groupRow = new Int32Array(buffer, next(4), rows);
     this.attributeBytes = new Uint16Array(buffer, next(2), rows);
     this.originBytes = new Uint8Array(buffer, next(1), rows);
     this.flags = new Uint8Array(buffer, next(1), rows);
@@ -60,7 +60,7 @@ export class JobExtras {
     this.attemptsBase[row] = 0;
     this.expiryPosition[row] = -1;
     this.keyRow[row] = -1;
-    this.groupRow[row] = -1;
+    this.groupRow[row] = 0;
     this.attributeBytes[row] = 0;
     this.originBytes[row] = 0;
     this.flags[row] = 0;

@@ -46,6 +46,13 @@ abstract class SlotHeap {
     this.#siftUp(this.#size++, slot);
   }
 
+  /** Takes over all members of another heap of the same order, which is not used any more. This one is empty. */
+  protected takeOver(other: SlotHeap): void {
+    this.#top = other.#top;
+    this.#slots = other.#slots;
+    this.#size = other.#size;
+  }
+
   /** Removes a member. */
   remove(slot: number): void {
     const position = this.#position(slot);
@@ -106,11 +113,29 @@ abstract class SlotHeap {
   }
 }
 
+/** Smallest pri first, then smallest id. */
+export class PriHeap extends SlotHeap {
+  /** A heap with the members of another one, which is not used any more. */
+  static insteadOf(other: PriHeap): PriHeap {
+    const heap = new PriHeap(other.jobs);
+    heap.takeOver(other);
+    return heap;
+  }
+
+  protected override less(a: number, b: number): boolean {
+    const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
+    const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;
+    const priA = pageA.pri[a & PAGE_MASK]!;
+    const priB = pageB.pri[b & PAGE_MASK]!;
+    return priA < priB || (priA === priB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!);
+  }
+}
+
 /**
- * Ready jobs: smallest pri first, then smallest id. They are also linked in the order in which they came, which is not that
+ * Ready jobs, the best first. They are also linked in the order in which they came, which is not that
  * of the heap; here and not in a list of its own, since each put and reserve passes.
  */
-export class ReadyHeap extends SlotHeap {
+export class ReadyHeap extends PriHeap {
   /** The slot that came first, or NO_SLOT. */
   first: number = NO_SLOT;
   /** The slot that came last, or NO_SLOT. */
@@ -141,10 +166,15 @@ export class ReadyHeap extends SlotHeap {
     slots.sort((a, b) => this.#sinceMs(a) - this.#sinceMs(b));
     this.first = NO_SLOT;
     this.last = NO_SLOT;
-    for (const slot of slots) this.#append(slot);
+    for (const slot of slots) this.append(slot);
   }
 
-  #append(slot: number): void {
+  /** The best job, whether or not it may be given now. */
+  get best(): number {
+    return this.top;
+  }
+
+  protected append(slot: number): void {
     const page = this.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
     const { last } = this;
@@ -157,11 +187,15 @@ export class ReadyHeap extends SlotHeap {
 
   override push(slot: number): void {
     super.push(slot);
-    this.#append(slot);
+    this.append(slot);
   }
 
   override remove(slot: number): void {
     super.remove(slot);
+    this.unlink(slot);
+  }
+
+  protected unlink(slot: number): void {
     const page = this.jobs.pages[slot >>> PAGE_BITS]!;
     const row = slot & PAGE_MASK;
     const previous = page.previous[row]!;
@@ -170,14 +204,6 @@ export class ReadyHeap extends SlotHeap {
     else this.jobs.pages[previous >>> PAGE_BITS]!.next[previous & PAGE_MASK] = next;
     if (next === NO_SLOT) this.last = previous;
     else this.jobs.pages[next >>> PAGE_BITS]!.previous[next & PAGE_MASK] = previous;
-  }
-
-  protected override less(a: number, b: number): boolean {
-    const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
-    const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;
-    const priA = pageA.pri[a & PAGE_MASK]!;
-    const priB = pageB.pri[b & PAGE_MASK]!;
-    return priA < priB || (priA === priB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!);
   }
 }
 

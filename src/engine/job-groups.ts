@@ -1,0 +1,288 @@
+// The groups of one tube: whose turn it is among keys, so that no key with many jobs keeps the others waiting.
+//
+// Order of a tube's ready jobs: by pri; among equals the group with the fewest jobs in work for its weight; among
+// those the group whose turn is longest due; then by id. Jobs without a group are one group, number 0.
+//
+// Turns are virtual time (weighted fair queueing): a job that is given out puts its group's turn off by 1 / weight,
+// and lets time go on by 1 / weight of all groups that have a job to give. A group without jobs is remembered until
+// time has passed its turn: forgotten at once, one that comes back with a job now and then would always be first.
+
+import { assert } from "../base/assert.ts";
+import { IndexedHeap } from "./indexed-heap.ts";
+import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { PriHeap } from "./slot-heap.ts";
+
+/** The group of jobs that have none. */
+export const NO_GROUP = 0;
+/** Groups that a tube has at most, unless its settings say otherwise. */
+export const GROUPS_MAX_DEFAULT = 100_000;
+export const WEIGHT_MAX = 1000;
+
+interface Group {
+  /** Latin-1; "" for the jobs without one. */
+  readonly key: string;
+  readonly ready: PriHeap;
+  /** That of its latest put, 1 to WEIGHT_MAX. */
+  weight: number;
+  /** Jobs of any state, those in work among them. */
+  jobs: number;
+  /** Jobs that somebody holds. */
+  inWork: number;
+  /** When its next job is due, in virtual time. */
+  turn: number;
+  /** Position among the groups that have a job to give, and among those that are remembered; -1: it is not there. */
+  position: number;
+  idlePosition: number;
+}
+
+/** Groups in the order in which they are served, by their numbers. */
+class GroupHeap extends IndexedHeap {
+  readonly #jobs: JobTable;
+  readonly #groups: readonly (Group | undefined)[];
+
+  constructor(jobs: JobTable, groups: readonly (Group | undefined)[]) {
+    super();
+    this.#jobs = jobs;
+    this.#groups = groups;
+  }
+
+  less(a: number, b: number): boolean {
+    const left = this.#groups[a]!;
+    const right = this.#groups[b]!;
+    const leftPage = this.#jobs.pageOf(left.ready.top);
+    const rightPage = this.#jobs.pageOf(right.ready.top);
+    const leftPri = leftPage.pri[rowOf(left.ready.top)]!;
+    const rightPri = rightPage.pri[rowOf(right.ready.top)]!;
+    if (leftPri !== rightPri) return leftPri < rightPri;
+    // Whole numbers, so that equal shares are equal.
+    const share = left.inWork * right.weight - right.inWork * left.weight;
+    if (share !== 0) return share < 0;
+    if (left.turn !== right.turn) return left.turn < right.turn;
+    return leftPage.id[rowOf(left.ready.top)]! < rightPage.id[rowOf(right.ready.top)]!;
+  }
+
+  protected positionOf(group: number): number {
+    return this.#groups[group]!.position;
+  }
+
+  protected place(group: number, position: number): void {
+    this.#groups[group]!.position = position;
+  }
+}
+
+/** Remembered groups without jobs, by their turns. */
+class IdleGroups extends IndexedHeap {
+  readonly #groups: readonly (Group | undefined)[];
+
+  constructor(groups: readonly (Group | undefined)[]) {
+    super();
+    this.#groups = groups;
+  }
+
+  protected less(a: number, b: number): boolean {
+    return this.#groups[a]!.turn < this.#groups[b]!.turn;
+  }
+
+  protected positionOf(group: number): number {
+    return this.#groups[group]!.idlePosition;
+  }
+
+  protected place(group: number, position: number): void {
+    this.#groups[group]!.idlePosition = position;
+  }
+}
+
+/** Numbers of groups are small, and used again; a job keeps that of its group from its put to its end. */
+export class JobGroups {
+  /** How many jobs of a group may be in work; those of no group are not limited. */
+  #inWorkMax = Number.POSITIVE_INFINITY;
+  readonly #jobs: JobTable;
+  readonly #groups: (Group | undefined)[] = [];
+  readonly #freeNumbers: number[] = [];
+  readonly #byKey = new Map<string, number>();
+  readonly #heap: GroupHeap;
+  readonly #idle: IdleGroups;
+  /** Groups with ready jobs that have as many in work as they may. */
+  readonly #blocked = new Set<number>();
+  /** Ready jobs of all groups. */
+  #ready = 0;
+  #virtualTime = 0;
+  /** Of the groups in the heap. */
+  #weights = 0;
+
+  /** `plain` are the ready jobs without a group, a heap that is theirs from now on; `inWork` such jobs are held. */
+  constructor(jobs: JobTable, plain: PriHeap, inWork: number) {
+    this.#jobs = jobs;
+    this.#heap = new GroupHeap(jobs, this.#groups);
+    this.#idle = new IdleGroups(this.#groups);
+    const group = newGroup("", plain);
+    group.inWork = inWork;
+    this.#groups.push(group);
+    this.#ready = plain.size;
+    this.#enter(NO_GROUP);
+  }
+
+  /** Groups with a key that are known. */
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  get blocked(): number {
+    return this.#blocked.size;
+  }
+
+  /** Ready jobs, also those that may not be given now. */
+  get ready(): number {
+    return this.#ready;
+  }
+
+  /** The job to give next, or NO_SLOT: there is none, or all groups that have one have enough in work. */
+  get next(): number {
+    const number = this.#heap.top;
+    return number < 0 ? NO_SLOT : this.#groups[number]!.ready.top;
+  }
+
+  /** The same, whatever limits say. It looks at all groups that are at theirs. */
+  get nextBeyondLimits(): number {
+    let best = this.#heap.top;
+    for (const number of this.#blocked) if (best < 0 || this.#heap.less(number, best)) best = number;
+    return best < 0 ? NO_SLOT : this.#groups[best]!.ready.top;
+  }
+
+  /** Whether a put of this key would need one group more than `groupsMax`. */
+  isFull(key: string, groupsMax: number): boolean {
+    return this.#byKey.size >= groupsMax && !this.#byKey.has(key);
+  }
+
+  /** The number of the group with this key, with one job more; made if there is none. `weight` 0 leaves it as it is. */
+  join(key: string, weight: number): number {
+    let number = this.#byKey.get(key);
+    if (number === undefined) {
+      number = this.#freeNumbers.pop() ?? this.#groups.length;
+      const group = newGroup(key, new PriHeap(this.#jobs));
+      group.turn = this.#virtualTime;
+      this.#groups[number] = group;
+      this.#byKey.set(key, number);
+    }
+    const group = this.#group(number);
+    group.jobs++;
+    if (group.idlePosition >= 0) this.#idle.remove(number);
+    if (weight !== 0 && weight !== group.weight) this.#change(number, () => (group.weight = weight));
+    return number;
+  }
+
+  /** A job that is in no queue and in no work leaves its group for good. */
+  leave(number: number): void {
+    const group = this.#group(number);
+    assert(group.jobs > 0, "a group has the jobs that are in it");
+    group.jobs--;
+    if (group.jobs > 0 || number === NO_GROUP) return;
+    if (group.turn <= this.#virtualTime) this.#forget(number);
+    else this.#idle.push(number);
+  }
+
+  /** Makes room for one more ready job; throws RangeError when memory is exhausted, and `push` then does not. */
+  makeRoom(number: number): void {
+    this.#group(number).ready.makeRoom();
+  }
+
+  /** A job becomes ready. */
+  push(number: number, slot: number): void {
+    this.#ready++;
+    this.#change(number, (group) => {
+      // Its turn can't have come before it had a job.
+      if (group.ready.size === 0) group.turn = Math.max(group.turn, this.#virtualTime);
+      group.ready.push(slot);
+    });
+  }
+
+  /** A job is ready no more. */
+  remove(number: number, slot: number): void {
+    this.#ready--;
+    this.#change(number, ({ ready }) => ready.remove(slot));
+  }
+
+  /** A job, ready no more, was given out: to the group it counts as work, and its turn is put off. */
+  hold(number: number): void {
+    const all = this.#weights + (this.#group(number).position < 0 ? this.#group(number).weight : 0);
+    this.#change(number, (group) => {
+      group.inWork++;
+      group.turn = Math.max(group.turn, this.#virtualTime) + 1 / group.weight;
+    });
+    this.#virtualTime += 1 / all;
+    this.#forgetPassed();
+  }
+
+  /** Nobody holds the job any more. */
+  unhold(number: number): void {
+    this.#change(number, (group) => {
+      assert(group.inWork > 0, "a group has the work that was taken from it");
+      group.inWork--;
+    });
+  }
+
+  /** How many jobs of each group may be in work from now on. */
+  limit(inWorkMax: number): void {
+    if (inWorkMax === this.#inWorkMax) return;
+    this.#inWorkMax = inWorkMax;
+    const concerned = this.#groups.keys().filter((number) => (this.#groups[number]?.ready.size ?? 0) > 0);
+    for (const number of [...concerned]) this.#change(number, () => {});
+  }
+
+  /** What is known of a group, for invariants; undefined for a number that is none's. */
+  describe(number: number): Readonly<Pick<Group, "key" | "weight" | "jobs" | "inWork">> | undefined {
+    return this.#groups[number];
+  }
+
+  #group(number: number): Group {
+    const group = this.#groups[number];
+    assert(group !== undefined, "a job's group is known");
+    return group;
+  }
+
+  /** Changes what decides about a group's place among the others. */
+  #change(number: number, change: (group: Group) => void): void {
+    const group = this.#group(number);
+    this.#exit(number, group);
+    change(group);
+    this.#enter(number);
+  }
+
+  #exit(number: number, group: Group): void {
+    this.#blocked.delete(number);
+    if (group.position < 0) return;
+    this.#heap.remove(number);
+    this.#weights -= group.weight;
+  }
+
+  #enter(number: number): void {
+    const group = this.#group(number);
+    if (group.ready.size === 0) return;
+    if (number !== NO_GROUP && group.inWork >= this.#inWorkMax) {
+      this.#blocked.add(number);
+      return;
+    }
+    this.#heap.push(number);
+    this.#weights += group.weight;
+  }
+
+  #forget(number: number): void {
+    this.#byKey.delete(this.#group(number).key);
+    this.#groups[number] = undefined;
+    this.#freeNumbers.push(number);
+  }
+
+  /** Time has passed the turns of groups without jobs. */
+  #forgetPassed(): void {
+    for (;;) {
+      const number = this.#idle.top;
+      if (number < 0 || this.#group(number).turn > this.#virtualTime) return;
+      this.#idle.remove(number);
+      this.#forget(number);
+    }
+  }
+}
+
+function newGroup(key: string, ready: PriHeap): Group {
+  return { key, ready, weight: 1, jobs: 0, inWork: 0, turn: 0, position: -1, idlePosition: -1 };
+}

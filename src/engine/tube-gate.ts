@@ -1,0 +1,61 @@
+// How many jobs of a tube may be given out: at the same time, and in the course of time (a token bucket).
+
+import type { TubePolicy } from "./tube-settings.ts";
+
+export class TubeGate {
+  #reservedMax = Number.POSITIVE_INFINITY;
+  /** Tokens a millisecond; 0: as many as anybody wants. */
+  #rate = 0;
+  #burst = 0;
+  #tokens = 0;
+  #atMs = 0;
+
+  /** Whether settings close a tube at times. */
+  static isNeeded(policy: TubePolicy | undefined): boolean {
+    return policy !== undefined && (policy.maxReserved !== Number.POSITIVE_INFINITY || policy.ratePerMs > 0);
+  }
+
+  /** From now on as the settings say. A bucket that is new is full. */
+  set(policy: TubePolicy, nowMs: number): void {
+    this.#reservedMax = policy.maxReserved;
+    const burst = Math.max(1, policy.burst);
+    if (this.#rate === 0) this.#tokens = burst;
+    else this.#refill(nowMs);
+    this.#atMs = nowMs;
+    this.#rate = policy.ratePerMs;
+    this.#burst = burst;
+    this.#tokens = Math.min(this.#tokens, burst);
+  }
+
+  /** Tokens by now, for who asks; Infinity without a rate. */
+  tokens(nowMs: number): number {
+    if (this.#rate === 0) return Number.POSITIVE_INFINITY;
+    this.#refill(nowMs);
+    return this.#tokens;
+  }
+
+  /** Whether one more job may be given while `reserved` are. */
+  isOpen(reserved: number, nowMs: number): boolean {
+    return reserved < this.#reservedMax && (this.#rate === 0 || this.tokens(nowMs) >= 1);
+  }
+
+  /** A job was given: also one that was asked for by its id, which no gate keeps back; then there may be less than none. */
+  took(nowMs: number): void {
+    if (this.#rate === 0) return;
+    this.#refill(nowMs);
+    this.#tokens = Math.max(-this.#burst, this.#tokens - 1);
+  }
+
+  /** When there is a token, if there is none: ms, Infinity if it is not for that. */
+  tokenAtMs(nowMs: number): number {
+    if (this.#rate === 0 || this.tokens(nowMs) >= 1) return Number.POSITIVE_INFINITY;
+    // Up, so that there is one by then in spite of rounding.
+    return nowMs + Math.ceil((1 - this.#tokens) / this.#rate);
+  }
+
+  #refill(nowMs: number): void {
+    if (nowMs <= this.#atMs) return;
+    this.#tokens = Math.min(this.#burst, this.#tokens + (nowMs - this.#atMs) * this.#rate);
+    this.#atMs = nowMs;
+  }
+}

@@ -1,0 +1,283 @@
+// Groups of a tube against a list that is sorted anew each time, and what fairness means.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { GroupedReady } from "../../../src/engine/grouped-ready.ts";
+import { NO_GROUP } from "../../../src/engine/job-groups.ts";
+import { JobState, JobTable, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
+import { ReadyHeap } from "../../../src/engine/slot-heap.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+
+/** Ready and held jobs of one tube, as an engine moves them. */
+class Bench {
+  readonly jobs = new JobTable();
+  readonly ready: GroupedReady;
+  #lastId = 0;
+
+  constructor(plain: readonly { readonly pri: number }[] = []) {
+    const heap = new ReadyHeap(this.jobs);
+    for (const { pri } of plain) heap.push(this.#insert(pri));
+    this.ready = new GroupedReady(this.jobs, heap, 0);
+  }
+
+  #insert(pri: number): number {
+    const slot = this.jobs.allocate();
+    const page = this.jobs.pageOf(slot);
+    page.id[rowOf(slot)] = ++this.#lastId;
+    page.pri[rowOf(slot)] = pri;
+    page.state[rowOf(slot)] = JobState.Ready;
+    return slot;
+  }
+
+  idOf(slot: number): number {
+    return this.jobs.pageOf(slot).id[rowOf(slot)]!;
+  }
+
+  put(key: string, weight = 1, pri = 0): number {
+    const slot = this.#insert(pri);
+    this.jobs.pageOf(slot).extrasMade.groupRow[rowOf(slot)] =
+      key === "" ? NO_GROUP : this.ready.groups.join(key, weight);
+    this.ready.push(slot);
+    return slot;
+  }
+
+  take(slot = this.ready.top): number {
+    this.ready.remove(slot);
+    this.ready.groups.hold(this.ready.groupOf(slot));
+    return slot;
+  }
+
+  giveBack(slot: number): void {
+    this.ready.groups.unhold(this.ready.groupOf(slot));
+    this.ready.push(slot);
+  }
+
+  end(slot: number): void {
+    const number = this.ready.groupOf(slot);
+    this.ready.groups.unhold(number);
+    if (number !== NO_GROUP) this.ready.groups.leave(number);
+    const { state, extras } = this.jobs.pageOf(slot);
+    state[rowOf(slot)] = JobState.Free;
+    extras?.clear(rowOf(slot));
+    this.jobs.free(slot);
+  }
+}
+
+interface ModelJob {
+  readonly slot: number;
+  readonly id: number;
+  readonly pri: number;
+  readonly key: string;
+  held: boolean;
+}
+
+interface ModelGroup {
+  weight: number;
+  turn: number;
+}
+
+/** The same told from all jobs, each time anew. */
+class Model {
+  readonly jobs = new Map<number, ModelJob>();
+  readonly groups = new Map<string, ModelGroup>([["", { weight: 1, turn: 0 }]]);
+  inWorkMax = Number.POSITIVE_INFINITY;
+  #time = 0;
+
+  inWork(key: string): number {
+    return [...this.jobs.values()].filter((job) => job.held && job.key === key).length;
+  }
+
+  #ready(key: string): ModelJob[] {
+    return [...this.jobs.values()]
+      .filter((job) => !job.held && job.key === key)
+      .sort((a, b) => a.pri - b.pri || a.id - b.id);
+  }
+
+  isBlocked(key: string): boolean {
+    return key !== "" && this.inWork(key) >= this.inWorkMax;
+  }
+
+  #group(key: string): ModelGroup {
+    return this.groups.get(key)!;
+  }
+
+  put(job: ModelJob, weight: number): void {
+    if (!this.groups.has(job.key)) this.groups.set(job.key, { weight, turn: this.#time });
+    if (job.key !== "") this.#group(job.key).weight = weight;
+    this.becomeReady(job);
+    this.jobs.set(job.id, job);
+  }
+
+  becomeReady(job: ModelJob): void {
+    job.held = false;
+    const group = this.#group(job.key);
+    const others = this.#ready(job.key).filter((each) => each !== job);
+    if (others.length === 0) group.turn = Math.max(group.turn, this.#time);
+  }
+
+  next(beyondLimits = false): ModelJob | undefined {
+    const heads = [...this.groups.keys()]
+      .filter((key) => this.#ready(key).length > 0 && (beyondLimits || !this.isBlocked(key)))
+      .map((key) => this.#ready(key)[0]!);
+    const share = ({ key }: ModelJob): number => this.inWork(key) / this.#group(key).weight;
+    return heads.sort(
+      (a, b) =>
+        a.pri - b.pri ||
+        (Math.abs(share(a) - share(b)) < 1e-9 ? 0 : share(a) - share(b)) ||
+        this.#group(a.key).turn - this.#group(b.key).turn ||
+        a.id - b.id,
+    )[0];
+  }
+
+  take(job: ModelJob): void {
+    // As it stands when the job has left: of the groups that have something to give, and its own.
+    job.held = true;
+    const waiting = [...this.groups.keys()].filter((key) => {
+      if (this.#ready(key).length === 0) return false;
+      const before = this.inWork(key) - (key === job.key ? 1 : 0);
+      return key === "" || before < this.inWorkMax;
+    });
+    const all = new Set([...waiting, job.key]);
+    const group = this.#group(job.key);
+    group.turn = Math.max(group.turn, this.#time) + 1 / group.weight;
+    this.#time += 1 / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    this.#forget();
+  }
+
+  end(job: ModelJob): void {
+    this.jobs.delete(job.id);
+    this.#forget();
+  }
+
+  #forget(): void {
+    const used = new Set([...this.jobs.values()].map(({ key }) => key));
+    for (const [key, { turn }] of this.groups)
+      if (key !== "" && !used.has(key) && turn <= this.#time) this.groups.delete(key);
+  }
+}
+
+const KEYS = ["", "a", "b", "c", "d"] as const;
+
+describe("JobGroups", () => {
+  it("gives the jobs that a list gives which is sorted by pri, share of work, turn and id", () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = new SeededRandom(seed);
+      const plain = Array.from({ length: random.between(0, 3) }, () => ({ pri: random.between(0, 2) }));
+      const bench = new Bench(plain);
+      const model = new Model();
+      bench.jobs.forEach((slot) => {
+        const pri = bench.jobs.pageOf(slot).pri[rowOf(slot)]!;
+        model.put({ slot, id: bench.idOf(slot), pri, key: "", held: false }, 1);
+      });
+      for (let step = 0; step < 150; step++) {
+        const told = `seed ${seed}, step ${step}`;
+        const held = [...model.jobs.values()].filter((job) => job.held);
+        const ready = [...model.jobs.values()].filter((job) => !job.held);
+        switch (random.weighted({ put: 5, take: 4, takeAny: 0.5, giveBack: 1.5, end: 2.5, limit: 0.3 })) {
+          case "put": {
+            const [key, weight, pri] = [
+              random.pick(KEYS),
+              random.pick([1, 1, 2, 3]),
+              random.pick([0, 0, 0, 1]),
+            ];
+            const slot = bench.put(key, weight, pri);
+            model.put({ slot, id: bench.idOf(slot), pri, key, held: false }, weight);
+            break;
+          }
+          case "take": {
+            const job = model.next();
+            if (job === undefined) break;
+            bench.take(job.slot);
+            model.take(job);
+            break;
+          }
+          case "takeAny": {
+            const job = random.pick(ready);
+            if (job === undefined) break;
+            bench.take(job.slot);
+            model.take(job);
+            break;
+          }
+          case "giveBack": {
+            const job = random.pick(held);
+            if (job === undefined) break;
+            bench.giveBack(job.slot);
+            model.becomeReady(job);
+            break;
+          }
+          case "end": {
+            const job = random.pick(held);
+            if (job === undefined) break;
+            bench.end(job.slot);
+            model.end(job);
+            break;
+          }
+          default:
+            model.inWorkMax = random.pick([1, 2, 3, Number.POSITIVE_INFINITY]);
+            bench.ready.groups.limit(model.inWorkMax);
+        }
+        const { top, best, size, groups } = bench.ready;
+        assert.equal(top === NO_SLOT ? undefined : bench.idOf(top), model.next()?.id, told);
+        assert.equal(best === NO_SLOT ? undefined : bench.idOf(best), model.next(true)?.id, told);
+        assert.equal(size, [...model.jobs.values()].filter((job) => !job.held).length, told);
+        assert.equal(groups.size, model.groups.size - 1, told);
+      }
+    }
+  });
+
+  it("keeps the shares in work of two backlogged groups within one job of each other, by their weights", () => {
+    const bench = new Bench();
+    for (let i = 0; i < 500; i++) {
+      bench.put("loud", 1);
+      bench.put("heavy", 3);
+    }
+    const random = new SeededRandom(7);
+    const held: number[] = [];
+    const inWork = (key: string): number =>
+      held.filter((slot) => bench.ready.groups.describe(bench.ready.groupOf(slot))!.key === key).length;
+    for (let step = 0; step < 600; step++) {
+      if (held.length < 20) held.push(bench.take());
+      else bench.end(held.splice(random.between(0, held.length - 1), 1)[0]!);
+      if (held.length === 20) assert.ok(Math.abs(inWork("loud") - inWork("heavy") / 3) <= 1);
+    }
+  });
+
+  it("serves a group with one job after at most one job a worker of a group with very many", () => {
+    const WORKERS = 8;
+    const bench = new Bench();
+    for (let i = 0; i < 10_000; i++) bench.put("loud");
+    const held = Array.from({ length: WORKERS }, () => bench.take());
+    const quiet = bench.put("quiet");
+    bench.end(held.shift()!);
+    assert.equal(bench.take(), quiet, "the next worker that is free gets it");
+  });
+
+  it("lets one that comes back with a job now and then wait for its turn", () => {
+    const bench = new Bench();
+    for (let i = 0; i < 100; i++) for (const key of ["a", "b", "c"]) bench.put(key);
+    const given: Record<string, number> = { a: 0, b: 0, c: 0, trickle: 0 };
+    // Always one job, put anew as soon as the last one is done.
+    bench.put("trickle");
+    for (let i = 0; i < 80; i++) {
+      const slot = bench.take();
+      const { key } = bench.ready.groups.describe(bench.ready.groupOf(slot))!;
+      given[key]!++;
+      bench.end(slot);
+      if (key === "trickle") bench.put("trickle");
+    }
+    for (const key of ["a", "b", "c"]) assert.ok(given["trickle"]! <= given[key]! + 1, JSON.stringify(given));
+  });
+
+  it("forgets groups without jobs, however many keys there are", () => {
+    const bench = new Bench();
+    let most = 0;
+    for (let i = 0; i < 20_000; i++) {
+      bench.put(`key-${i}`);
+      if (i < 50) continue;
+      bench.end(bench.take());
+      most = Math.max(most, bench.ready.groups.size);
+    }
+    // Fifty have a job to give; those that are remembered are as many as time takes to pass them.
+    assert.ok(most <= 150, `${most} groups`);
+  });
+});
