@@ -96,6 +96,7 @@ export class Engine {
   readonly #search: BodySearch;
   readonly #sessions: (Session | undefined)[] = [];
   readonly #pauseTimers = new TimerHeap<Tube>();
+  readonly #gateTimers = new TimerHeap<Tube>();
   readonly #sessionTimers = new SessionTimers();
   /** When there were more jobs to expire than one turn may, ms; 0: there are not. */
   #expiryBehindAtMs = 0;
@@ -175,6 +176,7 @@ export class Engine {
       this.#pauseTimers.nextAtMs,
       this.#sessionTimers.nextAtMs,
       this.policies.nextAtMs,
+      this.#gateTimers.nextAtMs,
     );
   }
 
@@ -212,6 +214,7 @@ export class Engine {
       this.#serve(tube, nowMs);
     }
     if (this.#pauseTimers.nextAtMs <= nowMs) this.#endPauses(nowMs);
+    if (this.#gateTimers.nextAtMs <= nowMs) this.#openGates(nowMs);
     while (this.#sessionTimers.nextAtMs <= nowMs) {
       if (!this.#mayRunDue()) return;
       const session = this.#sessionTimers.first;
@@ -245,12 +248,22 @@ export class Engine {
       assert(tube !== undefined, "a timer that is due has a tube");
       this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
       tube.pauseSeconds = 0;
-      tube.open = true;
-      if (tube.ready.size > 0 && this.waiters.longest(tube) !== undefined) resumed.push(tube);
+      this.#setOpen(tube, nowMs);
+      if (tube.open && tube.ready.top !== NO_SLOT && this.waiters.longest(tube) !== undefined)
+        resumed.push(tube);
     }
     for (let tube = resumed.best; tube !== undefined; tube = resumed.best) {
       if (this.#serveOne(tube, nowMs)) resumed.bestServed();
       else resumed.removeBest();
+    }
+  }
+
+  /** Tubes whose gates have a token again give a job. */
+  #openGates(nowMs: number): void {
+    while (this.#gateTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
+      const tube = this.#gateTimers.first;
+      assert(tube !== undefined, "a timer that is due has a tube");
+      this.#serve(tube, nowMs);
     }
   }
 
@@ -361,7 +374,9 @@ export class Engine {
   #endReservation(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const readyIn = this.policies.reservationEnded(slot, tube, delayMs, nowMs);
     if (readyIn !== undefined) this.#serve(readyIn, nowMs);
-    if (readyIn !== tube) this.#dropIfUnreferenced(tube);
+    if (readyIn === tube) return;
+    this.#freed(tube, nowMs);
+    this.#dropIfUnreferenced(tube);
   }
 
   /**
@@ -417,29 +432,50 @@ export class Engine {
     if (tube === undefined) return false;
     tube.pauses++;
     tube.pauseSeconds = seconds;
-    tube.open = seconds === 0;
     if (seconds > 0) {
       this.#pauseTimers.set(tube.pauseTimer, nowMs + seconds * 1000);
+      this.#setOpen(tube, nowMs);
     } else {
       this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
+      this.#setOpen(tube, nowMs);
       this.#serve(tube, nowMs);
     }
     return true;
+  }
+
+  /** Whether the tube gives jobs now; if its gate keeps them back for want of tokens, when it will have one. */
+  #setOpen(tube: Tube, nowMs: number): void {
+    const { gate, paused } = tube;
+    tube.open = !paused && (gate === undefined || gate.isOpen(tube.reservedJobs, nowMs));
+    if (gate !== undefined)
+      this.#gateTimers.set(tube.gateTimer, paused ? Number.POSITIVE_INFINITY : gate.tokenAtMs(nowMs));
+  }
+
+  /** A reservation of a job of the tube ended: where that is limited, another job may be given now. */
+  #freed(tube: Tube, nowMs: number): void {
+    if (tube.gate !== undefined || tube.groups !== undefined) this.#serve(tube, nowMs);
   }
 
   /**
    * Sets all that the tubes of a pattern have; nothing: it is as if nothing had ever been. It holds for what happens from now
    * on.
    */
-  setTubes(pattern: string, values: Partial<SettingValues>): void {
+  setTubes(pattern: string, values: Partial<SettingValues>, nowMs: number): void {
     this.settings.set(pattern, values);
-    for (const tube of this.#tubes.byName.values())
-      if (matches(pattern, tube.name)) tube.policy = this.settings.policyOf(tube.name);
+    for (const tube of this.#tubes.byName.values()) {
+      if (!matches(pattern, tube.name)) continue;
+      const { policy } = this.#tubes.applySettings(tube, nowMs);
+      if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
+      tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+      this.#setOpen(tube, nowMs);
+      this.#serve(tube, nowMs);
+    }
   }
 
   #dropIfUnreferenced(tube: Tube): void {
     if (tube.referenced || tube === this.#defaultTube) return;
     if (tube.paused) this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
+    if (tube.gate !== undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
     this.#tubes.remove(tube);
   }
 
@@ -667,8 +703,8 @@ export class Engine {
 
   /** Gives ready jobs of the tube to those who wait for them. */
   #serve(tube: Tube, nowMs: number): void {
-    if (!tube.open) return;
-    while (tube.ready.size > 0 && this.#serveOne(tube, nowMs)) {
+    if (tube.gate !== undefined) this.#setOpen(tube, nowMs);
+    while (tube.open && tube.ready.top !== NO_SLOT && this.#serveOne(tube, nowMs)) {
       // as long as there is a job and a waiter
     }
   }
@@ -706,6 +742,15 @@ export class Engine {
     this.#queues.becomeReserved(slot, session, nowMs);
     this.#sessionTimers.set(session);
     if (this.jobs.pageOf(slot).extras !== undefined) this.policies.reserved(slot, nowMs);
+    if (this.settings.size > 0) this.#passGate(slot, nowMs);
+  }
+
+  /** A job was given out: its tube may give none for a while. */
+  #passGate(slot: number, nowMs: number): void {
+    const tube = this.tubeOf(slot);
+    if (tube.gate === undefined) return;
+    tube.gate.took(nowMs);
+    this.#setOpen(tube, nowMs);
   }
 
   /** Moves a reservation to another session, in the turn in which it began or later: its deadline stays. */
@@ -758,7 +803,7 @@ export class Engine {
     }
     this.#leave(slot);
     if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
-    this.#endDeleted(slot);
+    this.#endDeleted(slot, nowMs);
     return Outcome.Done;
   }
 
@@ -766,10 +811,10 @@ export class Engine {
    * Deletes a job, whatever its state and whoever holds it, and its tube if nobody needs that any more. Its key is forgotten
    * at once: who does so wants to put again.
    */
-  discard(slot: number): void {
+  discard(slot: number, nowMs: number): void {
     this.#leave(slot);
     this.#records.deleted(this.jobs.pageOf(slot).id[rowOf(slot)]!);
-    this.#endDeleted(slot);
+    this.#endDeleted(slot, nowMs);
   }
 
   /** Takes a job out of its queue, in whatever state. */
@@ -785,11 +830,12 @@ export class Engine {
     this.#sessionTimers.set(holder);
   }
 
-  #endDeleted(slot: number): void {
+  #endDeleted(slot: number, nowMs: number): void {
     const tube = this.tubeOf(slot);
     tube.deletes++;
     this.jobDeletes++;
     this.#end(slot, tube);
+    this.#freed(tube, nowMs);
     this.#dropIfUnreferenced(tube);
   }
 
@@ -811,8 +857,8 @@ export class Engine {
   #remove(slot: number, id: number, tube: Tube): void {
     const page = this.jobs.pageOf(slot);
     tube.bytes -= page.bodyBytes[rowOf(slot)]!;
-    if (page.extras !== undefined) this.policies.forget(slot);
     this.#queues.becomeFree(slot, tube);
+    if (page.extras !== undefined) this.policies.forget(slot);
     this.#index.delete(id);
     this.jobs.free(slot);
   }
@@ -859,6 +905,7 @@ export class Engine {
     page.buries[row] = page.buries[row]! + 1;
     this.#queues.becomeBuried(slot, tube, nowMs);
     this.#records.updated(slot);
+    this.#freed(tube, nowMs);
     return Outcome.Done;
   }
 
@@ -936,7 +983,7 @@ export class Engine {
   /** Deletes up to `jobsMax` jobs of a clearing; returns whether it is done. */
   clear(clearing: TubeClearing, jobsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
-    return clearing.step(jobsMax);
+    return clearing.step(jobsMax, nowMs);
   }
 
   /** The slot of a job that the session holds, or NO_SLOT. */

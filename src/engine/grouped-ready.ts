@@ -30,6 +30,10 @@ export class GroupedReady extends ReadyHeap {
     return this.groups.nextBeyondLimits;
   }
 
+  override get tail(): number {
+    return this.last;
+  }
+
   /** Only for a job without a group; those of groups make room when they join theirs. */
   override makeRoom(): void {
     this.groups.makeRoom(NO_GROUP);

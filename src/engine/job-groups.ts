@@ -14,8 +14,6 @@ import { PriHeap } from "./slot-heap.ts";
 
 /** The group of jobs that have none. */
 export const NO_GROUP = 0;
-/** Groups that a tube has at most, unless its settings say otherwise. */
-export const GROUPS_MAX_DEFAULT = 100_000;
 export const WEIGHT_MAX = 1000;
 
 interface Group {

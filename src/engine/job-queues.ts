@@ -6,6 +6,7 @@
 
 import { assert } from "../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../protocol/limits.ts";
+import { NO_GROUP } from "./job-groups.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import type { Session } from "./session.ts";
 import { TimerHeap } from "./timer-heap.ts";
@@ -198,11 +199,15 @@ export class JobQueues {
     const before = page.state[row]!;
     const urgent = page.pri[row]! < URGENT_PRI_LIMIT;
     if (before !== JobState.Free) counts[before] = counts[before]! - 1;
-    if (before === JobState.Reserved) tube.reservedJobs--;
-    else if (before === JobState.Buried) tube.buriedJobs--;
+    if (before === JobState.Reserved) {
+      tube.reservedJobs--;
+      tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
+    } else if (before === JobState.Buried) tube.buriedJobs--;
     if (state !== JobState.Free) counts[state] = counts[state]! + 1;
-    if (state === JobState.Reserved) tube.reservedJobs++;
-    else if (state === JobState.Buried) tube.buriedJobs++;
+    if (state === JobState.Reserved) {
+      tube.reservedJobs++;
+      tube.groups?.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+    } else if (state === JobState.Buried) tube.buriedJobs++;
     if (urgent && state === JobState.Ready) {
       tube.urgentJobs++;
       this.urgentJobs++;

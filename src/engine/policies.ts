@@ -5,17 +5,19 @@
 // its changes logged; whom to serve then is the engine's business.
 
 import { assert } from "../base/assert.ts";
+import { latin1 } from "../base/bytes.ts";
 import * as attribute from "../protocol/job-attribute.ts";
 import { type Attribute, type AttributeWriter, DeathReason } from "../protocol/job-attribute.ts";
 import { type BodyArena, EMPTY_BODY } from "./body-arena.ts";
 import type { RecordSink } from "./effects.ts";
 import type { JobAttributes } from "./job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "./job-extras.ts";
+import { NO_GROUP } from "./job-groups.ts";
 import type { JobQueues } from "./job-queues.ts";
 import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
 import type { Tube } from "./tube.ts";
-import type { TubePolicy } from "./tube-settings.ts";
+import { NOTHING_SET, type TubePolicy } from "./tube-settings.ts";
 import type { TubeTable } from "./tube-table.ts";
 
 /** What becomes of a put. */
@@ -73,10 +75,21 @@ export class Policies {
       if (this.keys.isFull) return PutVerdict.NoRoom;
     }
     const { policy } = tube;
+    if (this.#hasNoGroupFor(tube, attributes)) {
+      tube.counts.rejected++;
+      return PutVerdict.TubeFull;
+    }
     if (policy === undefined) return PutVerdict.Welcome;
     if (tube.jobs < policy.maxJobs && tube.bytes + bodyBytes <= policy.maxBytes) return PutVerdict.Welcome;
     tube.counts.rejected++;
     return PutVerdict.TubeFull;
+  }
+
+  #hasNoGroupFor(tube: Tube, attributes: JobAttributes | undefined): boolean {
+    if (attributes === undefined || tube.groups === undefined) return false;
+    const { bytes, length } = attributes.fixed;
+    const key = textAttribute(bytes, length, attribute.Attribute.Group);
+    return key !== "" && tube.groups.isFull(key, tube.policy?.maxGroups ?? NOTHING_SET.maxGroups);
   }
 
   /**
@@ -92,6 +105,7 @@ export class Policies {
     if (attributes !== undefined) this.#keep(extras, row, attributes);
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
+    if (attributes !== undefined) this.#joinGroup(slot, tube, true);
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart)
       extras.keyRow[row] = this.keys.add(
         keyOf(tube, attributes),
@@ -132,6 +146,7 @@ export class Policies {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#keep(page.extrasMade, row, attributes);
+    this.#joinGroup(slot, tube, true);
     if (attributes.keyEnd === attributes.keyStart) return;
     if ((attributes.reason & ExtraFlag.Reason) !== DeathReason.None) return;
     const id = page.id[row]!;
@@ -205,9 +220,37 @@ export class Policies {
     const row = rowOf(slot);
     const { bodies } = this.#host;
     this.dropKey(slot);
+    this.#leaveGroup(extras, row, slot);
     bodies.free(extras.attributes[row]!);
     bodies.free(extras.origin[row]!);
     extras.clear(row);
+  }
+
+  // --- groups ---------------------------------------------------------------------------------------------
+
+  /** A job enters its group in a tube, if it was put with one. What it weighs there is said by a put only. */
+  #joinGroup(slot: number, tube: Tube, isPut: boolean): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.extras!;
+    if (extras.attributes[row] === EMPTY_BODY) return;
+    const bytes = this.#fixedOf(extras, row);
+    const key = textAttribute(bytes, bytes.length, attribute.Attribute.Group);
+    if (key === "") return;
+    const weightAt = attribute.findAttribute(bytes, 0, bytes.length, attribute.Attribute.Weight);
+    const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
+    const groups = tube.groupsMade(tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+    const number = groups.join(key, isPut ? weight : 0);
+    extras.groupRow[row] = number;
+    groups.makeRoom(number);
+  }
+
+  /** The job is in no queue any more. */
+  #leaveGroup(extras: JobExtras, row: number, slot: number): void {
+    const number = extras.groupRow[row]!;
+    if (number === NO_GROUP) return;
+    extras.groupRow[row] = NO_GROUP;
+    this.#host.queues.tubeOf(slot).groups!.leave(number);
   }
 
   // --- a reservation --------------------------------------------------------------------------------------
@@ -315,6 +358,7 @@ export class Policies {
     const row = rowOf(slot);
     const target = tubes.open(name);
     queues.becomeNone(slot, tube);
+    if (page.extras !== undefined) this.#leaveGroup(page.extras, row, slot);
     page.tube[row] = target.index;
     tube.bytes -= page.bodyBytes[row]!;
     target.bytes += page.bodyBytes[row]!;
@@ -322,6 +366,7 @@ export class Policies {
     extras.flags[row]! |= ExtraFlag.Moved;
     this.dropKey(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.takeKey(slot, target);
+    this.#joinGroup(slot, target, false);
     tube.counts.movedOut++;
     target.counts.movedIn++;
     return target;
@@ -487,4 +532,10 @@ function spread(id: number, attempts: number): number {
   let hash = Math.imul((id % 0x1_0000_0000) ^ Math.imul(attempts, 0x9e3779b1), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
+}
+
+/** The value of a text attribute as Latin-1, or "". */
+function textAttribute(bytes: Uint8Array, end: number, tag: number): string {
+  const at = attribute.findAttribute(bytes, 0, end, tag);
+  return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
 }

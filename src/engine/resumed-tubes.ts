@@ -1,7 +1,7 @@
 // Tubes whose pauses end in one moment, the one with the best ready job first.
 
 import { assert } from "../base/assert.ts";
-import { betterJob, type JobTable } from "./job-table.ts";
+import { betterJob, type JobTable, NO_SLOT } from "./job-table.ts";
 import type { Tube } from "./tube.ts";
 
 /** A binary heap of tubes by their best ready jobs. Each member has one, and only `best` may lose it. */
@@ -30,11 +30,11 @@ export class ResumedTubes {
     this.#tubes[position] = tube;
   }
 
-  /** The best tube has given its best job away. */
+  /** The best tube has given its best job away, and may have no other to give. */
   bestServed(): void {
     const tube = this.best;
     assert(tube !== undefined, "the tube that was served is there");
-    if (tube.ready.size === 0) this.removeBest();
+    if (!tube.open || tube.ready.top === NO_SLOT) this.removeBest();
     else this.#siftDown(tube);
   }
 

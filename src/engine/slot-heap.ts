@@ -169,6 +169,11 @@ export class ReadyHeap extends PriHeap {
     for (const slot of slots) this.append(slot);
   }
 
+  /** A job that leaves without moving others much, or NO_SLOT. */
+  get tail(): number {
+    return this.size === 0 ? NO_SLOT : this.at(this.size - 1);
+  }
+
   /** The best job, whether or not it may be given now. */
   get best(): number {
     return this.top;

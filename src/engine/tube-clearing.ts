@@ -9,7 +9,7 @@ export interface ClearedJobs {
   readonly jobs: JobTable;
   findTube(name: string): Tube | undefined;
   /** Deletes a job in whatever state. */
-  discard(slot: number): void;
+  discard(slot: number, nowMs: number): void;
 }
 
 /** The states whose queues belong to the tube; reserved jobs are their holders'. */
@@ -49,11 +49,11 @@ export class TubeClearing {
   }
 
   /** Deletes up to `jobsMax` jobs; returns whether that was all. */
-  step(jobsMax: number): boolean {
+  step(jobsMax: number, nowMs: number): boolean {
     const before = this.cleared;
-    if (this.#isWhole) this.#takeFromEnds(jobsMax);
+    if (this.#isWhole) this.#takeFromEnds(jobsMax, nowMs);
     const taken = this.cleared - before;
-    if (taken < jobsMax) this.#walkOn(jobsMax - taken);
+    if (taken < jobsMax) this.#walkOn(jobsMax - taken, nowMs);
     return this.#isDone;
   }
 
@@ -67,20 +67,20 @@ export class TubeClearing {
     );
   }
 
-  #discard(slot: number): void {
-    this.#engine.discard(slot);
+  #discard(slot: number, nowMs: number): void {
+    this.#engine.discard(slot, nowMs);
     this.cleared++;
     this.jobsLeft--;
   }
 
-  #takeFromEnds(jobsMax: number): void {
+  #takeFromEnds(jobsMax: number, nowMs: number): void {
     let left = jobsMax;
     for (const state of QUEUED) {
       if ((this.walk.filter.states & stateBit(state)) === 0) continue;
       for (; left > 0; left--) {
         const slot = this.#endOf(state);
         if (slot === NO_SLOT) break;
-        this.#discard(slot);
+        this.#discard(slot, nowMs);
       }
     }
   }
@@ -94,14 +94,14 @@ export class TubeClearing {
     return this.#engine.jobs.pageOf(slot).id[rowOf(slot)]! <= this.walk.lastId ? slot : NO_SLOT;
   }
 
-  #walkOn(jobsMax: number): void {
+  #walkOn(jobsMax: number, nowMs: number): void {
     const budget = turnBudget(jobsMax);
     for (let left = jobsMax; left > 0 && this.jobsLeft > 0; left--) {
       const tube = this.#engine.findTube(this.tube);
       if (tube === undefined || (this.#isWhole && this.#jobsIn(tube) === 0)) return;
       const slot = this.walk.next(tube, budget);
       if (slot === NO_SLOT) return;
-      this.#discard(slot);
+      this.#discard(slot, nowMs);
     }
   }
 
@@ -117,6 +117,5 @@ export class TubeClearing {
 function endOf(tube: Tube, state: JobState): number {
   if (state === JobState.Buried) return tube.buriedJobs === 0 ? NO_SLOT : tube.buried.first;
   if (tube.jobsIn(state) === 0) return NO_SLOT;
-  const heap = state === JobState.Ready ? tube.ready : tube.delayed;
-  return heap.at(heap.size - 1);
+  return state === JobState.Ready ? tube.ready.tail : tube.delayed.at(tube.delayed.size - 1);
 }

@@ -21,7 +21,7 @@ export class TubeGate {
     const burst = Math.max(1, policy.burst);
     if (this.#rate === 0) this.#tokens = burst;
     else this.#refill(nowMs);
-    this.#atMs = nowMs;
+    this.#atMs = Math.max(this.#atMs, nowMs);
     this.#rate = policy.ratePerMs;
     this.#burst = burst;
     this.#tokens = Math.min(this.#tokens, burst);
@@ -32,6 +32,21 @@ export class TubeGate {
     if (this.#rate === 0) return Number.POSITIVE_INFINITY;
     this.#refill(nowMs);
     return this.#tokens;
+  }
+
+  /** When it was looked at last, ms. */
+  get atMs(): number {
+    return this.#atMs;
+  }
+
+  /** Whether nothing would be different if it were made anew. */
+  get isFull(): boolean {
+    return this.#rate === 0 || this.#tokens >= this.#burst;
+  }
+
+  /** Whether that will be so at `atMs`. */
+  isFullAt(atMs: number): boolean {
+    return this.isFull || this.#tokens + (atMs - this.#atMs) * this.#rate >= this.#burst;
   }
 
   /** Whether one more job may be given while `reserved` are. */

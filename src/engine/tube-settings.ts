@@ -12,6 +12,14 @@ export interface SettingValues {
   expireBuries: boolean;
   maxJobs: number;
   maxBytes: number;
+  /** Jobs that are given out at the same time at most. */
+  maxReserved: number;
+  /** Jobs that are given out in a millisecond, 0 for any number, and how many of them at once. */
+  ratePerMs: number;
+  burst: number;
+  /** Jobs of a group that are given out at the same time at most, and groups. */
+  groupMaxReserved: number;
+  maxGroups: number;
 }
 export type SettingName = keyof SettingValues;
 
@@ -25,6 +33,11 @@ export const NOTHING_SET: Readonly<SettingValues> = {
   expireBuries: false,
   maxJobs: Number.POSITIVE_INFINITY,
   maxBytes: Number.POSITIVE_INFINITY,
+  maxReserved: Number.POSITIVE_INFINITY,
+  ratePerMs: 0,
+  burst: 1,
+  groupMaxReserved: Number.POSITIVE_INFINITY,
+  maxGroups: 100_000,
 };
 
 /** What is set for one tube, and by which pattern. */

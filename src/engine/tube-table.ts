@@ -2,13 +2,17 @@
 
 import { assert } from "../base/assert.ts";
 import type { JobTable } from "./job-table.ts";
+import { KeptGates } from "./kept-gates.ts";
 import { Tube } from "./tube.ts";
+import { TubeGate } from "./tube-gate.ts";
 import type { TubeSettings } from "./tube-settings.ts";
 
 export class TubeTable {
   readonly byName: Map<string, Tube> = new Map();
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
+  /** Those of tubes that are gone. */
+  readonly #gates = new KeptGates();
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
   readonly #settings: TubeSettings;
@@ -27,9 +31,20 @@ export class TubeTable {
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
-    tube.policy = this.#settings.policyOf(name);
+    this.applySettings(tube, 0);
     this.#byIndex[index] = tube;
     this.byName.set(name, tube);
+    return tube;
+  }
+
+  /** Gives a tube what is set for it by now. */
+  applySettings(tube: Tube, nowMs: number): Tube {
+    tube.policy = this.#settings.policyOf(tube.name);
+    if (tube.policy === undefined || !TubeGate.isNeeded(tube.policy)) tube.gate = undefined;
+    else {
+      tube.gate ??= this.#gates.take(tube.name);
+      tube.gate.set(tube.policy, nowMs);
+    }
     return tube;
   }
 
@@ -43,6 +58,7 @@ export class TubeTable {
   remove(tube: Tube): void {
     assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
     this.byName.delete(tube.name);
+    if (tube.gate !== undefined) this.#gates.keep(tube.name, tube.gate);
     this.#byIndex[tube.index] = undefined;
     this.#freeIndexes.push(tube.index);
   }

@@ -2,10 +2,13 @@
 
 import { asciiBytes } from "../base/bytes.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
+import { GroupedReady } from "./grouped-ready.ts";
+import type { JobGroups } from "./job-groups.ts";
 import { JobList } from "./job-list.ts";
-import { JobState, type JobTable, rowOf } from "./job-table.ts";
+import { JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { DeadlineHeap, ReadyHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
+import type { TubeGate } from "./tube-gate.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
 /** What happened in a tube by its policies and by moves. */
@@ -47,8 +50,11 @@ export class Tube {
   watching = 0;
   /** Position among the tubes with ready jobs, or -1. */
   readyAt = -1;
-  /** Whether its jobs may be given out: it is not paused. */
+  /** Whether its jobs may be given out: it is not paused, and its gate is open. */
   open = true;
+  /** Where settings limit how many jobs may be given out. */
+  gate: TubeGate | undefined = undefined;
+  #gateTimer: Timer<Tube> | undefined;
   /** What is set for it, if anything is. */
   policy: TubePolicy | undefined = undefined;
   #policyCounts: PolicyCounts | undefined;
@@ -57,6 +63,8 @@ export class Tube {
   #expiryTimer: Timer<Tube> | undefined;
   readonly #jobs: JobTable;
   #ready: ReadyHeap | undefined;
+  /** The same, where there are groups. */
+  #grouped: GroupedReady | undefined;
   #delayed: DeadlineHeap | undefined;
   #buried: JobList | undefined;
   #pauseTimer: Timer<Tube> | undefined;
@@ -73,6 +81,26 @@ export class Tube {
 
   get ready(): ReadyHeap {
     return (this.#ready ??= new ReadyHeap(this.#jobs));
+  }
+
+  /** The groups of its jobs, from the first job with one on. */
+  get groups(): JobGroups | undefined {
+    return this.#grouped?.groups;
+  }
+
+  /** The same, which begin to be there. `inWorkMax` jobs of each may be held. */
+  groupsMade(inWorkMax: number): JobGroups {
+    if (this.#grouped === undefined) {
+      this.#grouped = new GroupedReady(this.#jobs, this.ready, this.reservedJobs);
+      this.#ready = this.#grouped;
+      this.#grouped.groups.limit(inWorkMax);
+    }
+    return this.#grouped.groups;
+  }
+
+  /** Due when its gate has a token again. */
+  get gateTimer(): Timer<Tube> {
+    return (this.#gateTimer ??= new Timer<Tube>(this));
   }
 
   get delayed(): DeadlineHeap {
@@ -109,6 +137,7 @@ export class Tube {
     if (this.#expiry === undefined || this.#expiry.size === 0 || this.jobsIn(JobState.Ready) === 0)
       return Number.POSITIVE_INFINITY;
     const { top } = this.ready;
+    if (top === NO_SLOT) return Number.POSITIVE_INFINITY;
     const atMs = this.#jobs.pageOf(top).extras?.expiresAtMs[rowOf(top)] ?? 0;
     return atMs === 0 ? Number.POSITIVE_INFINITY : atMs;
   }

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../src/engine/engine.ts";
+import { NO_GROUP } from "../../src/engine/job-groups.ts";
 import type { JobList } from "../../src/engine/job-list.ts";
 import { type JobPage, JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting, type Watch } from "../../src/engine/session.ts";
@@ -94,8 +95,41 @@ class InvariantCheck {
         assert.ok(above! <= below!, `${tube.name}: the first to expire is on top`);
       }
       assert.equal(tube.bytes, bytes.get(tube) ?? 0, `${tube.name}: bytes of bodies`);
-      assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
+      if (tube.gate === undefined)
+        assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
+      else if (tube.paused) assert.ok(!tube.open, `${tube.name}: closed while it is paused`);
+      this.#groups(tube);
     }
+  }
+
+  /** Groups have the jobs that name them, and as many in work as are held. */
+  #groups(tube: Tube): void {
+    const { groups } = tube;
+    const counts = new Map<number, { jobs: number; inWork: number }>();
+    this.#engine.jobs.forEach((slot) => {
+      if (this.#engine.tubeOf(slot) !== tube) return;
+      const number = this.#page(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+      const count = counts.get(number) ?? { jobs: 0, inWork: 0 };
+      counts.set(number, count);
+      count.jobs++;
+      if (this.#state(slot) === JobState.Reserved) count.inWork++;
+    });
+    if (groups === undefined) {
+      assert.ok(
+        [...counts.keys()].every((number) => number === NO_GROUP),
+        `${tube.name}: no groups`,
+      );
+      return;
+    }
+    let named = 0;
+    for (const [number, { jobs, inWork }] of counts) {
+      const group = groups.describe(number);
+      assert.equal(group?.inWork, inWork, `${tube.name}: in work of group ${number}`);
+      if (number === NO_GROUP) continue;
+      named++;
+      assert.equal(group?.jobs, jobs, `${tube.name}: jobs of group ${number}`);
+    }
+    assert.ok(groups.size >= named, `${tube.name}: its groups`);
   }
 
   #page(slot: number): JobPage {
@@ -156,7 +190,7 @@ class InvariantCheck {
 
   /** A job is in the one queue of its state, at the position that it remembers. */
   #place(slot: number, state: number, tube: Tube): void {
-    if (state === JobState.Buried) return;
+    if (state === JobState.Buried || (state === JobState.Ready && tube.groups !== undefined)) return;
     const page = this.#page(slot);
     const row = rowOf(slot);
     const heap =
@@ -196,7 +230,7 @@ class InvariantCheck {
     const { name } = tube;
     assert.equal(this.#engine.findTube(name), tube);
     assert.ok(tube.referenced || name === "default", `${name}: somebody needs it`);
-    this.#heap(tube.ready, JobState.Ready, "pri", `${name} ready`);
+    if (tube.groups === undefined) this.#heap(tube.ready, JobState.Ready, "pri", `${name} ready`);
     this.#heap(tube.delayed, JobState.Delayed, "deadlineAtMs", `${name} delayed`);
     assert.equal(
       this.#list(tube.buried, JobState.Buried, name),
@@ -302,7 +336,7 @@ class InvariantCheck {
       if (session.waiting === Waiting.Shared && !this.#stillWaiting(session)) continue;
       for (const tube of session.watches.keys()) {
         assert.ok(
-          tube.paused || tube.ready.size === 0,
+          !tube.open || tube.ready.top === NO_SLOT,
           `${name} waits although ${tube.name} has a ready job`,
         );
       }
@@ -352,7 +386,7 @@ class InvariantCheck {
   #timers(): void {
     const timers: Timer<unknown>[] = [];
     for (const tube of this.#engine.tubes.values())
-      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer);
+      timers.push(tube.delayTimer, tube.pauseTimer, tube.expiryTimer, tube.gateTimer);
     for (const session of this.#sessions) timers.push(session.timer);
     for (const timer of timers)
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");

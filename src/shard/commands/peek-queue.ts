@@ -10,6 +10,6 @@ function peekAt(front: (tube: Tube) => number): ShardCommand {
   };
 }
 
-export const peekReady: ShardCommand = peekAt((tube) => tube.ready.top);
+export const peekReady: ShardCommand = peekAt((tube) => tube.ready.best);
 export const peekDelayed: ShardCommand = peekAt((tube) => tube.delayed.top);
 export const peekBuried: ShardCommand = peekAt((tube) => tube.buried.first);

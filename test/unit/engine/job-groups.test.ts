@@ -158,69 +158,84 @@ class Model {
 
 const KEYS = ["", "a", "b", "c", "d"] as const;
 
+/** The groups and their model, which are told the same. */
+class Twins {
+  readonly #random: SeededRandom;
+  readonly #bench: Bench;
+  readonly #model = new Model();
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+    this.#bench = new Bench(
+      Array.from({ length: random.between(0, 3) }, () => ({ pri: random.between(0, 2) })),
+    );
+    const { jobs } = this.#bench;
+    jobs.forEach((slot) => {
+      this.#putInModel(slot, "", jobs.pageOf(slot).pri[rowOf(slot)]!, 1);
+    });
+  }
+
+  #putInModel(slot: number, key: string, pri: number, weight: number): void {
+    this.#model.put({ slot, id: this.#bench.idOf(slot), pri, key, held: false }, weight);
+  }
+
+  step(): void {
+    const random = this.#random;
+    const jobs = [...this.#model.jobs.values()];
+    const kind = random.weighted({ put: 5, take: 4, takeAny: 0.5, giveBack: 1.5, end: 2.5, limit: 0.3 });
+    if (kind === "put") this.#put();
+    else if (kind === "limit") this.#limit();
+    else if (kind === "take") this.#take(this.#model.next());
+    else if (kind === "takeAny") this.#take(random.pick(jobs.filter(({ held }) => !held)));
+    else this.#done(random.pick(jobs.filter(({ held }) => held)), kind === "giveBack");
+  }
+
+  #put(): void {
+    const random = this.#random;
+    const [key, weight, pri] = [random.pick(KEYS), random.pick([1, 1, 2, 3]), random.pick([0, 0, 0, 1])];
+    this.#putInModel(this.#bench.put(key, weight, pri), key, pri, weight);
+  }
+
+  #limit(): void {
+    this.#model.inWorkMax = this.#random.pick([1, 2, 3, Number.POSITIVE_INFINITY]);
+    this.#bench.ready.groups.limit(this.#model.inWorkMax);
+  }
+
+  #take(job: ModelJob | undefined): void {
+    if (job === undefined) return;
+    this.#bench.take(job.slot);
+    this.#model.take(job);
+  }
+
+  #done(job: ModelJob | undefined, comesBack: boolean): void {
+    if (job === undefined) return;
+    if (comesBack) {
+      this.#bench.giveBack(job.slot);
+      this.#model.becomeReady(job);
+    } else {
+      this.#bench.end(job.slot);
+      this.#model.end(job);
+    }
+  }
+
+  compare(told: string): void {
+    const bench = this.#bench;
+    const model = this.#model;
+    const { top, best, size, groups } = bench.ready;
+    assert.equal(top === NO_SLOT ? undefined : bench.idOf(top), model.next()?.id, told);
+    assert.equal(best === NO_SLOT ? undefined : bench.idOf(best), model.next(true)?.id, told);
+    assert.equal(size, [...model.jobs.values()].filter((job) => !job.held).length, told);
+    assert.equal(groups.size, model.groups.size - 1, told);
+  }
+}
+
 describe("JobGroups", () => {
   it("gives the jobs that a list gives which is sorted by pri, share of work, turn and id", () => {
     for (let seed = 1; seed <= 60; seed++) {
-      const random = new SeededRandom(seed);
-      const plain = Array.from({ length: random.between(0, 3) }, () => ({ pri: random.between(0, 2) }));
-      const bench = new Bench(plain);
-      const model = new Model();
-      bench.jobs.forEach((slot) => {
-        const pri = bench.jobs.pageOf(slot).pri[rowOf(slot)]!;
-        model.put({ slot, id: bench.idOf(slot), pri, key: "", held: false }, 1);
-      });
+      const twins = new Twins(new SeededRandom(seed));
       for (let step = 0; step < 150; step++) {
-        const told = `seed ${seed}, step ${step}`;
-        const held = [...model.jobs.values()].filter((job) => job.held);
-        const ready = [...model.jobs.values()].filter((job) => !job.held);
-        switch (random.weighted({ put: 5, take: 4, takeAny: 0.5, giveBack: 1.5, end: 2.5, limit: 0.3 })) {
-          case "put": {
-            const [key, weight, pri] = [
-              random.pick(KEYS),
-              random.pick([1, 1, 2, 3]),
-              random.pick([0, 0, 0, 1]),
-            ];
-            const slot = bench.put(key, weight, pri);
-            model.put({ slot, id: bench.idOf(slot), pri, key, held: false }, weight);
-            break;
-          }
-          case "take": {
-            const job = model.next();
-            if (job === undefined) break;
-            bench.take(job.slot);
-            model.take(job);
-            break;
-          }
-          case "takeAny": {
-            const job = random.pick(ready);
-            if (job === undefined) break;
-            bench.take(job.slot);
-            model.take(job);
-            break;
-          }
-          case "giveBack": {
-            const job = random.pick(held);
-            if (job === undefined) break;
-            bench.giveBack(job.slot);
-            model.becomeReady(job);
-            break;
-          }
-          case "end": {
-            const job = random.pick(held);
-            if (job === undefined) break;
-            bench.end(job.slot);
-            model.end(job);
-            break;
-          }
-          default:
-            model.inWorkMax = random.pick([1, 2, 3, Number.POSITIVE_INFINITY]);
-            bench.ready.groups.limit(model.inWorkMax);
-        }
-        const { top, best, size, groups } = bench.ready;
-        assert.equal(top === NO_SLOT ? undefined : bench.idOf(top), model.next()?.id, told);
-        assert.equal(best === NO_SLOT ? undefined : bench.idOf(best), model.next(true)?.id, told);
-        assert.equal(size, [...model.jobs.values()].filter((job) => !job.held).length, told);
-        assert.equal(groups.size, model.groups.size - 1, told);
+        twins.step();
+        twins.compare(`seed ${seed}, step ${step}`);
       }
     }
   });

@@ -382,7 +382,7 @@ class RandomRun {
     if (random.chance(0.3)) values.maxJobs = 4;
     if (random.chance(0.3)) values.maxBytes = 100;
     this.#settings.set(pattern, values);
-    this.#engine.setTubes(pattern, values);
+    this.#engine.setTubes(pattern, values, this.#nowMs);
   }
 
   /** Another process reads the log. What it does not know are reservations: jobs of the dead process are ready. */
@@ -394,7 +394,8 @@ class RandomRun {
     const [before, log] = [this.#engine, this.#log];
     this.#log = new NotedLog();
     this.#engine = this.#newEngine();
-    for (const [pattern, values] of this.#settings.entries()) this.#engine.setTubes(pattern, values);
+    for (const [pattern, values] of this.#settings.entries())
+      this.#engine.setTubes(pattern, values, this.#nowMs);
     for (const [id, { fixed, tube }] of log.keys) {
       this.#engine.policies.restoreKey(Buffer.from(tube), id, attributesOf(fixed));
       this.#log.keys.set(id, { fixed, tube });
