@@ -138,6 +138,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/listen-address.ts",
       "server/descriptor-limit.ts",
       "server/usable-cores.ts",
+      "server/tubes-file.ts",
       "server/line-sink.ts",
       "server/token-store.ts",
       "server/access-rules.ts",

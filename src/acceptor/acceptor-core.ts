@@ -104,6 +104,8 @@ export class AcceptorCore implements ConnectionHost {
   #stopping = false;
   readonly #links: ShardLinks;
   readonly #ids: JobIds;
+  /** Numbers of tubes, and of changes of what is set for them. */
+  readonly #sequences: JobIds;
   readonly #directory: JobDirectory | undefined;
   readonly #connections: (Connection | undefined)[] = [];
   readonly #freeSlots: number[] = [];
@@ -139,6 +141,7 @@ export class AcceptorCore implements ConnectionHost {
     for (let slot = 0; slot < (options.firstSlot ?? 0); slot++) this.#connections.push(undefined);
     this.#control = new ControlWords(topology.control);
     this.#ids = new JobIds(new Int32Array(topology.control), ControlWord.JobIds);
+    this.#sequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const { binlog } = topology;
     this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
@@ -256,6 +259,10 @@ export class AcceptorCore implements ConnectionHost {
     const id = this.#ids.take();
     this.#directory?.set(id, shard);
     return id;
+  }
+
+  takeSequence(): number {
+    return this.#sequences.take();
   }
 
   /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */

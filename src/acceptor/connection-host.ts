@@ -76,6 +76,8 @@ export interface ConnectionHost extends LogProgress {
   tubeRef(bytes: Uint8Array, start: number, end: number): TubeRef;
   /** Takes the next job id, for a job on `shard`. */
   takeJobId(shard: number): number;
+  /** A number greater than all that were taken before it, on any acceptor. */
+  takeSequence(): number;
   /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
   shardOfJob(id: number): number;
   /**

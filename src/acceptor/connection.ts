@@ -4,6 +4,7 @@
 // that takes several messages (a Conversation), waits until everything before it is answered. A put does not take its
 // id while a reserve before it may still be waiting for a job. What can't go on keeps its bytes in the line reader.
 
+import { ASTERISK } from "../base/ascii.ts";
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
@@ -32,6 +33,7 @@ import { MoveUse } from "./move-use.ts";
 import type { ConnectionState, Movable, MoveHistory } from "./moved-connection.ts";
 import { Outbox } from "./outbox.ts";
 import { traceReply } from "./reply-trace.ts";
+import { SetPattern } from "./set-pattern.ts";
 import { ShardHabit } from "./shard-habit.ts";
 import { ShardSet } from "./shard-set.ts";
 import { SharedReserve } from "./shared-reserve.ts";
@@ -380,6 +382,8 @@ export class Connection
         return this.#changeTubes(request);
       case Route.Report:
         return this.#report(request.op);
+      case Route.Pattern:
+        return this.#setTubes(request);
       default:
         assert(request.op === Op.Quit, "every command has a route");
         if (!this.#idle) return false;
@@ -530,6 +534,19 @@ export class Connection
     request.count = watched.size - 1;
     if (!this.#sendCounted(watched.tubes[position]!.shard, request)) return false;
     watched.removeAt(position);
+    return true;
+  }
+
+  /** What is set for a name is its shard's business; a pattern is for all. */
+  #setTubes(request: Request): boolean {
+    const { bytes, start, end } = request.tube;
+    const { shards } = this.#host;
+    const shard = shardOfTube(bytes, start, end, shards);
+    if (shards === 1 || bytes[end - 1] !== ASTERISK) return this.#sendCounted(shard, request);
+    if (!this.#idle) return false;
+    this.#host.count(request.op);
+    this.#host.expected.expect(this);
+    this.#conversation = new SetPattern(this, shards, shard, request, this.#host.takeSequence());
     return true;
   }
 

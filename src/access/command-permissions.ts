@@ -41,4 +41,5 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.ListJobs]: Bodies,
   [Op.ClearTube]: Manage,
   [Op.Auth]: 0,
+  [Op.SetTube]: Manage,
 };

@@ -17,3 +17,4 @@ export const BACKSLASH = 0x5c;
 export const LOWER_A = 0x61;
 export const LOWER_Z = 0x7a;
 export const DELETE = 0x7f;
+export const ASTERISK = 0x2a;

@@ -95,6 +95,7 @@ class BinlogThread {
     });
     this.#core.beginIds(opened.nextId);
     try {
+      for (const port of this.#data.recovery) port.postMessage({ settings: [...opened.settings] });
       await this.#feedShards(this.#core.recovered(opened), stopping);
     } catch (error) {
       if (error instanceof StartInterrupted) opened.storage.close(monotonicMs());

@@ -7,7 +7,7 @@ import { EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { Request } from "./request.ts";
-import { isTubeName, tubeNameEnd } from "./tube-name.ts";
+import { isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
 /** What a line is, besides its command. */
 export const Syntax = {
@@ -123,7 +123,12 @@ export class CommandParser {
 
   // Arguments, the size limit, and then options: a wrong option is known only behind the size of the body that comes
   // with it (protocol/README.md 18.1).
-  #extension({ args, options }: CommandWord, bytes: Uint8Array, at: number, end: number): Syntax {
+  #extension(
+    { args, options, needsOption }: CommandWord,
+    bytes: Uint8Array,
+    at: number,
+    end: number,
+  ): Syntax {
     const { request } = this;
     const number = this.#number;
     number.at = at;
@@ -135,7 +140,7 @@ export class CommandParser {
     if (options === undefined) return number.at === end ? Syntax.Ok : Syntax.BadFormat;
     switch (this.#options.parse(bytes, number.at, end, options, request.options)) {
       case OptionsSyntax.Ok:
-        return Syntax.Ok;
+        return needsOption && request.options.length === 0 ? Syntax.BadFormat : Syntax.Ok;
       case OptionsSyntax.Bad:
         return Syntax.BadOption;
       case OptionsSyntax.Unknown:
@@ -150,6 +155,8 @@ export class CommandParser {
     switch (field) {
       case "tube":
         return this.#tube(bytes, end);
+      case "pattern":
+        return this.#pattern(bytes, end);
       case "id":
         return this.#id(bytes, end);
       case "pri":
@@ -183,6 +190,12 @@ export class CommandParser {
     this.#number.at = nameEnd;
     this.request.tube.set(bytes, start, nameEnd);
     return isTubeName(bytes, start, nameEnd);
+  }
+
+  /** Blanks, and a pattern of tubes up to the next blank or the end. */
+  #pattern(bytes: Uint8Array, end: number): boolean {
+    this.#tube(bytes, end);
+    return isTubePattern(bytes, this.request.tube.start, this.request.tube.end);
   }
 
   #ttr(bytes: Uint8Array, end: number): boolean {

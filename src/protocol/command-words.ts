@@ -10,6 +10,7 @@ export interface CommandWord {
   readonly args: Args;
   readonly isExtension: boolean;
   readonly options: readonly OptionRow[] | undefined;
+  readonly needsOption: boolean;
 }
 
 /** For each first byte the words that begin with it, in the order in which they are tried. */
@@ -21,7 +22,7 @@ export type CommandWords = readonly (readonly CommandWord[] | undefined)[];
  */
 export function commandWords(commands: readonly Command[]): CommandWords {
   const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);
-  for (const { word, op, args, extension, options } of commands) {
+  for (const { word, op, args, extension, options, needsOption } of commands) {
     const bytes = asciiBytes(word);
     const words = (byFirstByte[bytes[0]!] ??= []);
     const shorter = words.findIndex((each) => startsWith(bytes, 0, bytes.length, each.bytes));
@@ -31,6 +32,7 @@ export function commandWords(commands: readonly Command[]): CommandWords {
       args,
       isExtension: extension === true,
       options,
+      needsOption: needsOption === true,
     });
   }
   return byFirstByte;

@@ -2,7 +2,8 @@
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
 import { CLEAR_OPTIONS, LIST_OPTIONS } from "./job-options.ts";
-import type { OptionRow } from "./option-rows.ts";
+import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
+import { SETTING_ROWS } from "./setting-rows.ts";
 
 /**
  * What a message asks for: commands of the wire. Numbers below 128; they are used between threads only, in no
@@ -39,6 +40,7 @@ export const Op = {
   PutInTube: 27,
   ListJobs: 40,
   ClearTube: 41,
+  SetTube: 50,
   /** Only where a listener demands it: see AUTH. */
   Auth: 127,
 } as const;
@@ -68,11 +70,23 @@ export const Args = {
   TubePut: 10,
   /** A secret: bytes without a blank. */
   Secret: 11,
+  /** A tube, or the beginning of its name and `*`, or `*`. */
+  Pattern: 20,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
 /** What one argument is, as a person calls it. */
-export type Field = "id" | "pri" | "delay" | "ttr" | "bytes" | "bound" | "seconds" | "tube" | "token";
+export type Field =
+  | "id"
+  | "pri"
+  | "delay"
+  | "ttr"
+  | "bytes"
+  | "bound"
+  | "seconds"
+  | "tube"
+  | "token"
+  | "pattern";
 
 /** The arguments that each Args stands for, in their order. Behind a line with `bytes` comes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -88,6 +102,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.TubeDelay]: ["tube", "delay"],
   [Args.TubePut]: ["tube", "pri", "delay", "ttr", "bytes"],
   [Args.Secret]: ["token"],
+  [Args.Pattern]: ["pattern"],
 };
 
 /** Where a command is executed. */
@@ -108,6 +123,8 @@ export const Route = {
   Report: 6,
   /** It ends the connection. */
   End: 7,
+  /** On the shards of all tubes that it means. */
+  Pattern: 8,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -128,6 +145,8 @@ export interface Command {
    */
   readonly extension?: true;
   readonly options?: readonly OptionRow[];
+  /** Without any it is BAD_FORMAT. */
+  readonly needsOption?: true;
   /** Its replies, besides BAD_FORMAT, the usual one first; how a body or text follows stands behind it. */
   readonly replies: readonly string[];
   /** The section of README.md that tells of it. */
@@ -136,7 +155,7 @@ export interface Command {
   readonly help: string;
 }
 
-const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay, TubePut } = Args;
+const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay, TubePut, Pattern } = Args;
 
 const NOT_FOUND = "NOT_FOUND";
 const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
@@ -146,6 +165,14 @@ const WATCHING = "WATCHING <count>";
 const OK = "OK <bytes> and YAML";
 const STORED = ["INSERTED <id>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY"];
 const UNKNOWN_OPTION = "UNKNOWN_OPTION <name>";
+
+// biome-ignore format: a table
+const PUT_OPTIONS: readonly OptionRow[] = [
+  { name: "unique", tag: OptionTag.Unique, kind: OptionKind.Key, usage: "<key>" },
+  { name: "unique-for", tag: OptionTag.UniqueFor, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "unique-until", tag: OptionTag.UniqueUntil, kind: OptionKind.Word, words: ["delete", "reserve"], usage: "delete|reserve" },
+  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
+];
 
 // biome-ignore format: a table
 export const COMMANDS: readonly Command[] = [
@@ -201,12 +228,14 @@ export const COMMANDS: readonly Command[] = [
     replies: ["none: the connection is closed"], section: "12", help: "ends the connection" },
   { op: Op.Extensions, word: "extensions", args: None, route: Route.Report, extension: true,
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each was used" },
-  { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: [], route: Route.Put, extension: true,
-    replies: [...STORED, UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
+  { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: PUT_OPTIONS, route: Route.Put, extension: true,
+    replies: [...STORED, "DUPLICATE <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
   { op: Op.ListJobs, word: "list-jobs ", args: Tube, options: LIST_OPTIONS, route: Route.NamedTube, extension: true,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube by id, some at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
+  { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
+    replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for tubes, by name or by the beginning of their names" },
 ];
 
 /** Known only on listeners that demand it; elsewhere it is as unknown as it is to beanstalkd. See acceptor/access-gate.ts. */

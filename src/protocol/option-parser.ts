@@ -6,6 +6,7 @@ import { NumberReader } from "./number-reader.ts";
 import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
 import { OptionWriter } from "./options.ts";
 import { Span } from "./request.ts";
+import { isTubeName } from "./tube-name.ts";
 
 /** What the options of a line are. */
 export const OptionsSyntax = {
@@ -50,6 +51,8 @@ export class OptionParser {
       return OptionsSyntax.Unknown;
     }
     const at = nameEnd + 1;
+    if (end === at && row.mayBeEmpty === true && !this.#writer.has(row.tag))
+      return this.#writer.text(row.tag, bytes, at, at) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
     if (end === at || end - at > OPTION_VALUE_BYTES_MAX || this.#writer.has(row.tag))
       return OptionsSyntax.Bad;
     return this.#value(bytes, at, end, row) ? OptionsSyntax.Ok : OptionsSyntax.Bad;
@@ -76,6 +79,10 @@ export class OptionParser {
       }
       case OptionKind.Words:
         return this.#wordsValue(bytes, at, end, row);
+      case OptionKind.Key:
+        return isPrintable(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
+      case OptionKind.Tube:
+        return isTubeName(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
     }
   }
 
@@ -125,6 +132,11 @@ function optionNameEnd(bytes: Uint8Array, start: number, end: number): number {
 function isName(bytes: Uint8Array, start: number, end: number, name: string): boolean {
   if (end - start !== name.length) return false;
   for (let i = 0; i < name.length; i++) if (bytes[start + i] !== name.charCodeAt(i)) return false;
+  return true;
+}
+
+function isPrintable(bytes: Uint8Array, at: number, end: number): boolean {
+  for (let i = at; i < end; i++) if (bytes[i]! < SPACE || bytes[i] === DELETE) return false;
   return true;
 }
 

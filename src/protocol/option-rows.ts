@@ -14,6 +14,17 @@ export const OptionTag = {
   Pri: 10,
   Delay: 11,
   Ttr: 12,
+  Unique: 32,
+  UniqueFor: 33,
+  UniqueUntil: 34,
+  Ttl: 35,
+  MaxAttempts: 48,
+  DeadLetter: 49,
+  Backoff: 50,
+  BackoffMax: 51,
+  Expire: 52,
+  MaxJobs: 53,
+  MaxBytes: 54,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 
@@ -29,6 +40,10 @@ export const OptionKind = {
   Word: 3,
   /** Some of `words`, with commas between: the value has their bits. */
   Words: 4,
+  /** Bytes without controls, as they are. */
+  Key: 5,
+  /** A name of a tube. */
+  Tube: 6,
 } as const;
 export type OptionKind = (typeof OptionKind)[keyof typeof OptionKind];
 
@@ -40,6 +55,8 @@ export interface OptionRow {
   readonly min?: number;
   readonly max?: number;
   readonly words?: readonly string[];
+  /** An empty value takes away what was set. */
+  readonly mayBeEmpty?: true;
   /** What a person writes for the value. */
   readonly usage: string;
 }

@@ -19,8 +19,10 @@ export const Reply = {
   outOfMemory: line("OUT_OF_MEMORY"),
   paused: line("PAUSED"),
   released: line("RELEASED"),
+  set: line("SET"),
   timedOut: line("TIMED_OUT"),
   touched: line("TOUCHED"),
+  tubeFull: line("TUBE_FULL"),
   unauthorized: line("UNAUTHORIZED"),
   unknownCommand: line("UNKNOWN_COMMAND"),
 } as const;
@@ -38,6 +40,7 @@ export function watchingReply(count: number): Uint8Array {
 /** The words that begin replies with arguments, each with its trailing space. */
 export const ReplyWord = {
   cleared: asciiBytes("CLEARED "),
+  duplicate: asciiBytes("DUPLICATE "),
   found: asciiBytes("FOUND "),
   inserted: asciiBytes("INSERTED "),
   kicked: asciiBytes("KICKED "),

@@ -1,6 +1,6 @@
 // Which bytes may stand in a tube name.
 
-import { HYPHEN } from "../base/ascii.ts";
+import { ASTERISK, HYPHEN } from "../base/ascii.ts";
 import { TUBE_NAME_BYTES_MAX } from "./limits.ts";
 
 const NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
@@ -20,4 +20,10 @@ export function isTubeName(bytes: Uint8Array, start: number, end: number): boole
   const length = end - start;
   if (length < 1 || length > TUBE_NAME_BYTES_MAX || bytes[start] === HYPHEN) return false;
   return tubeNameEnd(bytes, start, end) === end;
+}
+
+/** Whether `bytes[start, end)` is a tube name, the beginning of one and `*`, or `*`. */
+export function isTubePattern(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end === start || bytes[end - 1] !== ASTERISK) return isTubeName(bytes, start, end);
+  return end - 1 === start || isTubeName(bytes, start, end - 1);
 }

@@ -218,7 +218,8 @@ class Server {
   }
 
   #shardOptions(shard: number, recovery: MessagePort | undefined): ShardRuntimeOptions {
-    return { topology: this.#topology, shard, quoteNames: this.#options.compat === "1.13", recovery };
+    const { compat, tubes } = this.#options;
+    return { topology: this.#topology, shard, quoteNames: compat === "1.13", recovery, tubes };
   }
 
   get #processFacts(): ProcessFacts {

@@ -19,6 +19,7 @@ import {
 } from "./listener-settings.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { ACCEPTORS_MAX, defaultThreads, defaultTransport, SHARDS_MAX } from "./machine-defaults.ts";
+import { readTubes } from "./tubes-file.ts";
 import { usableCores } from "./usable-cores.ts";
 
 export type Compat = "default" | "1.12" | "1.13";
@@ -41,6 +42,10 @@ export interface Settings {
   migration: boolean;
   compat: Compat;
   protocol: ProtocolName;
+  /** What is set for tubes at each start, by pattern: the lines of `--tubes`. */
+  tubes: readonly (readonly [pattern: string, text: string])[];
+  /** The file that they are from. */
+  tubesFile: string | undefined;
   /** Log directory, or undefined for none. */
   binlog: string | undefined;
   /** Longest time between a logged change and its fsync; Infinity for never. */
@@ -83,6 +88,8 @@ export function defaultSettings(): Settings {
     migration: true,
     compat: "default",
     protocol: "extended",
+    tubes: [],
+    tubesFile: undefined,
     binlog: undefined,
     fsyncMs: FSYNC_MS_DEFAULT,
     binlogBytes: BINLOG_BYTES_DEFAULT,
@@ -295,6 +302,18 @@ const FURTHER: readonly Setting<Settings>[] = [
       options.protocol = name;
     },
     show: ({ protocol }) => protocol,
+  },
+  {
+    key: "tubes",
+    flags: "--tubes <file>",
+    kind: "text",
+    text: 'what is set for tubes at each start: a line each, as set-tube takes it, "emails-* max-attempts=5"',
+    example: "/etc/runnerbean/tubes",
+    apply(options, file) {
+      options.tubes = readTubes(file);
+      options.tubesFile = file;
+    },
+    show: ({ tubesFile }) => tubesFile,
   },
   {
     key: "salvage",

@@ -49,6 +49,7 @@ import { type RecordNumbers, Replies } from "./work/replies.ts";
 import { ReplyPort } from "./work/reply-port.ts";
 import { ShardSession } from "./work/shard-session.ts";
 import { TubeLists } from "./work/tube-lists.ts";
+import { TubeSetter } from "./work/tube-setter.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
@@ -69,6 +70,8 @@ export interface ShardOptions {
   /** Takes the records of changes; without it there is no log. */
   records?: RecordLog;
   arena?: BodyArena;
+  /** See EngineOptions. */
+  keySeed?: readonly [number, number];
   /** Jobs that a kick moves in one turn, or jobs and watches that the end of a connection gives back. */
   turnJobsMax?: number;
   /** Delayed jobs, pauses, reservations and waits that end in one turn. */
@@ -95,6 +98,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly replies: Replies;
   readonly lists: TubeLists;
   readonly puts: PutIntake;
+  readonly tubeSetter: TubeSetter;
   readonly moves: LongMoves;
   readonly #looks: Looks;
   readonly records: RecordLog | undefined;
@@ -127,13 +131,16 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#leasePort = hasHttp ? httpPort(topology) : NO_PORT;
     this.#leaseSession = httpPort(topology);
     const meter = hasHttp ? new LatencyMeter() : undefined;
-    const defaultName = asciiBytes("default");
+    const owns = (name: string): boolean =>
+      shardOfTube(asciiBytes(name), 0, name.length, topology.shards) === shard;
     this.engine = new Engine({
       effects: this,
       ...(options.records === undefined ? {} : { records: options.records }),
       ...(options.arena === undefined ? {} : { arena: options.arena }),
       ...(meter === undefined ? {} : { meter }),
-      ownsDefaultTube: shardOfTube(defaultName, 0, defaultName.length, topology.shards) === shard,
+      ownsDefaultTube: owns("default"),
+      ownsTube: owns,
+      ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
     this.replies = new Replies(
@@ -155,6 +162,7 @@ export class ShardCore implements ClientEffects, CommandShard {
         waiting: () => this.#waiting,
       });
     }
+    this.tubeSetter = new TubeSetter(this.engine, options.records, owns);
     this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
   }
 

@@ -1,6 +1,7 @@
 // One shard with all that it needs of its thread: its engine, its part of the log, its loop. Its thread is its own
 // or an acceptor's.
 
+import { randomInt } from "node:crypto";
 import type { BodyArena } from "../engine/body-arena.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
@@ -33,10 +34,15 @@ export interface ShardRuntimeOptions {
   quoteNames: boolean;
   /** The binlog sends its jobs here before the shard starts; undefined without a log. */
   recovery: RecoveryPort | undefined;
+  /** What `--tubes` says: it holds over what the log knows. */
+  tubes: readonly (readonly [pattern: string, text: string])[];
 }
 
 /** What the binlog says to a shard at the start. */
-export type RecoveryMessage = { bytes: Uint8Array; offsets: Uint32Array } | "end";
+export type RecoveryMessage =
+  | { settings: readonly (readonly [pattern: string, text: string])[] }
+  | { bytes: Uint8Array; offsets: Uint32Array }
+  | "end";
 
 /** The shard's end of the way to the binlog. */
 export interface RecoveryPort {
@@ -72,6 +78,7 @@ export class ShardRuntime {
       shard,
       quoteNames: options.quoteNames,
       clock: monotonicMs,
+      keySeed: [randomInt(2 ** 32), randomInt(2 ** 32)],
       ...(records === undefined ? {} : { records }),
     });
     this.#core = core;
@@ -100,11 +107,17 @@ export class ShardRuntime {
     const { recovery } = this.#options;
     const records = this.#records;
     if (recovery === undefined || records === undefined) {
+      this.#setTubes(this.#options.tubes);
       onReady();
       return;
     }
     const restore = this.#createRestore();
     recovery.on("message", (message) => {
+      if (message !== "end" && "settings" in message) {
+        this.#setTubes(message.settings);
+        this.#setTubes(this.#options.tubes);
+        return;
+      }
       if (message !== "end") {
         restore.load(message.bytes, message.offsets);
         recovery.postMessage("loaded");
@@ -116,6 +129,10 @@ export class ShardRuntime {
       recovery.close();
       onReady();
     });
+  }
+
+  #setTubes(settings: readonly (readonly [string, string])[]): void {
+    for (const [pattern, text] of settings) this.#core.tubeSetter.restore(pattern, text, monotonicMs());
   }
 
   #createRestore(): Restore {

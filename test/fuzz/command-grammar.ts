@@ -107,6 +107,16 @@ const ODD_VALUES = [
   ],
   ...["4294967295", "4294967296", "9007199254740991", "9007199254740992", "y".repeat(201), "\0"],
 ] as const;
+/** None of them means a tube that is used. */
+const EDGE_PATTERNS = [
+  "set-**",
+  "*set",
+  "-*",
+  "set-a!",
+  "",
+  `${"s".repeat(200)}*`,
+  `${"s".repeat(201)}`,
+] as const;
 
 /** What makes a line long. */
 const FILLERS = ["0", " ", "\0", "x"] as const;
@@ -159,7 +169,8 @@ export class CommandGrammar {
     const name = this.#random.weighted(this.#weights);
     const command = this.#commands.get(name);
     if (command === undefined) return name === LONG ? this.#longLine() : this.#oddLine();
-    return hasBody(command) ? this.#withBody(command) : this.#line(name, ...this.#arguments(command, "0"));
+    if (hasBody(command)) return this.#withBody(command);
+    return this.#line(name, ...this.#arguments(command, "0"));
   }
 
   #odd(): boolean {
@@ -256,6 +267,9 @@ export class CommandGrammar {
         if (name === "after") return this.#id();
         return random.chance(0.1) ? `${max}` : `${random.between(min, Math.min(max, min + 5))}`;
       case OptionKind.Duration:
+        // What is remembered, or expires, would make a conversation answer otherwise when it is played again.
+        if (name === "unique-for") return "0";
+        if (name === "ttl") return random.pick(["0", "100"]);
         return random.pick(["0", "0", "0.0", "0.001", "1.5", "100"]);
       case OptionKind.Text:
         return random.pick(["a", "%0d%0A", "%00", "b", "\xff", "%25", "x".repeat(200)]);
@@ -263,6 +277,10 @@ export class CommandGrammar {
         return random.pick(words)!;
       case OptionKind.Words:
         return Array.from({ length: random.between(1, 3) }, () => random.pick(words)!).join(",");
+      case OptionKind.Key:
+        return random.pick(["a", "user:42", "a%zz", "\xff", "x".repeat(200)]);
+      case OptionKind.Tube:
+        return this.#tube();
     }
   }
 
@@ -284,6 +302,11 @@ export class CommandGrammar {
         return this.#tube();
       case "token":
         return "rb1_x";
+      case "pattern":
+        // What is set stays set in the server: not for tubes that other conversations use.
+        return this.#odd()
+          ? this.#random.pick(EDGE_PATTERNS)
+          : this.#random.pick(["set-a", "set-b*", "set-*"]);
     }
   }
 

@@ -79,6 +79,7 @@ const WORDS: readonly string[] = [
   "put-in-tube ",
   "list-jobs ",
   "clear-tube ",
+  "set-tube ",
   "reserve-with-timeout ",
   "pause-tube",
   "quit",
@@ -107,6 +108,7 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
+  if (command === "set-tube") return meaningOfSetTube(rest);
   if (command === "kick") return meaningOfKick(rest);
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
@@ -132,7 +134,10 @@ function meaningOfPut(rest: string, jobBytesMax: number): LineMeaning {
   if (bytes > jobBytesMax)
     return meaning("put", ["JOB_TOO_BIG"], { after: { kind: "dropped", bytes: bytes + 2 } });
   if (match[5] !== "") return bad;
-  return meaning("put", ["INSERTED {int}"], { after: { kind: "body", bytes }, delays: Number(match[2]) > 0 });
+  return meaning("put", ["INSERTED {int}"], {
+    after: { kind: "body", bytes },
+    delays: Number(match[2]) > 0,
+  });
 }
 
 const DURATION = /^(\d+)(?:\.(\d{1,3}))?$/;
@@ -182,7 +187,7 @@ function wrongOption(text: string, known: Options): string | undefined {
     if (name === undefined) return "BAD_FORMAT";
     const isValue = Object.hasOwn(known, name) ? known[name] : undefined;
     if (isValue === undefined) return `UNKNOWN_OPTION ${name}`;
-    if (value === "" || value.length > 200 || given.has(name) || !isValue(value)) return "BAD_FORMAT";
+    if (value.length > 200 || given.has(name) || !isValue(value)) return "BAD_FORMAT";
     given.add(name);
   }
   return undefined;
@@ -200,6 +205,43 @@ function meaningOfTube(
   return meaning(command, wrong === undefined ? replies : [wrong]);
 }
 
+const isKey = (text: string): boolean => text !== "" && !/[\p{Cc} ]/u.test(text.replace(/[\x80-\x9f]/g, ""));
+const orNothing =
+  (isGood: (text: string) => boolean) =>
+  (text: string): boolean =>
+    text === "" || isGood(text);
+const upTo =
+  (min: bigint, max: bigint) =>
+  (text: string): boolean =>
+    /^\d+$/.test(text) && fits(text, max) && BigInt(text) >= min;
+
+const PUT_OPTIONS: Options = {
+  unique: isKey,
+  "unique-for": isDuration,
+  "unique-until": (text) => text === "delete" || text === "reserve",
+  ttl: isDuration,
+};
+const SETTINGS: Options = {
+  "max-attempts": orNothing(upTo(1n, U32_MAX)),
+  "dead-letter": orNothing((text) => NAME.test(text)),
+  backoff: orNothing(isDuration),
+  "backoff-max": orNothing(isDuration),
+  ttl: orNothing(isDuration),
+  expire: orNothing((text) => text === "delete" || text === "bury"),
+  "max-jobs": orNothing(upTo(0n, U32_MAX)),
+  "max-bytes": orNothing(upTo(0n, BigInt(Number.MAX_SAFE_INTEGER))),
+};
+
+function meaningOfSetTube(rest: string): LineMeaning {
+  const bad = meaning("set-tube", ["BAD_FORMAT"]);
+  const [, pattern = "", options = ""] = /^ *([^ ]+)(?=$| )(.*)$/s.exec(rest) ?? [];
+  if (!NAME.test(pattern) && pattern !== "*" && !(pattern.endsWith("*") && NAME.test(pattern.slice(0, -1))))
+    return bad;
+  if (options === "") return bad;
+  const wrong = wrongOption(options, SETTINGS);
+  return meaning("set-tube", [wrong ?? "SET"]);
+}
+
 function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   const command = "put-in-tube";
   const [, tube = "", pri, delay = "", ttr, bytes, options = ""] =
@@ -213,9 +255,12 @@ function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {
   const size = Number(bytes);
   const dropped: After = { kind: "dropped", bytes: size + 2 };
   if (size > jobBytesMax) return meaning(command, ["JOB_TOO_BIG"], { after: dropped });
-  const wrong = wrongOption(options, {});
+  const wrong = wrongOption(options, PUT_OPTIONS);
   if (wrong !== undefined) return meaning(command, [wrong], { after: dropped });
-  return meaning(command, ["INSERTED {int}"], { after: { kind: "body", bytes: size }, delays: delayMs > 0 });
+  return meaning(command, ["INSERTED {int}", "DUPLICATE {int}"], {
+    after: { kind: "body", bytes: size },
+    delays: delayMs > 0,
+  });
 }
 
 function meaningOfKick(rest: string): LineMeaning {

@@ -359,6 +359,8 @@ export class InProcessServer {
           return files.find(id);
         }),
     );
+    for (const [pattern, text] of opened.settings)
+      for (const { tubeSetter } of this.shards) tubeSetter.restore(pattern, text, this.nowMs);
     for (const batch of this.binlog!.recovered(opened)) {
       onBatch(batch);
       for (const [shard, restore] of restores.entries()) restore.load(batch.bytes, batch.jobs[shard]!);

@@ -6,6 +6,7 @@ import { fail } from "node:assert/strict";
 import { CommandParser, Syntax } from "../../src/protocol/command-parser.ts";
 import { COMMANDS, type Command, commandName, FIELDS, type Field } from "../../src/protocol/commands.ts";
 import { U32_MAX } from "../../src/protocol/limits.ts";
+import { OptionKind, type OptionRow } from "../../src/protocol/option-rows.ts";
 
 /** Commands that beanstalkd has too. */
 export const BEANSTALKD_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => !extension);
@@ -29,13 +30,31 @@ export const GOOD_ARGUMENTS: Arguments = {
   seconds: "0",
   tube: "default",
   token: "rb1_x",
+  pattern: "set-only",
 };
+
+/** A value that an option takes. */
+export function goodValue({ kind, min = 0, words = [] }: OptionRow): string {
+  switch (kind) {
+    case OptionKind.Word:
+    case OptionKind.Words:
+      return words.at(-1)!;
+    case OptionKind.Number:
+      return String(min + 1);
+    case OptionKind.Duration:
+      return "0.5";
+    default:
+      return "default";
+  }
+}
 
 /** A line of `command` without its end. Throws if one of its arguments has no text. */
 export function lineOf(command: Command, texts: Partial<Arguments>): string {
   const name = commandName(command);
   const words = FIELDS[command.args].map((field) => texts[field] ?? fail(`${name} has an argument ${field}`));
-  return [name, ...words].join(" ");
+  const needed = command.needsOption ? command.options!.slice(0, 1) : [];
+  const options = needed.map((row) => `${row.name}=${goodValue(row)}`);
+  return [name, ...words, ...options].join(" ");
 }
 
 /** For each of `commands`, by its name, what `odd` says of it, or else `usual`. Throws where `odd` names no command. */

@@ -20,6 +20,7 @@ import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
 import { reserveJob } from "./reserve-job.ts";
+import { setTube } from "./set-tube.ts";
 import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
 import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
@@ -31,6 +32,7 @@ import { watch } from "./watch.ts";
 const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.Put]: put,
   [Op.PutInTube]: put,
+  [Op.SetTube]: setTube,
   [Op.Peek]: peek,
   [Op.PeekReady]: peekReady,
   [Op.PeekDelayed]: peekDelayed,

@@ -8,6 +8,7 @@ import type { RecordLog } from "../work/record-log.ts";
 import type { Replies } from "../work/replies.ts";
 import type { ShardSession } from "../work/shard-session.ts";
 import type { TubeLists } from "../work/tube-lists.ts";
+import type { TubeSetter } from "../work/tube-setter.ts";
 
 /** What a command may use of its shard. */
 export interface CommandShard {
@@ -16,6 +17,7 @@ export interface CommandShard {
   readonly puts: PutIntake;
   readonly moves: LongMoves;
   readonly lists: TubeLists;
+  readonly tubeSetter: TubeSetter;
   /** Undefined without a log. */
   readonly records: RecordLog | undefined;
   /** stats-job and stats-tube quote names. */

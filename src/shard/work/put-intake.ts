@@ -3,10 +3,13 @@
 import { assert } from "../../base/assert.ts";
 import { type BodyArena, EMPTY_BODY } from "../../engine/body-arena.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
+import { JobAttributes } from "../../engine/job-attributes.ts";
 import type { NewJob } from "../../engine/new-job.ts";
 import { handleOf } from "../../message/request.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber, optionText } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
-import type { Request, Span } from "../../protocol/request.ts";
+import { type Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
 
@@ -15,6 +18,7 @@ export class PutIntake {
   readonly #arena: BodyArena;
   readonly #replies: Replies;
   readonly #draining: () => boolean;
+  readonly #attributes = new JobAttributes();
 
   constructor(engine: Engine, replies: Replies, draining: () => boolean) {
     this.#engine = engine;
@@ -39,7 +43,7 @@ export class PutIntake {
       this.#refuseForMemory(session, stored, error);
       return;
     }
-    this.#store(session, request, stored, request.tube.text, nowMs);
+    this.#store(session, request, stored, request.tube.text, request.options, nowMs);
   }
 
   /** A put whose body the acceptor has stored in the arena. */
@@ -50,7 +54,7 @@ export class PutIntake {
       this.#replies.fixed(session, Reply.draining);
       return;
     }
-    this.#store(session, request, body, request.tube.text, nowMs);
+    this.#store(session, request, body, request.tube.text, request.options, nowMs);
   }
 
   /** Gives up the body of a stored put that is not executed. */
@@ -70,7 +74,9 @@ export class PutIntake {
       failed = true;
     }
     const job = { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs };
-    session.incoming = { job, tube: request.tube.text, body, receivedBytes: 0, failed };
+    const options = new Span();
+    options.copyOf(request.options);
+    session.incoming = { job, tube: request.tube.text, options, body, receivedBytes: 0, failed };
   }
 
   /**
@@ -95,7 +101,7 @@ export class PutIntake {
   end(session: ShardSession, badBody: boolean, nowMs: number): void {
     const { incoming } = session;
     assert(incoming !== undefined, "an end belongs to a put that was opened");
-    const { job, tube, body, failed } = incoming;
+    const { job, tube, options, body, failed } = incoming;
     if (badBody || failed || this.#draining()) {
       this.abandon(session);
       this.#replies.fixed(
@@ -105,7 +111,7 @@ export class PutIntake {
       return;
     }
     session.incoming = undefined;
-    this.#store(session, job, body, tube, nowMs);
+    this.#store(session, job, body, tube, options, nowMs);
   }
 
   /** Gives up a body that is still arriving. */
@@ -116,10 +122,11 @@ export class PutIntake {
   }
 
   /** Stores a job in the tube of this name, or for "" in the one that the session uses. */
-  #store(session: ShardSession, job: NewJob, body: number, tube: string, nowMs: number): void {
+  #store(session: ShardSession, job: NewJob, body: number, tube: string, options: Span, nowMs: number): void {
+    const attributes = options.length === 0 ? undefined : this.#attributesOf(options, job, nowMs);
     let outcome: Outcome;
     try {
-      outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube);
+      outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube, attributes);
     } catch (error) {
       this.#refuseForMemory(session, body, error);
       return;
@@ -129,7 +136,27 @@ export class PutIntake {
       return;
     }
     this.#arena.free(body);
-    this.#replies.fixed(session, Reply.outOfMemory);
+    if (outcome === Outcome.Duplicate) {
+      // The put that has the key may not be durable yet.
+      this.#replies.dependOnAll();
+      this.#replies.number(session, ReplyWord.duplicate, this.#engine.policies.duplicateOf);
+    } else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
+    else this.#replies.fixed(session, Reply.outOfMemory);
+  }
+
+  /** What the options of a put say; valid until the next one. */
+  #attributesOf(options: Span, { atMs }: NewJob, nowMs: number): JobAttributes {
+    const attributes = this.#attributes.clear();
+    const fromMs = Math.max(atMs, nowMs);
+    const key = optionText(options, OptionTag.Unique);
+    if (key !== undefined) {
+      attributes.setKey(key, 0, key.length, optionNumber(options, OptionTag.UniqueUntil) === 1);
+      const forMs = optionNumber(options, OptionTag.UniqueFor) ?? 0;
+      attributes.uniqueUntilMs = forMs === 0 ? 0 : fromMs + forMs;
+    }
+    const ttlMs = optionNumber(options, OptionTag.Ttl) ?? 0;
+    attributes.expiresAtMs = ttlMs === 0 ? 0 : fromMs + ttlMs;
+    return attributes;
   }
 
   /**

@@ -187,6 +187,11 @@ export class Replies {
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
 
+  /** The reply of the present command tells of what earlier ones did: it waits for all records so far. */
+  dependOnAll(): void {
+    this.recordsBefore = 0;
+  }
+
   #holds(session: ShardSession): number {
     return session.engineSession.held.size > 0 ? ResponseFlag.Holds : 0;
   }

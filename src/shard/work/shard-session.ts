@@ -2,6 +2,7 @@
 
 import type { NewJob } from "../../engine/new-job.ts";
 import type { Session } from "../../engine/session.ts";
+import type { Span } from "../../protocol/request.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
 import type { LongMove } from "./long-move.ts";
 
@@ -10,6 +11,7 @@ export interface IncomingPut {
   readonly job: NewJob;
   /** The tube that it named, or "". */
   readonly tube: string;
+  readonly options: Span;
   /** Handle in the arena; EMPTY_BODY once it was given up. */
   body: number;
   receivedBytes: number;

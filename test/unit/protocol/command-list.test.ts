@@ -49,7 +49,7 @@ describe("the words of commands", () => {
       (commandWords(COMMANDS)[byte.charCodeAt(0)] ?? []).map(({ bytes }) => Buffer.from(bytes).toString());
     assert.deepEqual(words("r"), ["reserve-with-timeout ", "reserve-job ", "reserve", "release "]);
     assert.deepEqual(words("l"), ["list-tubes-watched", "list-tubes", "list-tube-used", "list-jobs "]);
-    assert.deepEqual(words("s"), ["stats-job ", "stats-tube ", "stats"]);
+    assert.deepEqual(words("s"), ["stats-job ", "stats-tube ", "stats", "set-tube "]);
     assert.equal(words("p")[0], "put ");
     assert.deepEqual(words("x"), []);
   });
