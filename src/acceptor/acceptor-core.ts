@@ -55,6 +55,8 @@ export interface AcceptorOptions {
   statsText: () => string;
   /** Takes a line for each command and reply (-VV). */
   trace?: ((line: string) => void) | undefined;
+  /** Whether commands that beanstalkd does not have are known here; as the topology says if it is left out. */
+  extended?: boolean;
   /** Slots below this are not given to connections. */
   firstSlot?: number;
 }
@@ -115,6 +117,8 @@ export class AcceptorCore implements ConnectionHost {
   readonly #logged: LogWords | undefined;
   readonly #control: ControlWords;
   readonly #topology: Topology;
+  /** Whether extensions are known here, where that is not as the topology says. */
+  readonly #extended: boolean | undefined;
   /** Filled in for each message out, and for each answer that is taken. */
   readonly #message = new Request();
   readonly #payload = new Span();
@@ -131,6 +135,7 @@ export class AcceptorCore implements ConnectionHost {
     this.trace = options.trace;
     this.extensionsText = () => extensionsText(topology);
     this.#topology = topology;
+    this.#extended = options.extended;
     this.parser = this.parserWith([]);
     const defaultName = asciiBytes("default");
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
@@ -150,7 +155,8 @@ export class AcceptorCore implements ConnectionHost {
   /** A parser that knows further commands beside those of the server. */
   parserWith(further: readonly Command[]): CommandParser {
     const { jobBytesMax, protocol } = this.#topology;
-    const commands = COMMANDS.filter(({ extension }) => !extension || protocol === "extended");
+    const extended = this.#extended ?? protocol === "extended";
+    const commands = COMMANDS.filter(({ extension }) => !extension || extended);
     return new CommandParser(jobBytesMax, [...commands, ...further]);
   }
 

@@ -12,13 +12,20 @@ import type { Api } from "./api/api.ts";
 import { createApp } from "./api/app.ts";
 import { healthRoutes } from "./api/health-routes.ts";
 import { jobRoutes } from "./api/job-routes.ts";
+import { leaseRoutes } from "./api/lease-routes.ts";
 import { metricsRoutes } from "./api/metrics-routes.ts";
+import { putRoutes } from "./api/put-routes.ts";
 import { RequestMeter } from "./api/request-meter.ts";
+import { reserveRoutes } from "./api/reserve-routes.ts";
 import { serverRoutes } from "./api/server-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
 import { ControlClient } from "./queue/control-client.ts";
+import { IdempotencyKeys } from "./queue/idempotency.ts";
+import { LeaseBook } from "./queue/lease-book.ts";
 import { Liveness } from "./queue/liveness.ts";
 import { PortLoop } from "./queue/port-loop.ts";
+import { PutLanes } from "./queue/put-lanes.ts";
+import { Reservations } from "./queue/reservations.ts";
 import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
 import { TotalsBook } from "./queue/totals-book.ts";
 import { TubeBook } from "./queue/tube-book.ts";
@@ -89,9 +96,12 @@ export class HttpThread {
       statsText: () => statsText(topology, stats, monotonicMs()),
       // Slot 0 is the session that holds leased jobs.
       firstSlot: 1,
+      // Its own connections may use all commands, also where clients may not.
+      extended: true,
     });
     this.#loop = new PortLoop(topology, core);
     const control = new ControlClient(core, this.#loop.wake);
+    const wire = new WireClients(core, this.#loop.wake);
     this.#service = {
       topology,
       facts,
@@ -101,7 +111,11 @@ export class HttpThread {
       tubes: new TubeBook(control, monotonicMs),
       totals: new TotalsBook(control, Date.now),
       liveness: new Liveness(control, monotonicMs),
-      wire: new WireClients(core, this.#loop.wake),
+      wire,
+      puts: new PutLanes(wire, topology.shards),
+      reservations: new Reservations(wire),
+      leases: new LeaseBook(monotonicMs),
+      keys: new IdempotencyKeys(monotonicMs),
       words: new ControlWords(topology.control),
       metrics,
       nowMs: monotonicMs,
@@ -111,7 +125,16 @@ export class HttpThread {
     this.#api = createApp({
       service: this.#service,
       hosts: new Set(hosts),
-      routes: [healthRoutes, metricsRoutes(meter), serverRoutes, tubeRoutes, jobRoutes],
+      routes: [
+        healthRoutes,
+        metricsRoutes(meter),
+        serverRoutes,
+        tubeRoutes,
+        jobRoutes,
+        putRoutes,
+        reserveRoutes,
+        leaseRoutes,
+      ],
       meter,
       onError: (message) => this.#tellError(message),
     });
@@ -140,12 +163,13 @@ export class HttpThread {
   }
 
   #serve(listeners: readonly string[], transport: string): void {
-    const { totals, tubes, liveness } = this.#service;
+    const { totals, tubes, liveness, leases } = this.#service;
     Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
     // Into the first sleep, from which shards can ring it.
     this.#loop.wake();
     this.#each(TOTALS_EACH_MS, () => totals.ask());
     this.#each(TUBES_EACH_MS, () => tubes.fresh());
+    this.#each(TUBES_EACH_MS, () => leases.sweep());
     this.#each(PING_EACH_MS, () => liveness.ping());
   }
 
@@ -165,6 +189,7 @@ export class HttpThread {
   async #stop(): Promise<void> {
     this.#state.phase = "stopping";
     for (const timer of this.#timers) clearInterval(timer);
+    this.#service.reservations.stop();
     await this.#api.close();
     this.#port.postMessage({ news: "stopped" });
   }

@@ -40,6 +40,16 @@ export function answers(ok: Record<number, TSchema>, ...codes: number[]): Record
   return { ...ok, ...Object.fromEntries(codes.map((code) => [code, ProblemBody])) };
 }
 
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Who asks, where there are tokens: leases belong to that name. */
+    owner?: string;
+  }
+}
+
+/** Who asks; all are one where there are no tokens. */
+export const ownerOf = (request: { owner?: string }): string => request.owner ?? "";
+
 /** Throws unless commands are served: while the log is replayed nothing can be asked of the shards. */
 export function requireServing(service: Service): void {
   const { ok, status, detail } = readinessOf(service);

@@ -41,7 +41,7 @@ export function createApp({ service, hosts, routes, meter, onError }: AppOptions
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
     http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024 },
-    forceCloseConnections: true,
+    forceCloseConnections: "idle",
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: requestIds(service.facts.instanceId),

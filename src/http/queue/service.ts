@@ -4,7 +4,11 @@ import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
 import type { ControlClient } from "./control-client.ts";
+import type { IdempotencyKeys } from "./idempotency.ts";
+import type { LeaseBook } from "./lease-book.ts";
 import type { Liveness } from "./liveness.ts";
+import type { PutLanes } from "./put-lanes.ts";
+import type { Reservations } from "./reservations.ts";
 import type { TotalsBook } from "./totals-book.ts";
 import type { TubeBook } from "./tube-book.ts";
 import type { WireClients } from "./wire-clients.ts";
@@ -52,6 +56,10 @@ export interface Service {
   readonly totals: TotalsBook;
   readonly liveness: Liveness;
   readonly wire: WireClients;
+  readonly puts: PutLanes;
+  readonly reservations: Reservations;
+  readonly leases: LeaseBook;
+  readonly keys: IdempotencyKeys;
   readonly words: ControlWords;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */

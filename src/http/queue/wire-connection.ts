@@ -33,6 +33,8 @@ export class WireConnection implements Transport {
   /** Input that the connection has no room for now. */
   #outgoing: Buffer[] = [];
   #paused = false;
+  /** Who waits until more may come. */
+  readonly #resumed: (() => void)[] = [];
   #isGone = false;
   #received: Buffer[] = [];
   #receivedBytes = 0;
@@ -73,12 +75,31 @@ export class WireConnection implements Transport {
     else this.#connection.onBytes(bytes, bytes.length);
   }
 
+  /** Sends bytes of a body that was begun; resolves when more may come. */
+  feed(bytes: Uint8Array): Promise<void> {
+    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    this.#push(bytes);
+    this.#wake();
+    if (!this.#paused) return Promise.resolve();
+    return new Promise((resolve) => this.#resumed.push(resolve));
+  }
+
+  /**
+   * Sends no more: a wait ends, with a job if one is on its way, and the connection with it. Replies under way still come.
+   */
+  finish(): void {
+    if (this.#isGone) return;
+    this.#connection.onEnd();
+    this.#wake();
+  }
+
   /** Takes no more commands. Those under way are answered; a wait ends. What it holds by itself goes back. */
   close(): void {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#core.disconnect(this.#connection);
     for (const { reject } of this.#expected.splice(0)) reject(new Busy("the connection was closed"));
+    for (const resolve of this.#resumed.splice(0)) resolve();
     this.#wake();
   }
 
@@ -98,6 +119,8 @@ export class WireConnection implements Transport {
     const outgoing = this.#outgoing;
     this.#outgoing = [];
     for (const bytes of outgoing) this.#push(bytes);
+    if (this.#paused) return;
+    for (const resolve of this.#resumed.splice(0)) resolve();
   }
 
   end(): void {

@@ -1,0 +1,41 @@
+// A request with an Idempotency-Key is done once: sent again, it gets the answer that it got.
+
+import type { Readable } from "node:stream";
+import type { FastifyRequest } from "fastify";
+import type { Service } from "../queue/service.ts";
+import { ownerOf } from "./api.ts";
+import { Problem } from "./problem.ts";
+
+const KEY = /^[\x21-\x7e]{1,64}$/;
+
+export async function answeredOnce<Answer extends { readonly status: number; readonly payload: unknown }>(
+  request: FastifyRequest,
+  { keys }: Service,
+  act: () => Promise<Answer>,
+): Promise<Answer> {
+  const given = request.headers["idempotency-key"];
+  if (given === undefined) return await act();
+  if (typeof given !== "string" || !KEY.test(given))
+    throw new Problem("bad-request", "An Idempotency-Key has 1 to 64 visible characters.");
+  const { body } = request;
+  if (typeof (body as Readable | undefined)?.pipe === "function")
+    throw new Problem(
+      "bad-request",
+      "An Idempotency-Key goes with JSON or MessagePack, not with a raw body.",
+    );
+  const key = `${ownerOf(request)} ${given}`;
+  const before = keys.begin(key, [request.method, request.url, JSON.stringify(body) ?? ""]);
+  if (before === "in-progress")
+    throw new Problem("idempotency-in-progress", "The first request with this key is not answered yet.");
+  if (before === "mismatch")
+    throw new Problem("idempotency-mismatch", "This key came with another request; draw one for each.");
+  if (before !== "begun") return before as Answer;
+  try {
+    const answer = await act();
+    keys.end(key, answer);
+    return answer;
+  } catch (error) {
+    keys.forget(key);
+    throw error;
+  }
+}

@@ -1,0 +1,213 @@
+// Puts: one job or many as JSON or MessagePack, or any other content as the body of one job, as it is.
+
+import type { Readable } from "node:stream";
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { ControlWord } from "../../message/topology.ts";
+import type { PutOutcome } from "../queue/put-lanes.ts";
+import type { Service } from "../queue/service.ts";
+import { answeredOnce } from "./answered-once.ts";
+import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
+import { MSGPACK } from "./media.ts";
+import { Problem } from "./problem.ts";
+import { Fields, TubeParams, tubeQuery } from "./schemas.ts";
+
+const BATCH_MAX = 1000;
+/** A longer body goes to its shard as it arrives. */
+const GATHERED_BYTES_MAX = 1024 * 1024;
+/** Of a body whose length nobody said before. */
+const UNKNOWN_BYTES_MAX = 8 * 1024 * 1024;
+const NUMBER_MAX = 2 ** 32 - 1;
+
+const PRI = 1024;
+const TTR_SECONDS = 60;
+
+const numbers = {
+  pri: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: NUMBER_MAX, default: PRI, description: "The smaller, the sooner." }),
+  ),
+  delay: Type.Optional(
+    Type.Number({ minimum: 0, maximum: NUMBER_MAX, default: 0, description: "Seconds until it is ready." }),
+  ),
+  ttr: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: NUMBER_MAX,
+      default: TTR_SECONDS,
+      description: "Seconds that a worker has.",
+    }),
+  ),
+};
+
+const NewJob = Fields(
+  {
+    ...numbers,
+    body: Type.Optional(
+      Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
+    ),
+    bodyBase64: Type.Optional(Type.String()),
+    json: Type.Optional(Type.Unknown({ description: "Any value, kept as compact JSON." })),
+  },
+  "Exactly one of body, bodyBase64, json.",
+);
+const Batch = Fields({ jobs: Type.Array(NewJob, { minItems: 1, maxItems: BATCH_MAX }) });
+const PutRequest = Type.Union([Batch, NewJob]);
+const PutQuery = Type.Object({ ...tubeQuery, ...numbers }, { additionalProperties: false });
+const OneAnswer = Fields({ id: Type.Integer() });
+const BatchAnswer = Fields({
+  results: Type.Array(Type.Union([OneAnswer, Fields({ code: Type.String(), detail: Type.String() })])),
+  failed: Type.Integer(),
+});
+
+type Job = Static<typeof NewJob>;
+type Numbers = Pick<Job, "pri" | "delay" | "ttr">;
+
+/** An answer of a put: its status, and what is sent. */
+interface PutAnswer {
+  readonly status: number;
+  readonly payload: { id: number } | Static<typeof BatchAnswer>;
+}
+
+export const putRoutes: Routes = (api, service) => {
+  void api.register((scope, _options, done) => {
+    scope.addContentTypeParser("*", (_request, payload, parsed) => parsed(null, payload));
+    // Text is no request of ours: the body of a job is.
+    scope.removeContentTypeParser("text/plain");
+    scope.post<{ Params: Static<typeof TubeParams>; Querystring: Static<typeof PutQuery> }>(
+      "/v1/tubes/:tube/jobs",
+      {
+        config: { may: "put" },
+        schema: {
+          summary: "Puts one job or up to 1000; content of any other type is the body of one, as it is",
+          params: TubeParams,
+          querystring: PutQuery,
+          body: {
+            content: { "application/json": { schema: PutRequest }, [MSGPACK]: { schema: PutRequest } },
+          },
+          response: answers({ 200: BatchAnswer, 201: OneAnswer }, 400, 409, 413, 422, 503, 507),
+        },
+      },
+      async (request, reply) => {
+        requireServing(service);
+        const tube = tubeOf(request.params, request.query);
+        const { status, payload } = await answeredOnce(request, service, () => put(service, tube, request));
+        reply.code(status);
+        if ("id" in payload) reply.header("location", `/v1/jobs/${payload.id}`);
+        return payload;
+      },
+    );
+    done();
+  });
+};
+
+type PutHttpRequest = FastifyRequest<{ Querystring: Static<typeof PutQuery> }>;
+
+async function put(service: Service, tube: string, request: PutHttpRequest): Promise<PutAnswer> {
+  const { body, query } = request;
+  if (!isParsed(request))
+    return one(await putRaw(service, tube, query, body as Readable | undefined, request), service);
+  const asked = body as Static<typeof PutRequest>;
+  if ("jobs" in asked) return await putBatch(service, tube, asked.jobs);
+  return one(await putOne(service, tube, { ...query, ...asked }), service);
+}
+
+/** Whether the content was a request, and not the body of a job. */
+function isParsed(request: FastifyRequest): boolean {
+  const { body } = request;
+  return body !== undefined && typeof (body as Readable).pipe !== "function";
+}
+
+function one(outcome: PutOutcome, service: Service): PutAnswer {
+  if ("refusal" in outcome) throw refused(outcome.refusal, service);
+  return { status: 201, payload: { id: outcome.id } };
+}
+
+async function putBatch(service: Service, tube: string, jobs: readonly Job[]): Promise<PutAnswer> {
+  const settled = await Promise.allSettled(jobs.map((job) => putOne(service, tube, job)));
+  let failed = 0;
+  const results = settled.map((each) => {
+    if (each.status === "fulfilled" && "id" in each.value) return { id: each.value.id };
+    failed++;
+    const problem =
+      each.status === "fulfilled"
+        ? refused((each.value as { refusal: string }).refusal, service)
+        : each.reason;
+    if (!(problem instanceof Problem)) throw problem;
+    return { code: problem.code, detail: problem.message };
+  });
+  return { status: 200, payload: { results, failed } };
+}
+
+const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }: Numbers) => ({
+  tube,
+  pri,
+  delay,
+  ttr,
+});
+
+async function putOne(service: Service, tube: string, job: Job): Promise<PutOutcome> {
+  const body = bodyOf(job);
+  checkSize(body.length, service);
+  return await service.puts.put(withDefaults(tube, job), body);
+}
+
+function bodyOf({ body, bodyBase64, json }: Job): Uint8Array {
+  const given = [body, bodyBase64, json].filter((each) => each !== undefined).length;
+  if (given !== 1) throw new Problem("bad-request", "A job has exactly one of body, bodyBase64 and json.");
+  if (json !== undefined) return Buffer.from(JSON.stringify(json));
+  if (bodyBase64 !== undefined) {
+    if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(bodyBase64))
+      throw new Problem("bad-request", "bodyBase64 is no base64.");
+    return Buffer.from(bodyBase64, "base64");
+  }
+  if (typeof body === "string") return Buffer.from(body);
+  if (body instanceof Uint8Array) return body;
+  throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
+}
+
+async function putRaw(
+  service: Service,
+  tube: string,
+  query: Numbers,
+  content: Readable | undefined,
+  request: FastifyRequest,
+): Promise<PutOutcome> {
+  const job = withDefaults(tube, query);
+  const said = request.headers["content-length"];
+  const length = said === undefined ? undefined : Number(said);
+  if (length !== undefined) checkSize(length, service);
+  if (content === undefined || length === 0) return await service.puts.put(job, Buffer.alloc(0));
+  if (length !== undefined && length > GATHERED_BYTES_MAX)
+    return await service.puts.putPieces(job, length, content);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of content as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    checkSize(bytes, service);
+    if (bytes > UNKNOWN_BYTES_MAX)
+      throw new Problem(
+        "body-too-big",
+        `A body of more than ${UNKNOWN_BYTES_MAX} bytes needs a Content-Length.`,
+      );
+    chunks.push(chunk);
+  }
+  return await service.puts.put(job, chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+}
+
+function checkSize(bytes: number, { topology }: Service): void {
+  if (bytes > topology.jobBytesMax)
+    throw new Problem(
+      "job-too-big",
+      `Jobs have at most ${topology.jobBytesMax} bytes; start the server with -z to allow more.`,
+    );
+}
+
+function refused(reply: string, { words, topology }: Service): Problem {
+  if (reply === "DRAINING") return new Problem("draining", "The server takes no new jobs; ask another one.");
+  if (reply === "JOB_TOO_BIG")
+    return new Problem("job-too-big", `Jobs have at most ${topology.jobBytesMax} bytes.`);
+  if (reply !== "OUT_OF_MEMORY") return new Problem("internal", `The put was refused: ${reply}.`);
+  return words.isSet(ControlWord.BinlogFull)
+    ? new Problem("disk-full", "The disk of the log is full; free some room there.")
+    : new Problem("out-of-memory", "The server has no memory for new jobs, or the tube is full.");
+}

@@ -1,0 +1,168 @@
+// Reserves: jobs as leases, which belong to no connection and end with their time to run.
+
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { type ReservedJob, reservedJob, WAITS_MAX } from "../queue/reservations.ts";
+import type { Service } from "../queue/service.ts";
+import { answers, ownerOf, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
+import { noSuchJob } from "./job-routes.ts";
+import { bodyField, wantsMsgpack } from "./media.ts";
+import { Problem } from "./problem.ts";
+import { Fields, JobParams } from "./schemas.ts";
+
+const TUBES_MAX = 1000;
+const JOBS_MAX = 1000;
+const WAIT_SECONDS = 20;
+const WAIT_SECONDS_MAX = 300;
+const BYTES_MAX = 8 * 1024 * 1024;
+
+const ReserveRequest = Fields({
+  tubes: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: TUBES_MAX, default: ["default"] })),
+  max: Type.Optional(Type.Integer({ minimum: 1, maximum: JOBS_MAX, default: 1 })),
+  wait: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: WAIT_SECONDS_MAX,
+      default: WAIT_SECONDS,
+      description: "Seconds to wait for the first job.",
+    }),
+  ),
+  maxBytes: Type.Optional(Type.Integer({ minimum: 1, maximum: BYTES_MAX, default: BYTES_MAX })),
+});
+
+const count = Type.Integer({ minimum: 0 });
+const LeasedJob = Fields({
+  lease: Type.String({ description: "For delete, release, bury and touch." }),
+  id: count,
+  tube: Type.String(),
+  pri: count,
+  ttr: count,
+  timeLeft: Type.Number(),
+  age: Type.Number(),
+  reserves: count,
+  timeouts: count,
+  releases: count,
+  buries: count,
+  kicks: count,
+  bytes: count,
+  body: Type.Optional(Type.String()),
+  bodyBase64: Type.Optional(Type.String()),
+});
+
+export const reserveRoutes: Routes = (api, service) => {
+  api.post(
+    "/v1/reserve",
+    {
+      config: { may: "work" },
+      schema: {
+        summary: "Takes the best jobs of some tubes, and waits for the first",
+        body: ReserveRequest,
+        response: answers({ 200: Fields({ jobs: Type.Array(LeasedJob) }) }, 400, 503),
+      },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const { tubes = ["default"], max = 1, wait = WAIT_SECONDS, maxBytes = BYTES_MAX } = request.body;
+      for (const tube of tubes) tubeOf({ tube: "-" }, { tube });
+      const { leases, reservations } = service;
+      if (leases.room <= 0)
+        throw new Problem("busy", "All leases that may be out are; finish some jobs first.");
+      if (reservations.waits >= WAITS_MAX) throw new Problem("busy", "Too many requests wait for jobs.");
+      const gone = new AbortController();
+      reply.raw.once("close", () => gone.abort());
+      const jobs = await reservations.reserve({
+        tubes,
+        waitSeconds: wait,
+        max: Math.min(max, leases.room),
+        bytesMax: maxBytes,
+        signal: gone.signal,
+      });
+      return { jobs: lease(service, jobs, request, reply) };
+    },
+  );
+
+  api.post(
+    "/v1/jobs/:id/reserve",
+    {
+      config: { may: "work" },
+      schema: {
+        summary: "Takes a job by its id, in whatever state, unless somebody has it",
+        params: JobParams,
+        response: answers({ 200: LeasedJob }, 404, 409, 503),
+      },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const { id } = request.params;
+      if (service.leases.room <= 0)
+        throw new Problem("busy", "All leases that may be out are; finish some jobs first.");
+      const job = reservedJob(await service.wire.command(`reserve-job ${id}`));
+      if (job === undefined) {
+        const { json } = { json: await service.wire.stats(`stats-job ${id}`) };
+        if (json === undefined) throw noSuchJob(id);
+        throw new Problem("job-reserved", `Somebody holds job ${id}.`);
+      }
+      return lease(service, [job], request, reply)[0]!;
+    },
+  );
+};
+
+/** Makes leases of jobs; they go back if the answer does not reach the client. */
+function lease(
+  service: Service,
+  jobs: readonly ReservedJob[],
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Static<typeof LeasedJob>[] {
+  const { leases, nowMs } = service;
+  const owner = ownerOf(request);
+  const given = jobs.map((job) =>
+    leases.give({
+      id: job.id,
+      shard: shardOf(service, job.tube),
+      reserves: job.reserves,
+      tube: job.tube,
+      ttr: job.ttr,
+      owner,
+      address: request.ip ?? "",
+      sinceMs: nowMs(),
+      untilMs: nowMs() + job.timeLeftMs,
+    }),
+  );
+  const giveBack = (): void => {
+    leases.abandoned += given.length;
+    for (const { token } of given) leases.forget(token);
+    // A shard that does not answer now will let them end with their time.
+    for (const { shard, id, reserves } of given)
+      service.control.ask(shard, "give-back", { jobs: [{ id, reserves }] }).catch(() => {});
+  };
+  if (given.length > 0) {
+    if (reply.raw.destroyed) giveBack();
+    else
+      reply.raw.once("close", () => {
+        if (!reply.raw.writableFinished) giveBack();
+      });
+  }
+  const isMsgpack = wantsMsgpack(request);
+  return jobs.map((job, index) => leasedView(job, given[index]!.token, isMsgpack));
+}
+
+function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static<typeof LeasedJob> {
+  const { id, tube, pri, ttr, timeLeftMs, ageMs, reserves, timeouts, releases, buries, kicks, body } = job;
+  return {
+    lease: token,
+    id,
+    tube,
+    pri,
+    ttr,
+    timeLeft: timeLeftMs / 1000,
+    age: ageMs / 1000,
+    reserves,
+    timeouts,
+    releases,
+    buries,
+    kicks,
+    bytes: body.length,
+    ...(bodyField(body, isMsgpack) as { body: string }),
+  };
+}

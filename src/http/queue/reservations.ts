@@ -1,0 +1,177 @@
+// Reserves over HTTP: connections in memory that watch what was asked for, kept for some seconds for whoever asks for the same.
+//
+// So a tube that is polled keeps its watcher, and a wait stands in the same line as every other client's. The jobs themselves
+// go to leases (shard/control/leases.ts): the connection holds none, and may be used again at once.
+
+import type { WireClients } from "./wire-clients.ts";
+import type { WireConnection, WireReply } from "./wire-connection.ts";
+
+/** How long a connection without a request is kept, ms. */
+const KEPT_MS = 10_000;
+/** Waits at a time. */
+export const WAITS_MAX = 10_000;
+/** Reserves that are sent at a time once there was a job. */
+const CHUNK_MAX = 32;
+
+/** A job as RESERVED brings it to a lease: see shard/work/lease-details.ts. */
+export interface ReservedJob {
+  readonly id: number;
+  readonly tube: string;
+  readonly reserves: number;
+  readonly pri: number;
+  readonly ttr: number;
+  readonly timeLeftMs: number;
+  readonly ageMs: number;
+  readonly timeouts: number;
+  readonly releases: number;
+  readonly buries: number;
+  readonly kicks: number;
+  readonly body: Buffer;
+}
+
+export interface ReserveOptions {
+  readonly tubes: readonly string[];
+  readonly waitSeconds: number;
+  readonly max: number;
+  readonly bytesMax: number;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+}
+
+interface Idle {
+  readonly connection: WireConnection;
+  readonly timer: NodeJS.Timeout;
+}
+
+export class Reservations {
+  readonly #wire: WireClients;
+  readonly #idle = new Map<string, Idle[]>();
+  readonly #waiting = new Set<WireConnection>();
+  #stops = false;
+
+  constructor(wire: WireClients) {
+    this.#wire = wire;
+  }
+
+  /** Requests that wait now. */
+  get waits(): number {
+    return this.#waiting.size;
+  }
+
+  /** Takes up to `max` jobs, waiting for the first; what is ready then comes with it, best first. */
+  async reserve({ tubes, waitSeconds, max, bytesMax, signal }: ReserveOptions): Promise<ReservedJob[]> {
+    const key = [...new Set(tubes)].sort().join(" ");
+    const connection = await this.#take(key);
+    const jobs: ReservedJob[] = [];
+    try {
+      const first = reservedJob(await this.#wait(connection, waitSeconds, signal));
+      if (first === undefined) return jobs;
+      jobs.push(first);
+      await takeMore(connection, jobs, max, bytesMax);
+      return jobs;
+    } finally {
+      if (signal.aborted || this.#stops) connection.finish();
+      else this.#keep(key, connection);
+    }
+  }
+
+  async #wait(connection: WireConnection, seconds: number, signal: AbortSignal): Promise<WireReply> {
+    const finish = (): void => connection.finish();
+    this.#waiting.add(connection);
+    signal.addEventListener("abort", finish);
+    try {
+      return await connection.command(`reserve-with-timeout ${this.#stops || signal.aborted ? 0 : seconds}`);
+    } finally {
+      this.#waiting.delete(connection);
+      signal.removeEventListener("abort", finish);
+    }
+  }
+
+  /** Ends all waits, and keeps no connection any more. */
+  stop(): void {
+    this.#stops = true;
+    for (const connection of this.#waiting) connection.finish();
+    for (const idle of this.#idle.values())
+      for (const { connection, timer } of idle) {
+        clearTimeout(timer);
+        connection.close();
+      }
+    this.#idle.clear();
+  }
+
+  async #take(key: string): Promise<WireConnection> {
+    const idle = this.#idle.get(key);
+    const kept = idle?.pop();
+    if (kept !== undefined) {
+      if (idle!.length === 0) this.#idle.delete(key);
+      clearTimeout(kept.timer);
+      if (!kept.connection.isGone) return kept.connection;
+    }
+    const connection = this.#wire.open();
+    const tubes = key.split(" ");
+    const replies = tubes
+      .filter((tube) => tube !== "default")
+      .map((tube) => connection.command(`watch ${tube}`));
+    if (!tubes.includes("default")) replies.push(connection.command("ignore default"));
+    await Promise.all(replies);
+    return connection;
+  }
+
+  #keep(key: string, connection: WireConnection): void {
+    const idle = this.#idle.get(key) ?? [];
+    const timer = setTimeout(() => {
+      const left = idle.filter((each) => each.connection !== connection);
+      if (left.length === 0) this.#idle.delete(key);
+      idle.splice(0, idle.length, ...left);
+      connection.close();
+    }, KEPT_MS);
+    timer.unref();
+    idle.push({ connection, timer });
+    this.#idle.set(key, idle);
+  }
+}
+
+/** Goes on as long as there are jobs at once, some reserves at a time. */
+async function takeMore(
+  connection: WireConnection,
+  jobs: ReservedJob[],
+  max: number,
+  bytesMax: number,
+): Promise<void> {
+  let bytes = jobs[0]!.body.length;
+  while (jobs.length < max && bytes < bytesMax) {
+    const meanBytes = Math.max(1, bytes / jobs.length);
+    const chunk = Math.max(
+      1,
+      Math.min(CHUNK_MAX, max - jobs.length, Math.floor((bytesMax - bytes) / meanBytes)),
+    );
+    const replies = await Promise.all(
+      Array.from({ length: chunk }, () => connection.command("reserve-with-timeout 0")),
+    );
+    const more = replies.map(reservedJob).filter((job) => job !== undefined);
+    jobs.push(...more);
+    for (const { body } of more) bytes += body.length;
+    if (more.length < chunk) return;
+  }
+}
+
+/** The job of a RESERVED for a lease; undefined for any other reply. */
+export function reservedJob({ line, body }: WireReply): ReservedJob | undefined {
+  const [word, id, , reserves, pri, ttr, leftMs, ageMs, timeouts, releases, buries, kicks, tube] =
+    line.split(" ");
+  if (word !== "RESERVED" || body === undefined) return undefined;
+  return {
+    id: Number(id),
+    tube: tube!,
+    reserves: Number(reserves),
+    pri: Number(pri),
+    ttr: Number(ttr),
+    timeLeftMs: Number(leftMs),
+    ageMs: Number(ageMs),
+    timeouts: Number(timeouts),
+    releases: Number(releases),
+    buries: Number(buries),
+    kicks: Number(kicks),
+    body,
+  };
+}
