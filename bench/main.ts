@@ -5,6 +5,12 @@ import { parseOptions } from "./options.ts";
 import { runEntry } from "./run-entry.ts";
 
 await runEntry(async () => {
+  const args = process.argv.slice(2);
+  if (args[args.indexOf("--scenario") + 1] === "http") {
+    const { httpBench } = await import("./http/http-bench.ts");
+    await httpBench(args);
+    return;
+  }
   const options = parseOptions(
     "npm run bench --",
     "Measures runnerbean and, where it is installed, beanstalkd.",

@@ -3,6 +3,7 @@
 // It may be slow; nothing that it does holds up the queue. An error in a request is an answer, not the end.
 
 import { setPriority } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptorCore } from "../acceptor/acceptor-core.ts";
 import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
 import { httpPort, type Topology } from "../message/topology.ts";
@@ -68,6 +69,9 @@ export interface HttpThreadPort {
 /** How much less than others this thread gets of a core that is wanted by several. */
 const NICE = 5;
 const CONNECTIONS_MAX = 1024;
+/** How long requests under way may take when the server stops, and how often is looked, ms. */
+const STOP_MS_MAX = 3000;
+const STOP_LOOK_MS = 5;
 const TOTALS_EACH_MS = 1000;
 const PING_EACH_MS = 5000;
 /** Rates and the history of tubes need a table now and then, ms. */
@@ -83,6 +87,7 @@ export class HttpThread {
   readonly #api: Api;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
+  readonly #meter = new RequestMeter();
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
@@ -121,7 +126,7 @@ export class HttpThread {
       nowMs: monotonicMs,
       wallMs: Date.now,
     };
-    const meter = new RequestMeter();
+    const meter = this.#meter;
     this.#api = createApp({
       service: this.#service,
       hosts: new Set(hosts),
@@ -190,7 +195,11 @@ export class HttpThread {
     this.#state.phase = "stopping";
     for (const timer of this.#timers) clearInterval(timer);
     this.#service.reservations.stop();
-    await this.#api.close();
+    const closed = this.#api.close();
+    const untilMs = monotonicMs() + STOP_MS_MAX;
+    while (this.#meter.underWay > 0 && monotonicMs() < untilMs) await sleep(STOP_LOOK_MS);
+    this.#api.server.closeAllConnections();
+    await closed;
     this.#port.postMessage({ news: "stopped" });
   }
 

@@ -50,6 +50,7 @@ export function createApp({ service, hosts, routes, meter, onError }: AppOptions
   // Schemas of answers are there for the document; what is sent is what routes return.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   api.addHook("onRequest", (request, reply, done) => {
+    meter.began(reply.raw);
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
     reply.header("cache-control", "no-store");

@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { ControlWord } from "../../message/topology.ts";
-import type { PutOutcome } from "../queue/put-lanes.ts";
+import type { NewPut, PutOutcome } from "../queue/put-lanes.ts";
 import type { Service } from "../queue/service.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
@@ -122,17 +122,27 @@ function one(outcome: PutOutcome, service: Service): PutAnswer {
   return { status: 201, payload: { id: outcome.id } };
 }
 
+/** All go on their way at once; what is wrong with one of them is said in its place. */
 async function putBatch(service: Service, tube: string, jobs: readonly Job[]): Promise<PutAnswer> {
-  const settled = await Promise.allSettled(jobs.map((job) => putOne(service, tube, job)));
+  const problems = new Map<number, Problem>();
+  const puts: { put: NewPut; body: Uint8Array }[] = [];
+  for (const [index, job] of jobs.entries()) {
+    try {
+      const body = bodyOf(job);
+      checkSize(body.length, service);
+      puts.push({ put: withDefaults(tube, job), body });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      problems.set(index, error);
+    }
+  }
+  const outcomes = (await service.puts.putMany(puts)).values();
   let failed = 0;
-  const results = settled.map((each) => {
-    if (each.status === "fulfilled" && "id" in each.value) return { id: each.value.id };
+  const results = jobs.map((_, index) => {
+    const outcome = problems.has(index) ? undefined : outcomes.next().value;
+    if (outcome !== undefined && "id" in outcome) return { id: outcome.id };
     failed++;
-    const problem =
-      each.status === "fulfilled"
-        ? refused((each.value as { refusal: string }).refusal, service)
-        : each.reason;
-    if (!(problem instanceof Problem)) throw problem;
+    const problem = problems.get(index) ?? refused((outcome as { refusal: string }).refusal, service);
     return { code: problem.code, detail: problem.message };
   });
   return { status: 200, payload: { results, failed } };

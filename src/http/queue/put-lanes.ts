@@ -1,5 +1,7 @@
-// Puts: one connection in memory for the tubes of each shard, so that puts of many requests go in one pipeline, and one of its
-// own for a large body, which arrives in pieces and would hold up the others.
+// Puts: some connections in memory for the tubes of each shard, so that puts of many requests go in few pipelines, and one of
+// its own for a large body, which arrives in pieces and would hold up the others.
+//
+// A pipeline has 256 commands under way at most, or 128 KiB; one alone would be as slow as the wakes of two threads allow.
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -20,13 +22,18 @@ export type PutOutcome = { readonly id: number } | { readonly refusal: string };
 
 /** Larger bodies take a connection of their own. */
 const GATHERED_BYTES_MAX = 32 * 1024;
+/** Connections for each shard. */
+const LANES_MAX = 8;
+/** Commands under way on one, with which the next is taken. */
+const BUSY = 100;
 /** Bytes of bodies that all requests together may have under way. */
 const BYTES_MAX = 128 * 1024 * 1024;
 
 export class PutLanes {
   readonly #wire: WireClients;
   readonly #shards: number;
-  readonly #lanes: (WireConnection | undefined)[] = [];
+  /** By the shard. */
+  readonly #lanes: WireConnection[][] = [];
   #bytes = 0;
 
   constructor(wire: WireClients, shards: number) {
@@ -38,13 +45,47 @@ export class PutLanes {
   async put(put: NewPut, body: Uint8Array): Promise<PutOutcome> {
     const isLarge = body.length > GATHERED_BYTES_MAX;
     this.#take(body.length);
-    const lane = isLarge ? this.#wire.open() : this.#laneOf(put.tube);
+    const lane = isLarge ? this.#wire.open() : this.#laneFor(put.tube);
     try {
       return outcomeOf((await lane.command(lineOf(put, body.length), body)).line);
     } finally {
       this.#bytes -= body.length;
       if (isLarge) lane.close();
     }
+  }
+
+  /** Puts jobs into a tube in their order; each fails by itself. */
+  async putMany(jobs: readonly { readonly put: NewPut; readonly body: Uint8Array }[]): Promise<PutOutcome[]> {
+    const [first] = jobs;
+    if (first === undefined) return [];
+    if (jobs.some(({ body }) => body.length > GATHERED_BYTES_MAX)) return await this.#putInTurn(jobs);
+    const lines = jobs.map(({ put, body }) => lineOf(put, body.length));
+    // For each the line, CR LF, the body, CR LF.
+    const length = jobs.reduce((sum, { body }, index) => sum + lines[index]!.length + body.length + 4, 0);
+    this.#take(length);
+    const bytes = Buffer.allocUnsafe(length);
+    let at = 0;
+    for (const [index, { body }] of jobs.entries()) {
+      at += bytes.write(`${lines[index]}\r\n`, at, "latin1");
+      bytes.set(body, at);
+      at += body.length;
+      at += bytes.write("\r\n", at, "latin1");
+    }
+    try {
+      const replies = await this.#laneFor(first.put.tube).commands(bytes, jobs.length);
+      return replies.map(({ line }) => outcomeOf(line));
+    } finally {
+      this.#bytes -= length;
+    }
+  }
+
+  /** Large bodies go one after the other, so that the jobs keep their order. */
+  async #putInTurn(
+    jobs: readonly { readonly put: NewPut; readonly body: Uint8Array }[],
+  ): Promise<PutOutcome[]> {
+    const outcomes: PutOutcome[] = [];
+    for (const { put, body } of jobs) outcomes.push(await this.put(put, body));
+    return outcomes;
   }
 
   /** The same with a body of `length` bytes that comes in pieces. If they end too early nothing is put. */
@@ -75,12 +116,16 @@ export class PutLanes {
     this.#bytes += bytes;
   }
 
-  #laneOf(tube: string): WireConnection {
+  /** A connection for puts into a tube: those that go through the same one keep their order. */
+  #laneFor(tube: string): WireConnection {
     const bytes = asciiBytes(tube);
     const shard = shardOfTube(bytes, 0, bytes.length, this.#shards);
-    const lane = this.#lanes[shard];
-    if (lane !== undefined && !lane.isGone) return lane;
-    return (this.#lanes[shard] = this.#wire.open());
+    const open = (this.#lanes[shard] ?? []).filter((lane) => !lane.isGone);
+    this.#lanes[shard] = open;
+    const free = open.find((lane) => lane.underWay < BUSY);
+    if (free !== undefined) return free;
+    if (open.length < LANES_MAX) open.push(this.#wire.open());
+    return open.reduce((least, lane) => (lane.underWay < least.underWay ? lane : least));
   }
 }
 

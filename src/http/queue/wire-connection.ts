@@ -75,6 +75,23 @@ export class WireConnection implements Transport {
     else this.#connection.onBytes(bytes, bytes.length);
   }
 
+  /** Sends `count` whole commands at once; their replies, in order. */
+  commands(bytes: Uint8Array, count: number): Promise<WireReply[]> {
+    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    this.#push(bytes);
+    this.#wake();
+    return new Promise((resolve, reject) => {
+      const replies: WireReply[] = [];
+      const each: Expected = {
+        resolve(reply) {
+          if (replies.push(reply) === count) resolve(replies);
+        },
+        reject,
+      };
+      for (let command = 0; command < count; command++) this.#expected.push(each);
+    });
+  }
+
   /** Sends bytes of a body that was begun; resolves when more may come. */
   feed(bytes: Uint8Array): Promise<void> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
