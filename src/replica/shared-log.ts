@@ -31,7 +31,8 @@ export interface SharedLog {
   ends(): Promise<LogEnds>;
   /** Forgets all messages before sequence `below`. */
   purge(below: number): Promise<void>;
-  watch(node: number): Promise<Presence>;
+  /** What the node says of itself, "gone" if its process is not connected any more, or undefined if nobody knows. */
+  ask(node: number): Promise<string | "gone" | undefined>;
 }
 
 export type LogErrorKind =

@@ -1,0 +1,279 @@
+// The shared log on NATS JetStream: the only file that knows it. A stream of one subject on three servers; what is appended comes to
+// all nodes by republish, and what is missed is fetched by its sequence. Consumers are not used: while the servers elect a leader
+// for their own affairs none can be made.
+
+import { readFileSync } from "node:fs";
+import {
+  type DirectStreamAPI,
+  jetstream,
+  type JetStreamClient,
+  JetStreamApiError,
+  jetstreamManager,
+  type JetStreamManager,
+  type StreamInfo,
+} from "@nats-io/jetstream";
+import {
+  connect,
+  credsAuthenticator,
+  type Msg,
+  type NatsConnection,
+  NoRespondersError,
+  TimeoutError,
+} from "@nats-io/transport-node";
+import type { GroupUrl } from "./group-url.ts";
+import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
+
+const APPEND_MS = 2500;
+const REQUEST_MS = 1000;
+/** "Not found" within what the stream has is damage of one replica: another is asked, so often at most. */
+const ASKED_MAX = 20;
+const ASKED_AGAIN_MS = 50;
+/** Messages fetched at once. */
+const FETCHED_AHEAD = 16;
+const WRONG_SEQUENCE = 10071;
+const FULL = [10077, 10047, 10122];
+
+export interface StreamOptions {
+  replicas: number;
+  maxBytes: number;
+  groupId: string;
+}
+
+/** What a node says of itself when it is asked. */
+export type Asked = (question: string) => string;
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class JetStreamLog {
+  readonly #connection: NatsConnection;
+  readonly #client: JetStreamClient;
+  readonly #manager: JetStreamManager;
+  readonly #direct: DirectStreamAPI;
+  readonly #group: string;
+
+  private constructor(connection: NatsConnection, manager: JetStreamManager, group: string) {
+    this.#connection = connection;
+    this.#client = jetstream(connection, { timeout: APPEND_MS });
+    this.#manager = manager;
+    this.#direct = manager.direct as DirectStreamAPI;
+    this.#group = group;
+  }
+
+  /** Connects to any of the servers; tries again for as long as `patient`, or rejects. */
+  static async connect(url: GroupUrl, name: string, patient: boolean): Promise<JetStreamLog> {
+    const connection = await connect({
+      servers: url.servers.map((server) => (url.tls ? `tls://${server}` : server)),
+      name,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 100,
+      reconnectJitter: 50,
+      waitOnFirstConnect: patient,
+      pingInterval: 1000,
+      maxPingOut: 2,
+      timeout: 2000,
+      ...(url.tls ? { tls: {} } : {}),
+      ...(url.user === "" ? {} : { user: url.user, pass: url.password }),
+      ...(url.credentials === "" ? {} : { authenticator: credsAuthenticator(readFileSync(url.credentials)) }),
+    });
+    const manager = await jetstreamManager(connection, { timeout: REQUEST_MS, checkAPI: false });
+    return new JetStreamLog(connection, manager, url.group);
+  }
+
+  get #stream(): string {
+    return `RUNNERBEAN_${this.#group}`;
+  }
+
+  get #subject(): string {
+    return `runnerbean.${this.#group}.log`;
+  }
+
+  #nodeSubject(node: number): string {
+    return `runnerbean.${this.#group}.node.${node.toString(16)}`;
+  }
+
+  /** The server that this connection goes to, and its version. */
+  get server(): { name: string; version: string; address: string } {
+    const { info } = this.#connection;
+    return {
+      name: info?.server_name ?? "",
+      version: info?.version ?? "",
+      address: this.#connection.getServer(),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close().catch(() => {});
+  }
+
+  /** Told whenever the connection breaks: no answer to what was sent so far can be relied on. */
+  onDisconnect(listener: () => void): void {
+    void (async () => {
+      for await (const { type } of this.#connection.status()) if (type === "disconnect") listener();
+    })();
+  }
+
+  // --- the stream -------------------------------------------------------------------------------------------------
+
+  /** Makes the stream of the group; only `replica init` does that. */
+  async create({ replicas, maxBytes, groupId }: StreamOptions): Promise<void> {
+    await this.#manager.streams.add({
+      name: this.#stream,
+      subjects: [this.#subject],
+      num_replicas: replicas,
+      storage: "file",
+      retention: "limits",
+      discard: "new",
+      max_bytes: maxBytes,
+      deny_delete: true,
+      allow_direct: true,
+      duplicate_window: 0,
+      republish: { src: this.#subject, dest: `runnerbean.${this.#group}.tail` },
+      metadata: { runnerbeanGroup: groupId },
+    });
+  }
+
+  async remove(): Promise<void> {
+    await this.#manager.streams.delete(this.#stream);
+  }
+
+  async #info(): Promise<StreamInfo> {
+    try {
+      return await this.#manager.streams.info(this.#stream);
+    } catch (error) {
+      throw asLogError(error);
+    }
+  }
+
+  /** The id that the group got when it was made. */
+  async groupId(): Promise<string> {
+    return (await this.#info()).config.metadata?.["runnerbeanGroup"] ?? "";
+  }
+
+  async leader(): Promise<{ leader: string; replicas: number }> {
+    const { cluster, config } = await this.#info();
+    return { leader: cluster?.leader ?? "", replicas: config.num_replicas };
+  }
+
+  // --- the five calls ---------------------------------------------------------------------------------------------
+
+  async append(bytes: Uint8Array, expectedLast: number): Promise<number> {
+    try {
+      const { seq } = await this.#client.publish(this.#subject, bytes, {
+        timeout: APPEND_MS,
+        retries: 0,
+        expect: { lastSequence: expectedLast, streamName: this.#stream },
+      });
+      return seq;
+    } catch (error) {
+      throw asLogError(error);
+    }
+  }
+
+  async ends(): Promise<LogEnds> {
+    const { state, config } = await this.#info();
+    const limitBytes = Math.max(0, config.max_bytes);
+    return { first: state.first_seq, last: state.last_seq, bytes: state.bytes, limitBytes };
+  }
+
+  async *read(from: number, to: number): AsyncGenerator<LogMessage> {
+    const fetched: Promise<Uint8Array>[] = [];
+    let next = from;
+    for (let sequence = from; sequence <= to; sequence++) {
+      while (next <= to && fetched.length < FETCHED_AHEAD) {
+        const fetching = this.#fetch(next++);
+        // It is awaited in its turn.
+        fetching.catch(() => {});
+        fetched.push(fetching);
+      }
+      yield { sequence, bytes: await fetched.shift()! };
+    }
+  }
+
+  async #fetch(sequence: number): Promise<Uint8Array> {
+    for (let asked = 0; asked < ASKED_MAX; asked++) {
+      try {
+        const message = await this.#direct.getMessage(this.#stream, { seq: sequence });
+        if (message !== null && message.seq === sequence) return message.data;
+      } catch (error) {
+        const known = asLogError(error);
+        if (known.kind === "missing" || asked > 2) throw known;
+      }
+      await sleep(ASKED_AGAIN_MS);
+    }
+    throw new LogError("hole", `message ${sequence} of ${this.#stream} is not found, on any server`);
+  }
+
+  async purge(below: number): Promise<void> {
+    try {
+      await this.#manager.streams.purge(this.#stream, { seq: below });
+    } catch (error) {
+      throw asLogError(error);
+    }
+  }
+
+  // --- besides ----------------------------------------------------------------------------------------------------
+
+  /** Told of messages right when they are appended. Some may be missing, or come late: `read` has all. */
+  follow(listener: (message: LogMessage) => void): void {
+    this.#connection.subscribe(`runnerbean.${this.#group}.tail`, {
+      callback: (error, message) => {
+        const sequence = Number(message?.headers?.get("Nats-Sequence"));
+        if (error === null && sequence > 0) listener({ sequence, bytes: message.data });
+      },
+    });
+  }
+
+  /** Answers whoever asks for this node, or for all nodes. */
+  answer(node: number, answer: Asked): void {
+    const callback = (error: Error | null, message: Msg): void => {
+      if (error === null) message.respond(answer(message.string()));
+    };
+    this.#connection.subscribe(this.#nodeSubject(node), { callback });
+    this.#connection.subscribe(`runnerbean.${this.#group}.nodes`, { callback });
+  }
+
+  /** What a node says of itself; "gone" if its process is not connected any more, undefined if nobody knows. */
+  async ask(node: number, question = "", timeoutMs = 500): Promise<string | "gone" | undefined> {
+    try {
+      return (await this.#connection.request(this.#nodeSubject(node), question, { timeout: timeoutMs })).string();
+    } catch (error) {
+      return isNoResponders(error) ? "gone" : undefined;
+    }
+  }
+
+  /** What all nodes say that answer in time. */
+  async askAll(timeoutMs = 400): Promise<string[]> {
+    const answers: string[] = [];
+    try {
+      const replies = await this.#connection.requestMany(`runnerbean.${this.#group}.nodes`, "", {
+        maxWait: timeoutMs,
+        strategy: "timer",
+      });
+      for await (const reply of replies) answers.push(reply.string());
+    } catch (error) {
+      if (!isNoResponders(error)) throw error;
+    }
+    return answers.filter((answer) => answer !== "");
+  }
+}
+
+function isNoResponders(error: unknown): boolean {
+  return (
+    error instanceof NoRespondersError ||
+    (error instanceof Error && (error.cause instanceof NoRespondersError || /no responders/i.test(error.message)))
+  );
+}
+
+function asLogError(error: unknown): LogError {
+  if (error instanceof LogError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof JetStreamApiError) {
+    if (error.code === WRONG_SEQUENCE || /wrong last sequence/i.test(message))
+      return new LogError("refused", message, error);
+    if (FULL.includes(error.code) || /maximum (bytes|messages) exceeded/i.test(message))
+      return new LogError("full", message, error);
+    if (error.code === 10059 || /stream not found/i.test(message)) return new LogError("missing", message, error);
+  }
+  if (error instanceof TimeoutError) return new LogError("lost", message, error);
+  return new LogError("lost", message, error);
+}

@@ -1,0 +1,119 @@
+// What a group asks of its shared log (src/replica/shared-log.ts), of one in memory and of real servers: the newest and the oldest that there are.
+
+import assert from "node:assert/strict";
+import { basename, dirname } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { parseGroupUrl } from "../../src/replica/group-url.ts";
+import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
+import { LogError, type LogErrorKind, type LogMessage, type SharedLog } from "../../src/replica/shared-log.ts";
+import { missingNats, NATS_SERVERS, NatsCluster } from "../support/nats-cluster.ts";
+import { MemoryLog } from "./memory-log.ts";
+
+interface Kind {
+  readonly name: string;
+  make(t: TestContext): Promise<SharedLog & { answer(node: number, answer: () => string): void }>;
+  readonly skip: string | undefined;
+}
+
+async function jetStream(t: TestContext, program: string | undefined): Promise<JetStreamLog> {
+  const cluster = await NatsCluster.start(t, 1, program);
+  const log = await JetStreamLog.connect(parseGroupUrl(cluster.url("contract")), "contract", false);
+  t.after(() => log.close());
+  await log.create({ replicas: 1, maxBytes: 64 * 1024 * 1024, groupId: "id" });
+  return log;
+}
+
+const versionOf = (program: string): string => basename(dirname(dirname(dirname(program))));
+
+const KINDS: readonly Kind[] = [
+  { name: "in memory", make: async () => new MemoryLog(), skip: undefined },
+  ...(NATS_SERVERS.length === 0 ? [undefined] : NATS_SERVERS).map((program) => ({
+    name: `JetStream (${program === undefined ? "no nats-server" : versionOf(program)})`,
+    make: (t: TestContext) => jetStream(t, program),
+    skip: program === undefined ? missingNats() : undefined,
+  })),
+];
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+async function all(log: SharedLog, from: number, to: number): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { sequence, bytes } of log.read(from, to) as AsyncIterable<LogMessage>)
+    found.push(`${sequence} ${new TextDecoder().decode(bytes)}`);
+  return found;
+}
+
+async function fails(promise: Promise<unknown>, kind: LogErrorKind): Promise<void> {
+  await assert.rejects(promise, (error) => error instanceof LogError && error.kind === kind);
+}
+
+for (const { name, make, skip } of KINDS) {
+  describe(`the shared log ${name}`, { skip: skip ?? false }, () => {
+    it("is empty at first", async (t) => {
+      const { first, last } = await (await make(t)).ends();
+      assert.ok(last === 0 && first <= 1);
+    });
+
+    it("gives what is appended the next sequence, with 16 under way as with one, and gives it back in that order", async (t) => {
+      const log = await make(t);
+      const sequences = await Promise.all(Array.from({ length: 16 }, (_, n) => log.append(bytesOf(`m${n}`), n)));
+      assert.deepEqual(
+        sequences,
+        Array.from({ length: 16 }, (_, n) => n + 1),
+      );
+      assert.deepEqual(
+        await all(log, 1, 16),
+        Array.from({ length: 16 }, (_, n) => `${n + 1} m${n}`),
+      );
+      assert.equal((await log.ends()).last, 16);
+    });
+
+    it("refuses another sequence than the next, and has nothing of it", async (t) => {
+      const log = await make(t);
+      await log.append(bytesOf("a"), 0);
+      await fails(log.append(bytesOf("b"), 0), "refused");
+      await fails(log.append(bytesOf("b"), 5), "refused");
+      assert.equal(await log.append(bytesOf("c"), 1), 2);
+      assert.deepEqual(await all(log, 1, 2), ["1 a", "2 c"]);
+    });
+
+    it("takes the same bytes twice as two messages", async (t) => {
+      const log = await make(t);
+      assert.deepEqual([await log.append(bytesOf("a"), 0), await log.append(bytesOf("a"), 1)], [1, 2]);
+    });
+
+    it("takes a quarter of a mebibyte, and bytes of any kind", async (t) => {
+      const log = await make(t);
+      const bytes = Uint8Array.from({ length: 256 * 1024 }, (_, n) => n * 7);
+      await log.append(bytes, 0);
+      for await (const message of log.read(1, 1)) assert.ok(Buffer.from(bytes).equals(message.bytes));
+    });
+
+    it("forgets what is purged, goes on with its sequences, and reads on meanwhile", async (t) => {
+      const log = await make(t);
+      for (let n = 0; n < 10; n++) await log.append(bytesOf(`m${n}`), n);
+      const reading = all(log, 6, 10);
+      await log.purge(6);
+      assert.equal((await reading).length, 5);
+      const { first, last } = await log.ends();
+      assert.deepEqual([first, last], [6, 10]);
+      assert.equal(await log.append(bytesOf("more"), 10), 11);
+      await log.purge(11);
+      assert.deepEqual(await log.ends().then((ends) => [ends.first, ends.last]), [11, 11]);
+    });
+
+    it("says so where a message is missing, and never skips it", async (t) => {
+      const log = await make(t);
+      for (let n = 0; n < 4; n++) await log.append(bytesOf(`m${n}`), n);
+      await log.purge(3);
+      await fails(all(log, 2, 4), "hole");
+    });
+
+    it("knows who is there, and who is gone", async (t) => {
+      const log = await make(t);
+      log.answer(7, () => "seven");
+      assert.equal(await log.ask(7), "seven");
+      assert.equal(await log.ask(8), "gone");
+    });
+  });
+}
