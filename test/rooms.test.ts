@@ -122,7 +122,13 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "node:net",
     pattern: moduleImport("net"),
-    keepers: ["acceptor/", "server/listen-address.ts", "server/line-sink.ts", "client/"],
+    keepers: [
+      "acceptor/",
+      "replica/peer-address.ts",
+      "server/listen-address.ts",
+      "server/line-sink.ts",
+      "client/",
+    ],
   },
   {
     hazard: "node:fs",
@@ -133,6 +139,8 @@ const KEEPERS: readonly Keeper[] = [
       // Whether its own code can be read; files that the operator names.
       "binlog/thread.ts",
       "binlog/tools/tools.ts",
+      // Credentials for the log servers.
+      "replica/jetstream-log.ts",
       "server/options.ts",
       "server/switch-user.ts",
       "server/listen-address.ts",
@@ -150,8 +158,9 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "host/thread.ts",
       "http/thread.ts",
-      "http/thread.ts",
       "binlog/thread.ts",
+      "binlog/following.ts",
+      "replica/thread.ts",
       "server/threads.ts",
       "server/server.ts",
     ],
@@ -162,6 +171,7 @@ const KEEPERS: readonly Keeper[] = [
   { hazard: "node:tls", pattern: moduleImport("tls"), keepers: ["acceptor/tls-sockets.ts", "client/"] },
   { hazard: "ipaddr.js", pattern: /["']ipaddr\.js["']/, keepers: ["access/"] },
   { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },
+  { hazard: "NATS", pattern: /["']@nats-io\//, keepers: ["replica/jetstream-log.ts"] },
   { hazard: "child processes", pattern: moduleImport("child_process"), keepers: ["server/"] },
 ];
 

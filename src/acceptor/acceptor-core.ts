@@ -24,7 +24,7 @@ import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
-import { LogWords } from "../ring/log-words.ts";
+import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, type RingReader } from "../ring/ring-reader.ts";
 import type { RingWriter } from "../ring/ring-writer.ts";
 import { Agenda } from "./agenda.ts";
@@ -115,6 +115,8 @@ export class AcceptorCore implements ConnectionHost {
   #looks: { readonly shard: number; readonly number: number; readingsLeft: number }[] = [];
   /** How far the log has come with what replies wait for. */
   readonly #logged: LogWords | undefined;
+  /** In a group: how far the shared log has come. */
+  readonly #replicated: LogWords | undefined;
   readonly #control: ControlWords;
   readonly #topology: Topology;
   /** Whether extensions are known here, where that is not as the topology says. */
@@ -150,6 +152,8 @@ export class AcceptorCore implements ConnectionHost {
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const { binlog } = topology;
     this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
+    const group = binlog?.group;
+    this.#replicated = group?.repliesWait ? new LogWords(group.progress, LogWord.Written) : undefined;
   }
 
   /** A parser that knows further commands beside those of the server. */
@@ -370,6 +374,7 @@ export class AcceptorCore implements ConnectionHost {
 
   /** Whether record `number` of a shard is as far in the log as replies wait for. */
   isDurable(shard: number, number: number): boolean {
+    if (this.#replicated !== undefined && !this.#replicated.reached(shard, number)) return false;
     return this.#logged === undefined || this.#logged.reached(shard, number);
   }
 

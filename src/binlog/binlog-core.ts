@@ -170,6 +170,8 @@ export class BinlogCore {
 
   /** True if puts may have waited for it. */
   #publishLent(idsLent: number): boolean {
+    // In a group the shared log lends them.
+    if (this.#topology.binlog!.group !== undefined) return false;
     if (idsLent === this.#publishedLent) return false;
     this.#publishedLent = idsLent;
     this.#lent.publish(idsLent);

@@ -6,6 +6,7 @@ import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
 import type { Doorbell } from "../ring/doorbell.ts";
+import type { BatchRing } from "./batch-ring.ts";
 import type { BinlogCore } from "./binlog-core.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { Storage } from "./live/storage.ts";
@@ -33,6 +34,8 @@ export interface BinlogLoopOptions {
   readonly shards: readonly Doorbell[];
   readonly acceptors: readonly Doorbell[];
   readonly counters: TurnCounters;
+  /** In a group. */
+  readonly batches?: BatchRing | undefined;
   readonly surroundings: Surroundings;
 }
 
@@ -61,8 +64,10 @@ export class BinlogLoop implements Role {
     return this.#options.storage.nextDeadline();
   }
 
-  /** It publishes nothing that could find no room. */
-  wantRoom(): void {}
+  /** Only in a group does it publish what may find no room. */
+  wantRoom(): void {
+    this.#options.batches?.wantRoom();
+  }
 
   /** No reply may leave from here on: connections that are still there are about to be cut. Returns why the log failed, if it did. */
   close(): BinlogError | undefined {

@@ -12,6 +12,7 @@ import {
   encodeBatchHeader,
   sealBatch,
 } from "../message/batch.ts";
+import type { KnownBatch } from "../message/group.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { type Disk, type Handle, readFully } from "./disk/disk.ts";
 import {
@@ -36,15 +37,6 @@ import type { ScannedBatch } from "./recovery/segment-scan.ts";
 /** Zeros written ahead at a time: a sync that makes a file longer waits for the file system's journal. */
 const AHEAD_BYTES = 512 * 1024;
 const CUT = "cut.json";
-
-/** A batch that the directory holds, as its node has to know it. */
-export interface KnownBatch {
-  n: number;
-  tag: number;
-  epoch: number;
-  node: number;
-  unacknowledged: number;
-}
 
 interface Place {
   segment: number;
@@ -161,6 +153,13 @@ export class FollowLog {
   /** Whether there are jobs in it that no batch has brought. */
   get hasOwnJobs(): boolean {
     return this.known.length === 0 && this.#sequence > 0;
+  }
+
+  /** Segments below this one hold jobs that no batch has brought; 0: there are none. */
+  get rewriteBelow(): number {
+    const [first] = this.known;
+    if (first !== undefined) return first.n === 1 ? this.#places.get(1)!.segment : 0;
+    return this.#begin;
   }
 
   get sequence(): number {

@@ -13,14 +13,18 @@ import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { BatchRing } from "./batch-ring.ts";
 import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
 import { RealDisk } from "./disk/real-disk.ts";
+import { Following } from "./following.ts";
+import type { ChainOptions } from "./live/batch-chain.ts";
 import type { Storage, StorageNotice } from "./live/storage.ts";
 import type { SyncEvery } from "./live/sync-policy.ts";
 import { openBinlog } from "./open-binlog.ts";
+import type { OpenOptions } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
 
@@ -32,6 +36,8 @@ export interface BinlogThreadData {
   salvage: boolean;
   /** One for each shard: the jobs go out, "loaded" comes back. */
   recovery: MessagePort[];
+  /** In a group: the way to its thread, until this node has the lead. */
+  group: MessagePort | undefined;
 }
 
 /** The only order of the main thread; before it the thread touches nothing but its own code. */
@@ -63,6 +69,7 @@ class BinlogThread {
   readonly #data: BinlogThreadData;
   readonly #core: BinlogCore;
   readonly #control: ControlWords;
+  #batches: BatchRing | undefined;
 
   constructor(data: BinlogThreadData) {
     this.#data = data;
@@ -73,10 +80,9 @@ class BinlogThread {
 
   async start(): Promise<void> {
     const { directory, topology, segmentBytes, syncEvery, salvage } = this.#data;
-    const startedAtMs = monotonicMs();
     const lock = DirectoryLock.take(directory);
     const stopping = () => this.#core.stopping;
-    const opened = await openBinlog({
+    const options: OpenOptions = {
       disk: new RealDisk(directory, SPARE_DESCRIPTORS),
       shards: topology.shards,
       segmentBytes,
@@ -92,7 +98,10 @@ class BinlogThread {
       notice: (notice) => tell({ news: "notice", notice }),
       progress: (doneBytes, totalBytes) => tell({ news: "progress", doneBytes, totalBytes }),
       onFull: (id, segment) => this.#core.noteFile(id, segment),
-    });
+    };
+    const chain = await this.#chain(options);
+    const startedAtMs = monotonicMs();
+    const opened = await openBinlog({ ...options, chain });
     this.#core.beginIds(opened.nextId);
     try {
       for (const port of this.#data.recovery) port.postMessage({ settings: [...opened.settings] });
@@ -113,6 +122,16 @@ class BinlogThread {
     }
     lock.release();
     tell({ news: "closed", timings: opened.storage.timings.summary() });
+  }
+
+  /** In a group: resolves when this node has the lead, with where its log goes on in the chain. */
+  async #chain(options: OpenOptions): Promise<ChainOptions | undefined> {
+    const { group, topology } = this.#data;
+    if (group === undefined) return undefined;
+    const { place, node, rewriteBelow } = await new Following(options, group).untilLead();
+    this.#batches = new BatchRing(topology, place.n);
+    const randomTag = (): number => 1 + randomInt(2 ** 48 - 2);
+    return { place, node, rewriteBelow, randomTag, sink: this.#batches };
   }
 
   /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
@@ -142,6 +161,7 @@ class BinlogThread {
       shards: bells(topology.shards, (shard) => hostOfShard(topology, shard)),
       acceptors: bells(topology.ports, (port) => portBell(topology, port)),
       counters,
+      batches: this.#batches,
       surroundings: REAL_THREAD,
     });
     // What it waits for takes longer than a spin.

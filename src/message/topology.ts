@@ -1,6 +1,7 @@
 // All shared memory of a server and who is who: made once by the main thread, handed to every thread at its
 // start.
 
+import { assert } from "../base/assert.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
@@ -31,8 +32,14 @@ export const ControlWord = {
   BinlogEnded: 96,
   /** Up to which job id the log has lent ids (see ring/lent-ids.ts). */
   IdsLent: 112,
+  /** In a group: until when it may serve (see ring/lease-word.ts). */
+  ServeUntil: 128,
+  /** In a group: up to which batch the shared log has all (see ring/batch-word.ts). */
+  AcknowledgedBatch: 144,
+  /** 1 while the shared log of a group is nearly full: puts are refused. */
+  SharedLogFull: 160,
 } as const;
-const CONTROL_WORDS = 128;
+const CONTROL_WORDS = 176;
 
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
 export const COUNTERS_PER_ROLE = 256;
@@ -143,6 +150,17 @@ export interface BinlogTopology {
   readonly files: SharedArrayBuffer;
   /** What a reply to a change waits for: that its record is written, or with -f 0 that it is synced. */
   readonly repliesWaitFor: LogWord;
+  /** In a group of servers. */
+  readonly group: GroupTopology | undefined;
+}
+
+export interface GroupTopology {
+  /** From the binlog to the thread of the group, for batches (see message/group.ts). */
+  readonly ring: SharedArrayBuffer;
+  /** How far the shared log is, as the binlog's own `progress`; the word is `Written`. */
+  readonly progress: SharedArrayBuffer;
+  /** Whether replies wait for the shared log. */
+  readonly repliesWait: boolean;
 }
 
 /** How the roles are spread over threads: each has its own, or shards live with the acceptors. */
@@ -162,13 +180,14 @@ export interface TopologyOptions {
   jobBytesMax: number;
   storedBytesMin?: number;
   ringBytes: number;
-  binlog?: { repliesWaitFor: LogWord; segmentBytes: number };
+  binlog?: { repliesWaitFor: LogWord; segmentBytes: number; group?: { repliesWait: boolean } };
 }
 
 /** Below this a copy through the ring costs less than what it takes to go past it. */
 const STORED_BYTES_MIN = 4096;
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
+const GROUP_RING_BYTES = 4 * 1024 * 1024;
 
 /**
  * Smaller segments of the log would keep too little back for what the smallest rings of so many shards can
@@ -204,7 +223,7 @@ export function createTopology(options: TopologyOptions): Topology {
     jobBytesMax,
     storedBytesMin: options.storedBytesMin ?? STORED_BYTES_MIN,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
-    doorbells: new SharedArrayBuffer((hosts.length + 2) * DOORBELL_WORDS * 4),
+    doorbells: new SharedArrayBuffer((hosts.length + 3) * DOORBELL_WORDS * 4),
     counters: new SharedArrayBuffer(roles * COUNTERS_PER_ROLE * 8),
     requests: perPort(rings),
     responses: perPort(rings),
@@ -220,7 +239,17 @@ export function createTopology(options: TopologyOptions): Topology {
             progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
             files: new SharedArrayBuffer(FileTable.BYTES),
             repliesWaitFor: options.binlog.repliesWaitFor,
+            group: groupFor(options),
           },
+  };
+}
+
+function groupFor({ shards, binlog }: TopologyOptions): GroupTopology | undefined {
+  if (binlog?.group === undefined) return undefined;
+  return {
+    ring: createRing(GROUP_RING_BYTES),
+    progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
+    repliesWait: binlog.group.repliesWait,
   };
 }
 
@@ -260,6 +289,16 @@ export const httpPort = (topology: Topology): number => topology.acceptors;
 /** Index of the doorbell of the thread at a port. */
 export const portBell = (topology: Topology, port: number): number =>
   port === httpPort(topology) ? httpBell(topology) : hostOfAcceptor(topology, port);
+
+/** Index of the doorbell of the group's thread. */
+export const groupBell = (topology: Topology): number => topology.hosts.length + 2;
+
+/** What binlog and group share; to be called in a group only. */
+export function binlogGroup(topology: Topology): GroupTopology {
+  const group = topology.binlog?.group;
+  assert(group !== undefined, "a server without --replicate is in no group");
+  return group;
+}
 
 /** Index of a shard's counters. */
 export const shardRole = (shard: number): number => shard;

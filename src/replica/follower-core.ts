@@ -26,6 +26,8 @@ export type FollowEnd =
   | "log-lost"
   /** The own log can't go on behind what the shared log still has: it is to be set aside. */
   | "start-anew"
+  /** The own log holds jobs that the group does not know. */
+  | "stranger"
   /** A message can't be read. */
   | "hole";
 
@@ -186,7 +188,7 @@ export class FollowerCore {
   /** Whether the own log has jobs that the group does not know: then it can't take a batch of others. */
   #isStranger(n: number, tag: number): boolean {
     if (!this.#options.hasOwnJobs || (n === 1 && tag === this.#triedTag)) return false;
-    this.#end("start-anew", "it holds jobs that the group does not know");
+    this.#end("stranger", "the directory holds jobs that the group does not know");
     return true;
   }
 
@@ -309,6 +311,9 @@ export class FollowerCore {
   }
 
   get #mayTry(): boolean {
+    if (this.leader === DETACHED) return false;
+    // Nobody has ever led.
+    if (this.#place === undefined) this.#leaderIsGone = true;
     if (this.#place === undefined) return this.#options.hasOwnJobs || this.#silenceMs > this.#patienceMs / 6;
     // A node that was the last to lead, and has begun anew, is its own proof.
     if (this.leader === this.#options.node) this.#leaderIsGone = true;
@@ -325,6 +330,9 @@ export class FollowerCore {
     this.#host.ended(how, why);
   }
 }
+
+/** The node of a LEAD that an operator has written to end the group: nobody takes the lead after it. */
+export const DETACHED = 0xffff_ffff;
 
 /** Batches of the own log that are remembered once all is read. */
 const RECENT = 1000;

@@ -16,14 +16,21 @@ const GROUP = /^[A-Za-z0-9_-]{1,32}$/;
 /** Throws an Error in words for the operator. */
 export function parseGroupUrl(text: string): GroupUrl {
   const match = /^(nats|tls):\/\/(?:([^@/]*)@)?([^/@?]+)\/([^?]*)(?:\?(.*))?$/.exec(text);
-  if (match === null)
-    throw new Error(`invalid URL: ${text} (as in nats://a:4222,b:4222,c:4222/GROUP)`);
+  if (match === null) throw new Error(`invalid URL: ${text} (as in nats://a:4222,b:4222,c:4222/GROUP)`);
   const [, scheme, login = "", hosts, group, query = ""] = match;
   if (!GROUP.test(group!))
     throw new Error(`invalid group: "${group}" (letters, digits, - and _, 32 at most)`);
   const servers = hosts!.split(",").map((host) => (/:\d+$/.test(host) ? host : `${host}:4222`));
   const options = new URLSearchParams(query);
-  for (const key of options.keys()) if (key !== "creds") throw new Error(`unknown in ${text}: ${key} (only creds=FILE)`);
+  for (const key of options.keys())
+    if (key !== "creds") throw new Error(`unknown in ${text}: ${key} (only creds=FILE)`);
   const [user = "", password = ""] = login.split(":").map(decodeURIComponent);
-  return { servers, group: group!, tls: scheme === "tls", credentials: options.get("creds") ?? "", user, password };
+  return {
+    servers,
+    group: group!,
+    tls: scheme !== "nats",
+    credentials: options.get("creds") ?? "",
+    user,
+    password,
+  };
 }

@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import {
   type DirectStreamAPI,
-  jetstream,
-  type JetStreamClient,
   JetStreamApiError,
-  jetstreamManager,
+  type JetStreamClient,
   type JetStreamManager,
+  jetstream,
+  jetstreamManager,
   type StreamInfo,
 } from "@nats-io/jetstream";
 import {
@@ -235,7 +235,9 @@ export class JetStreamLog {
   /** What a node says of itself; "gone" if its process is not connected any more, undefined if nobody knows. */
   async ask(node: number, question = "", timeoutMs = 500): Promise<string | "gone" | undefined> {
     try {
-      return (await this.#connection.request(this.#nodeSubject(node), question, { timeout: timeoutMs })).string();
+      return (
+        await this.#connection.request(this.#nodeSubject(node), question, { timeout: timeoutMs })
+      ).string();
     } catch (error) {
       return isNoResponders(error) ? "gone" : undefined;
     }
@@ -260,7 +262,8 @@ export class JetStreamLog {
 function isNoResponders(error: unknown): boolean {
   return (
     error instanceof NoRespondersError ||
-    (error instanceof Error && (error.cause instanceof NoRespondersError || /no responders/i.test(error.message)))
+    (error instanceof Error &&
+      (error.cause instanceof NoRespondersError || /no responders/i.test(error.message)))
   );
 }
 
@@ -272,7 +275,8 @@ function asLogError(error: unknown): LogError {
       return new LogError("refused", message, error);
     if (FULL.includes(error.code) || /maximum (bytes|messages) exceeded/i.test(message))
       return new LogError("full", message, error);
-    if (error.code === 10059 || /stream not found/i.test(message)) return new LogError("missing", message, error);
+    if (error.code === 10059 || /stream not found/i.test(message))
+      return new LogError("missing", message, error);
   }
   if (error instanceof TimeoutError) return new LogError("lost", message, error);
   return new LogError("lost", message, error);

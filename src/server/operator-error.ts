@@ -10,6 +10,10 @@ export const ExitCode = {
   BinlogDirectory: 10,
   /** The transport asked for can not be had here (EX_UNAVAILABLE). */
   Transport: 69,
+  /** Another server of the group has the lead, or this one gave it up: to be started again, as a standby (EX_TEMPFAIL). */
+  LeadLost: 75,
+  /** The shared log of the group is missing, of another group, or has lost what it had acknowledged: an operator has to act. */
+  SharedLogLost: 76,
   /** The log failed while serving: nothing more could be acknowledged. */
   BinlogFailed: 74,
   /** -u: lookup failed, no such user, cannot switch. */

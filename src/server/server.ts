@@ -5,7 +5,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { hostname, machine, version as osVersion } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isatty } from "node:tty";
-import type { MessagePort } from "node:worker_threads";
+import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
 import type { AccessRules } from "../acceptor/listener-policy.ts";
@@ -25,6 +25,7 @@ import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import { expiryWarnings, readAccessRules } from "./access-rules.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
+import { checkGroupOptions, GroupRole } from "./group-role.ts";
 import { describeHttpAddress } from "./http-address.ts";
 import { LineSink, nonBlockingWriter } from "./line-sink.ts";
 import { furtherAddress, type Listen, listenAddress } from "./listen-address.ts";
@@ -115,9 +116,12 @@ class Server {
   #http: HttpThreadHandle | undefined;
   readonly #instanceId = instanceId();
   readonly #startedAtMs = monotonicMs();
+  #group: GroupRole | undefined;
   #serving = false;
   #stopping = false;
   #exiting = false;
+  /** Of an orderly end. */
+  #exitCode = 0;
 
   /** `reread` reads what it was told once more, for a reload. */
   constructor(options: Options, { log, lines }: Diagnostics, reread: () => Options | Exit) {
@@ -148,6 +152,9 @@ class Server {
             binlog: {
               repliesWaitFor: fsyncMs === 0 ? LogWord.Synced : LogWord.Written,
               segmentBytes: binlogBytes,
+              ...(options.replicate === undefined
+                ? {}
+                : { group: { repliesWait: options.replicateWait === "log" } }),
             },
           }),
     });
@@ -159,6 +166,7 @@ class Server {
   async run(): Promise<void> {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
+    checkGroupOptions(options);
     this.#noteAcceptors();
     this.#warnOfExpiry();
     this.#verbose?.write(`pid ${process.pid}\n`);
@@ -170,19 +178,24 @@ class Server {
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
     const transport = await this.#startAcceptors(recovery.toShards);
-    const where = await this.#listen(addresses);
+    const { binlog, replicate } = options;
+    // In a group the port is open where the clients are served, and nowhere else.
+    let where = replicate === undefined ? await this.#listen(addresses) : "";
     const httpWhere = await http;
-    const { binlog } = options;
     const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
     // All threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
     if (options.user !== undefined) switchUser(options.user);
     if (this.#stopping) return;
+    this.#group?.start();
     await loadLog?.();
+    await this.#group?.mayServe;
     if (this.#stopping) return;
+    if (replicate !== undefined) where = await this.#listen(addresses);
     this.#serving = true;
     for (const acceptor of this.#acceptors) acceptor.serve();
     this.#http?.tell({ order: "serve", listeners: [where], transport });
+    this.#group?.serves();
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     this.#log.info(
@@ -343,10 +356,12 @@ class Server {
       directory,
       (exitCode) => void this.exit(exitCode),
     );
+    const group = this.#startGroup();
     const thread = startBinlog(
       {
         topology,
         directory,
+        group,
         segmentBytes: binlogBytes,
         syncEvery: fsyncMs === Number.POSITIVE_INFINITY ? "never" : fsyncMs,
         salvage,
@@ -384,6 +399,30 @@ class Server {
     for (const listener of listeners)
       addresses.push([await furtherAddress(listener, notice), listener.cert !== undefined]);
     return addresses;
+  }
+
+  /** Starts the thread of the group, if there is one; returns the log's way to it. */
+  #startGroup(): MessagePort | undefined {
+    const { replicate } = this.#options;
+    if (replicate === undefined) return undefined;
+    const { port1, port2 } = new MessageChannel();
+    this.#group = new GroupRole({
+      options: this.#options,
+      topology: this.#topology,
+      port: port1,
+      log: this.#log,
+      onDeath: this.#onDeath,
+      onEnd: (exitCode) => {
+        // Nothing that is not acknowledged may be answered any more.
+        this.#control.set(ControlWord.BinlogEnded);
+        void this.exit(exitCode);
+      },
+      onYield: () => {
+        this.#exitCode = ExitCode.LeadLost;
+        void this.#stop("yield");
+      },
+    });
+    return port2;
   }
 
   /** Has every acceptor listen everywhere; returns the addresses in words. */
@@ -505,12 +544,13 @@ class Server {
       this.#control.set(ControlWord.BinlogStop);
       new Doorbell(new Int32Array(this.#topology.doorbells), binlogBell(this.#topology)).ring();
       await this.#binlog.closed;
+      await this.#group?.drained();
     }
     if (this.#exiting) return;
     this.#exiting = true;
     this.#log.debug({ threads: turnCountsOf(this.#topology) }, "what the threads did");
     this.#log.info("stopped");
-    await this.#endProcess(0);
+    await this.#endProcess(this.#exitCode);
   }
 }
 

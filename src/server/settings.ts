@@ -8,6 +8,7 @@ import { type Setting, SettingError } from "../config/setting.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
 import type { Placement, ProtocolName } from "../message/topology.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
+import { parseGroupUrl } from "../replica/group-url.ts";
 import { describeHttpAddress, HTTP_DEFAULT, parseHttpAddress } from "./http-address.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import {
@@ -59,6 +60,14 @@ export interface Settings {
   httpHosts: readonly string[];
   /** Start with what can be proven whole of a damaged log. */
   salvage: boolean;
+  /** The group that this server belongs to: nats://a,b,c/GROUP; undefined for none. */
+  replicate: string | undefined;
+  /** The address that other nodes see, "host:port"; undefined for the host's name and the port. */
+  replicateAs: string | undefined;
+  /** What replies to changes wait for besides the own log. */
+  replicateWait: "log" | "nothing";
+  /** How long it may serve after its last acknowledged append, seconds. */
+  replicateLease: number;
   logLevel: LogLevel;
   /** See access/token-file.ts. */
   tokenFile: string | undefined;
@@ -97,6 +106,10 @@ export function defaultSettings(): Settings {
     httpInsecure: false,
     httpHosts: [],
     salvage: false,
+    replicate: undefined,
+    replicateAs: undefined,
+    replicateWait: "log",
+    replicateLease: 3,
     logLevel: "info",
     tokenFile: undefined,
     listeners: [],
@@ -324,6 +337,60 @@ const FURTHER: readonly Setting<Settings>[] = [
       options.salvage = on;
     },
     show: ({ salvage }) => salvage,
+  },
+  {
+    key: "replicate",
+    flags: "--replicate <url>",
+    kind: "text",
+    text: "with -b: be one of a group of servers, as in nats://a:4222,b:4222,c:4222/GROUP (see runnerbean replica --help)",
+    example: "nats://a:4222,b:4222,c:4222/queue",
+    apply(options, url) {
+      try {
+        parseGroupUrl(url);
+      } catch (error) {
+        throw new SettingError((error as Error).message);
+      }
+      options.replicate = url;
+    },
+    show: ({ replicate }) => replicate,
+  },
+  {
+    key: "replicate-as",
+    flags: "--replicate-as <addr>",
+    kind: "text",
+    text: "host:port at which other servers of the group see this one (default: the host's name and -p)",
+    example: "queue1.example:11300",
+    apply(options, address) {
+      if (!/^.+:\d+$/.test(address))
+        throw new SettingError(`invalid address: --replicate-as ${address} (host:port)`);
+      options.replicateAs = address;
+    },
+    show: ({ replicateAs }) => replicateAs,
+  },
+  {
+    key: "replicate-wait",
+    flags: "--replicate-wait <what>",
+    kind: "text",
+    text: "what a reply waits for: log (default), or nothing",
+    apply(options, what) {
+      if (what !== "log" && what !== "nothing")
+        throw new SettingError(`invalid value: --replicate-wait ${what} (log or nothing)`);
+      options.replicateWait = what;
+    },
+    show: ({ replicateWait }) => replicateWait,
+  },
+  {
+    key: "replicate-lease",
+    flags: "--replicate-lease <seconds>",
+    kind: "text",
+    text: "how long to serve without an answer of the shared log, 2 to 60 (default 3); the same in the whole group",
+    apply(options, seconds) {
+      const value = /^\d+(\.\d+)?$/.test(seconds) ? Number(seconds) : 0;
+      if (value < 2 || value > 60)
+        throw new SettingError(`invalid number: --replicate-lease ${seconds} (2 to 60)`);
+      options.replicateLease = value;
+    },
+    show: ({ replicateLease }) => replicateLease,
   },
   {
     key: "log-level",

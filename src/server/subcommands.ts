@@ -10,6 +10,10 @@ const SUBCOMMANDS: Readonly<Record<string, (args: string[]) => Promise<unknown>>
     const { configCommand } = await import("./config-command.ts");
     await configCommand().parseAsync(args, { from: "user" });
   },
+  async replica(args) {
+    const { replicaCommand } = await import("./replica-command.ts");
+    await replicaCommand().parseAsync(args, { from: "user" });
+  },
   async token(args) {
     const { tokenCommand } = await import("./token-command.ts");
     await tokenCommand().parseAsync(args, { from: "user" });

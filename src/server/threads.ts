@@ -8,6 +8,8 @@ import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread
 import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
 import type { HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
 import type { Topology } from "../message/topology.ts";
+import type { NodeNews } from "../replica/group-node.ts";
+import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
 
 /** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
 let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
@@ -78,7 +80,8 @@ export function startBinlog(
   onDeath: OnThreadDeath,
   onNews: (news: Exclude<BinlogNews, { news: "loaded" }>) => void,
 ): BinlogThreadHandle {
-  const worker = start("binlog", "binlog", data, onDeath, { transferList: data.recovery });
+  const ports = data.group === undefined ? data.recovery : [...data.recovery, data.group];
+  const worker = start("binlog", "binlog", data, onDeath, { transferList: ports });
   const loaded = new Promise<void>((resolve) => {
     worker.on("message", (news: BinlogNews) => {
       if (news.news === "loaded") resolve();
@@ -87,6 +90,17 @@ export function startBinlog(
   });
   const open: BinlogOrder = "open";
   return { loaded, open: () => worker.postMessage(open), end: () => worker.terminate() };
+}
+
+/** Starts the thread of the group; it begins when it is told to. */
+export function startGroup(
+  data: GroupThreadData,
+  onDeath: OnThreadDeath,
+  onNews: (news: NodeNews) => void,
+): (order: NodeOrder) => void {
+  const worker = start("group", "replica", data, onDeath, { transferList: [data.port] });
+  worker.on("message", onNews);
+  return (order) => worker.postMessage(order);
 }
 
 export interface BinlogThreadHandle {

@@ -6,6 +6,7 @@ import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
 import type { Doorbell } from "../ring/doorbell.ts";
+import type { LeaseWord } from "../ring/lease-word.ts";
 import type { ShardCore } from "./shard-core.ts";
 import type { RecordLog } from "./work/record-log.ts";
 
@@ -29,6 +30,8 @@ export interface ShardLoopOptions {
   readonly binlog: Doorbell;
   readonly counters: TurnCounters;
   readonly surroundings: Surroundings;
+  /** In a group: until when it may serve. Past it nothing is taken and nothing runs out; whoever renews it rings. */
+  readonly lease?: LeaseWord | undefined;
 }
 
 export class ShardLoop implements Resident {
@@ -51,11 +54,16 @@ export class ShardLoop implements Resident {
   }
 
   get hasWork(): boolean {
-    return this.#options.core.hasWork;
+    return this.#options.core.hasWork && !this.#isFrozen;
   }
 
   get nextDueAtMs(): number {
-    return this.#options.core.engine.nextDueAtMs;
+    return this.#isFrozen ? Number.POSITIVE_INFINITY : this.#options.core.engine.nextDueAtMs;
+  }
+
+  get #isFrozen(): boolean {
+    const { lease, surroundings } = this.#options;
+    return lease?.isOver(surroundings.nowMs()) ?? false;
   }
 
   wantRoom(): void {
@@ -64,13 +72,14 @@ export class ShardLoop implements Resident {
 
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
-    const { core, records, control, acceptors, binlog, counters, surroundings } = this.#options;
+    const { core, records, control, acceptors, binlog, counters, surroundings, lease } = this.#options;
     for (;;) {
       switch (this.#action) {
         case Action.Step:
           // Nothing that is done now would be remembered; the process is about to end.
           if (control.isSet(ControlWord.BinlogEnded)) return Point.Ended;
           this.begunAtMs = surroundings.nowMs();
+          if (lease?.isOver(this.begunAtMs)) return this.#turnedFrozen();
           counters.begin();
           this.taken = core.step(this.begunAtMs);
           counters.end(this.taken);
@@ -109,6 +118,12 @@ export class ShardLoop implements Resident {
     const isLast = ++this.#acceptor === this.#options.acceptors.length;
     this.#action = isLast ? Action.PublishRecords : Action.Release;
     return !isLast;
+  }
+
+  #turnedFrozen(): Point {
+    this.taken = 0;
+    this.hasMore = false;
+    return Point.Turned;
   }
 
   #turned(): Point {

@@ -20,6 +20,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
+import { LeaseWord } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { type RecordRoomOptions, waitForLend, waitForRecordRoom } from "./record-room.ts";
@@ -91,6 +92,10 @@ export class ShardRuntime {
       binlog,
       counters: this.counters,
       surroundings: REAL_THREAD,
+      lease:
+        topology.binlog?.group === undefined
+          ? undefined
+          : new LeaseWord(control.words, ControlWord.ServeUntil),
     });
   }
 
@@ -157,7 +162,7 @@ function createRecords(
   return new RecordLog({
     binlog: topology.binlog,
     shard,
-    isFull: () => control.isSet(ControlWord.BinlogFull),
+    isFull: () => control.isSet(ControlWord.BinlogFull) || control.isSet(ControlWord.SharedLogFull),
     isWaiting: () => control.isSet(ControlWord.BinlogWaits),
     wallOffsetMs,
     waitForRoom: (records) => waitForRecordRoom(records, room),

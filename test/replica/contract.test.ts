@@ -5,7 +5,12 @@ import { basename, dirname } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { parseGroupUrl } from "../../src/replica/group-url.ts";
 import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
-import { LogError, type LogErrorKind, type LogMessage, type SharedLog } from "../../src/replica/shared-log.ts";
+import {
+  LogError,
+  type LogErrorKind,
+  type LogMessage,
+  type SharedLog,
+} from "../../src/replica/shared-log.ts";
 import { missingNats, NATS_SERVERS, NatsCluster } from "../support/nats-cluster.ts";
 import { MemoryLog } from "./memory-log.ts";
 
@@ -56,7 +61,9 @@ for (const { name, make, skip } of KINDS) {
 
     it("gives what is appended the next sequence, with 16 under way as with one, and gives it back in that order", async (t) => {
       const log = await make(t);
-      const sequences = await Promise.all(Array.from({ length: 16 }, (_, n) => log.append(bytesOf(`m${n}`), n)));
+      const sequences = await Promise.all(
+        Array.from({ length: 16 }, (_, n) => log.append(bytesOf(`m${n}`), n)),
+      );
       assert.deepEqual(
         sequences,
         Array.from({ length: 16 }, (_, n) => n + 1),

@@ -13,7 +13,9 @@ import { temporaryFolder } from "./temporary-folder.ts";
 /** Programs to test with, newest first: what NATS_SERVERS says (paths, with colons between), or where `.ci/nats-server.sh` puts them. */
 export const NATS_SERVERS: readonly string[] = (
   process.env["NATS_SERVERS"] ??
-  ["/tmp/runnerbean-nats/sid/usr/sbin/nats-server", "/tmp/runnerbean-nats/trixie/usr/sbin/nats-server"].join(":")
+  ["/tmp/runnerbean-nats/sid/usr/sbin/nats-server", "/tmp/runnerbean-nats/trixie/usr/sbin/nats-server"].join(
+    ":",
+  )
 )
   .split(":")
   .filter((path) => existsSync(path));

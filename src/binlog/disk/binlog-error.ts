@@ -10,6 +10,7 @@ export type BinlogErrorCode =
   | "BINLOG_IO" // a read, write or sync failed
   | "BINLOG_NO_SPACE" // not even what deletes need
   | "BINLOG_INPUT" // a tool was given something that it cannot use
+  | "REPLICA_OTHER_GROUP" // a directory of another group
   | "REPLICA_STRAYS"; // a directory of a group was served without it
 
 export class BinlogError extends Error {

@@ -1,0 +1,61 @@
+// The way of batches to the thread of the group. What finds no room is kept, and nothing more is taken until there is some.
+
+import { binlogGroup, ControlWord, groupBell, type Topology } from "../message/topology.ts";
+import { BatchWord } from "../ring/batch-word.ts";
+import { Doorbell } from "../ring/doorbell.ts";
+import { FULL, RingWriter } from "../ring/ring-writer.ts";
+import type { BatchSink } from "./live/batch-chain.ts";
+
+export class BatchRing implements BatchSink {
+  readonly #ring: RingWriter;
+  readonly #bell: Doorbell;
+  readonly #word: BatchWord;
+  readonly #kept: { bytes: Uint8Array; numbers: Float64Array }[] = [];
+  #taken: number;
+
+  /** `n`: the batch that the first one follows. */
+  constructor(topology: Topology, n: number) {
+    this.#ring = new RingWriter(binlogGroup(topology).ring);
+    this.#bell = new Doorbell(new Int32Array(topology.doorbells), groupBell(topology));
+    this.#word = new BatchWord(new Int32Array(topology.control), ControlWord.AcknowledgedBatch);
+    this.#taken = n;
+  }
+
+  get hasRoom(): boolean {
+    this.#sendKept();
+    return this.#kept.length === 0 && this.#ring.hasRoom(this.#ring.messageBytesMax);
+  }
+
+  get acknowledged(): number {
+    return this.#word.read(this.#taken);
+  }
+
+  /** Asks to be rung once there is room. */
+  wantRoom(): void {
+    if (!this.hasRoom) this.#ring.wantRoom();
+  }
+
+  take(bytes: Uint8Array, numbers: Float64Array): void {
+    this.#taken++;
+    if (this.#kept.length === 0 && this.#send(bytes, numbers)) return;
+    this.#kept.push({ bytes: bytes.slice(), numbers: numbers.slice() });
+  }
+
+  #sendKept(): void {
+    while (this.#kept.length > 0 && this.#send(this.#kept[0]!.bytes, this.#kept[0]!.numbers))
+      this.#kept.shift();
+  }
+
+  #send(bytes: Uint8Array, numbers: Float64Array): boolean {
+    const ring = this.#ring;
+    const headBytes = 8 + 8 * numbers.length;
+    const offset = ring.claim(headBytes + bytes.length);
+    if (offset === FULL) return false;
+    ring.uint32[(offset >> 2) + 1] = bytes.length;
+    ring.float64.set(numbers, (offset >> 3) + 1);
+    ring.bytes.set(bytes, offset + headBytes);
+    ring.publish();
+    this.#bell.ring();
+    return true;
+  }
+}

@@ -1,0 +1,151 @@
+// The log's thread while its node follows: does what the thread of the group orders, one order after the other, until the node has the lead.
+
+import { randomInt } from "node:crypto";
+import type { MessagePort } from "node:worker_threads";
+import { batchesOf, type ChainPlace } from "../message/batch.ts";
+import type { GroupNews, GroupOrder } from "../message/group.ts";
+import { BinlogError } from "./disk/binlog-error.ts";
+import { type GroupFile, readGroupFile, writeGroupFile } from "./disk/group-file.ts";
+import type { FollowLog } from "./follow-log.ts";
+import { segmentNumber } from "./format/segment-format.ts";
+import { openFollowLog } from "./open-follow-log.ts";
+import type { OpenOptions } from "./recovery/open-options.ts";
+import { StartInterrupted } from "./recovery/start-interrupted.ts";
+
+/** How often it looks whether it is to stop or to sync. */
+const LOOK_MS = 20;
+
+export interface Lead {
+  place: ChainPlace;
+  node: number;
+  /** Segments below this one hold jobs that the group does not have yet. */
+  rewriteBelow: number;
+}
+
+export class Following {
+  readonly #options: OpenOptions;
+  readonly #port: MessagePort;
+  readonly #clockMs: () => number;
+  #log: FollowLog | undefined;
+  #file: GroupFile | undefined;
+  #done: (lead: Lead) => void = () => {};
+  #failed: (error: unknown) => void = () => {};
+  #busy: Promise<void> = Promise.resolve();
+
+  constructor(options: OpenOptions, port: MessagePort) {
+    this.#options = options;
+    this.#port = port;
+    this.#clockMs = options.clockMs;
+  }
+
+  /** Resolves when the node has the lead; rejects with a BinlogError, or when the server is to stop. */
+  async untilLead(): Promise<Lead> {
+    const lead = new Promise<Lead>((resolve, reject) => {
+      this.#done = resolve;
+      this.#failed = reject;
+    });
+    const timer = setInterval(() => this.#look(), LOOK_MS);
+    this.#port.on("message", (order: GroupOrder) => {
+      this.#busy = this.#busy.then(() => this.#obey(order)).catch((error) => this.#failed(error));
+    });
+    try {
+      return await lead;
+    } finally {
+      clearInterval(timer);
+      this.#port.close();
+    }
+  }
+
+  #look(): void {
+    try {
+      this.#log?.flush(this.#clockMs());
+      StartInterrupted.check(this.#options.stopping);
+    } catch (error) {
+      this.#log?.close();
+      this.#failed(error);
+    }
+  }
+
+  #tell(news: GroupNews): void {
+    this.#port.postMessage(news);
+  }
+
+  async #obey(order: GroupOrder): Promise<void> {
+    switch (order.order) {
+      case "follow":
+        return this.#follow(order.groupId);
+      case "apply":
+        return this.#apply(order.batches);
+      case "cut":
+        return this.#opened.cutAfter(order.n);
+      case "lead-batch": {
+        const { tag, expectedLast } = order;
+        const bytes = this.#opened.leadBatch(this.#file!.node, tag);
+        return this.#tell({ news: "lead-batch", tag, expectedLast, bytes });
+      }
+      case "lead":
+        return this.#lead(order.place);
+      case "set-aside":
+        return this.#setAside();
+    }
+  }
+
+  get #opened(): FollowLog {
+    if (this.#log === undefined) throw new Error("an order to a log that is not open");
+    return this.#log;
+  }
+
+  async #follow(groupId: string): Promise<void> {
+    const { disk } = this.#options;
+    let file = readGroupFile(disk);
+    if (file !== undefined && file.groupId !== groupId) throw otherGroup(disk.path);
+    if (file === undefined) {
+      file = { groupId, node: randomInt(1, 2 ** 32 - 1), adoptAfter: 0 };
+      writeGroupFile(disk, file);
+    }
+    this.#file = file;
+    const log = await openFollowLog(this.#options, file.adoptAfter);
+    this.#log = log;
+    const { known, hasOwnJobs, isComplete } = log;
+    this.#tell({ news: "follows", node: file.node, known, hasOwnJobs, isComplete });
+  }
+
+  #apply(messages: readonly Uint8Array[]): void {
+    let bytes = 0;
+    for (const message of messages) {
+      bytes += message.length;
+      for (const batch of batchesOf(message) ?? []) this.#opened.apply(batch);
+    }
+    this.#opened.flush(this.#clockMs());
+    const { place, isComplete } = this.#opened;
+    this.#tell({ news: "applied", bytes, n: place.n, isComplete });
+  }
+
+  #lead(place: ChainPlace): void {
+    const log = this.#opened;
+    const { rewriteBelow } = log;
+    log.close();
+    this.#done({ place, node: this.#file!.node, rewriteBelow });
+  }
+
+  /** All segments go to a folder of their own, where an operator finds them; the node begins anew when it is started again. */
+  #setAside(): void {
+    const { disk, wallMs } = this.#options;
+    this.#log?.close();
+    const folder = `set-aside-${new Date(wallMs()).toISOString().replaceAll(":", "-")}`;
+    disk.makeFolder(folder);
+    for (const name of disk.names()) if (segmentNumber(name) > 0) disk.rename(name, `${folder}/${name}`);
+    disk.syncFolder(folder);
+    disk.syncFolder();
+    this.#log = undefined;
+    this.#tell({ news: "set-aside", folder });
+  }
+}
+
+function otherGroup(path: string): BinlogError {
+  return new BinlogError(
+    "REPLICA_OTHER_GROUP",
+    `${path} belongs to another group than the stream that was found, or the stream was made anew`,
+    'If the stream was lost, bring the group back with "runnerbean replica reseed" from the directory that is furthest; otherwise check the URL.',
+  );
+}

@@ -1,0 +1,39 @@
+// Makes the jobs of a directory those of a new group: `runnerbean replica reseed`.
+
+import { randomInt } from "node:crypto";
+import { BinlogError } from "../disk/binlog-error.ts";
+import { DirectoryLock } from "../disk/directory-lock.ts";
+import { readGroupFile, writeGroupFile } from "../disk/group-file.ts";
+import { RealDisk } from "../disk/real-disk.ts";
+import { readLog } from "../recovery/read-log.ts";
+
+/**
+ * Whatever batches the records of the directory came in, they are jobs of its own from here on, and its server begins the group with
+ * them. `make` is called once the directory has been read and found whole. Returns how many jobs there are.
+ */
+export async function adoptDirectory(
+  path: string,
+  groupId: string,
+  make: () => Promise<void>,
+): Promise<number> {
+  const lock = DirectoryLock.take(path);
+  try {
+    const disk = RealDisk.ofTool(path);
+    if (disk.names().includes("cut.json")) {
+      throw new BinlogError(
+        "BINLOG_INPUT",
+        `${path} was being cut when its server ended`,
+        "Start its server once with --replicate, stop it, and try again.",
+      );
+    }
+    const { verdict, books } = await readLog({ disk, parallel: true, progress: () => {} }, false);
+    const problem = verdict.problems[0];
+    if (problem !== undefined) throw problem.error;
+    await make();
+    const node = readGroupFile(disk)?.node ?? randomInt(1, 2 ** 32 - 2);
+    writeGroupFile(disk, { groupId, node, adoptAfter: verdict.lastSequence });
+    return books.index.jobs;
+  } finally {
+    lock.release();
+  }
+}

@@ -1,0 +1,38 @@
+// What the thread of a group and the log's thread say to each other: orders and news while the node follows, then batches in a ring.
+//
+//   offset  0  int32    length of the message (set by the ring)
+//   offset  4  uint32   bytes of the batch
+//   offset  8  float64  of each shard the number of its last record that is in the batch or an earlier one
+//   then       the batch (batch.ts)
+
+import type { ChainPlace } from "./batch.ts";
+
+/** From the thread of the group. Orders are done one after the other. */
+export type GroupOrder =
+  /** The group that the shared log is of: the directory is opened. */
+  | { order: "follow"; groupId: string }
+  /** Valid batches, each behind the one before. */
+  | { order: "apply"; batches: Uint8Array[] }
+  | { order: "cut"; n: number }
+  /** The LEAD with which the node would take the lead is wanted. */
+  | { order: "lead-batch"; tag: number; expectedLast: number }
+  /** The node has the lead: the log is opened, and goes on in the chain. */
+  | { order: "lead"; place: ChainPlace }
+  /** The directory is of no use any more. */
+  | { order: "set-aside" };
+
+/** A batch that a directory holds. */
+export interface KnownBatch {
+  n: number;
+  tag: number;
+  epoch: number;
+  node: number;
+  unacknowledged: number;
+}
+
+/** From the log's thread. */
+export type GroupNews =
+  | { news: "follows"; node: number; known: KnownBatch[]; hasOwnJobs: boolean; isComplete: boolean }
+  | { news: "applied"; bytes: number; n: number; isComplete: boolean }
+  | { news: "lead-batch"; tag: number; expectedLast: number; bytes: Uint8Array }
+  | { news: "set-aside"; folder: string };

@@ -1,0 +1,47 @@
+// Ends a group by hand: a LEAD of nobody, after which no server of it takes the lead.
+
+import { Memory } from "../base/memory.ts";
+import {
+  BATCH_HEADER_BYTES,
+  type BatchHeader,
+  BatchKind,
+  batchesOf,
+  encodeBatchHeader,
+  sealBatch,
+} from "../message/batch.ts";
+import { follows, placeBefore } from "./chain.ts";
+import { DETACHED, newTag } from "./follower-core.ts";
+import type { SharedLog } from "./shared-log.ts";
+
+/** Returns what was done, in words. */
+export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
+  const { first, last } = await log.ends();
+  let tail: BatchHeader | undefined;
+  for await (const { bytes } of log.read(Math.max(1, first), last))
+    for (const { header } of batchesOf(bytes) ?? [])
+      if (tail === undefined || follows(tail, header)) tail = checkedFirst(tail, header);
+  if (tail === undefined) throw new Error("the group has not begun: there is nothing to detach from");
+  const memory = Memory.ofSize(BATCH_HEADER_BYTES);
+  encodeBatchHeader(memory, 0, {
+    ...tail,
+    kind: BatchKind.lead,
+    epoch: tail.epoch + 1,
+    n: tail.n + 1,
+    previousTag: tail.tag,
+    tag: newTag(Math.random),
+    sequence: tail.sequence + tail.frames + 1,
+    frames: 0,
+    bodyBytes: 0,
+    node: DETACHED,
+    unacknowledged: 0,
+  });
+  sealBatch(memory, 0);
+  await log.append(memory.bytes, last);
+  return `No server of the group takes the lead any more. Start one of them without --replicate; "replica reseed" makes it a group again.`;
+}
+
+function checkedFirst(tail: BatchHeader | undefined, header: BatchHeader): BatchHeader {
+  if (tail === undefined && !follows(placeBefore(header), header))
+    throw new Error("the first message is not valid");
+  return header;
+}

@@ -1,0 +1,465 @@
+// A node of a group in the event loop of its thread: connects cores, shared log and the log's thread. What it decides is in the cores.
+
+import { batchesOf, type ChainPlace } from "../message/batch.ts";
+import type { GroupNews, GroupOrder } from "../message/group.ts";
+import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
+import { DoorbellOwner } from "../ring/doorbell.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { type FollowEnd, FollowerCore } from "./follower-core.ts";
+import type { GroupUrl } from "./group-url.ts";
+import { JetStreamLog } from "./jetstream-log.ts";
+import { LeaderWatch } from "./leader-watch.ts";
+import type { NodeReport, NodeRole } from "./node-report.ts";
+import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
+import { LogError, type LogMessage } from "./shared-log.ts";
+import { SharedWords } from "./shared-words.ts";
+
+/** How often a standby asks the log, and a primary looks at the time. */
+const LOOK_MS = 100;
+/** How often a primary asks how full the log is. */
+const FULL_LOOK_MS = 1000;
+const NEARLY_FULL = 0.9;
+/** Bytes on their way to the own log at most, before more is read. */
+const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
+/** Batches that the primary's core holds at most; more stay in the ring. */
+const PENDING_BATCHES_MAX = 64;
+/** Left in the shared log for standbys that are slow. */
+const KEEP_BYTES = 64 * 1024 * 1024;
+
+/** The way to the log's thread. */
+export interface OrderPort {
+  on(event: "message", listener: (news: GroupNews) => void): unknown;
+  postMessage(order: GroupOrder): void;
+}
+
+export interface GroupNodeOptions {
+  url: GroupUrl;
+  /** Where others see this node's clients connect. */
+  address: string;
+  leaseMs: number;
+  version: string;
+}
+
+export type GroupEnd = LeadEnd | FollowEnd | "log-missing";
+
+/** What the thread of the group tells the main thread. */
+export type NodeNews =
+  | { news: "log"; level: "info" | "warn" | "error"; message: string }
+  /** This node has the lead; it may serve so much later. */
+  | { news: "leads"; epoch: number; mayServeInMs: number }
+  | { news: "ended"; how: GroupEnd; why: string; folder?: string }
+  /** All that was taken is acknowledged. */
+  | { news: "drained" }
+  /** Somebody wants another node to lead. */
+  | { news: "yield-asked" };
+
+export class GroupNode {
+  readonly #options: GroupNodeOptions;
+  readonly #topology: Topology;
+  readonly #port: OrderPort;
+  readonly #tell: (news: NodeNews) => void;
+  readonly #words: SharedWords;
+  readonly #ring: RingReader;
+  readonly #doorbell: DoorbellOwner;
+  #log!: JetStreamLog;
+  #node = 0;
+  #role: NodeRole = "starting";
+  #follower: FollowerCore | undefined;
+  #primary: PrimaryCore | undefined;
+  #watch: LeaderWatch | undefined;
+  #place: ChainPlace = { epoch: 0, n: 0, tag: 0 };
+  #reading = false;
+  #applyingBytes = 0;
+  #onApplied: () => void = () => {};
+  #leadSentAtMs = 0;
+  #isDoorbellHeard = false;
+  #draining = false;
+  #ended = false;
+  #serving = false;
+
+  constructor(
+    options: GroupNodeOptions,
+    topology: Topology,
+    port: OrderPort,
+    tell: (news: NodeNews) => void,
+  ) {
+    this.#options = options;
+    this.#topology = topology;
+    this.#port = port;
+    this.#tell = tell;
+    this.#words = new SharedWords(topology);
+    this.#ring = new RingReader(binlogGroup(topology).ring);
+    this.#doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), groupBell(topology));
+  }
+
+  async start(): Promise<void> {
+    const { url, address } = this.#options;
+    this.#port.on("message", (news: GroupNews) => this.#onNews(news));
+    this.#say("info", `group ${url.group}: connecting to ${url.servers.join(", ")}`);
+    this.#log = await JetStreamLog.connect(url, `runnerbean ${address}`, true);
+    this.#log.onDisconnect(() => this.#primary?.doubt(monotonicMs()));
+    const { name, version } = this.#log.server;
+    this.#say("info", `group ${url.group}: connected to the log server ${name}, nats-server ${version}`);
+    const groupId = await this.#findGroup();
+    if (groupId !== undefined) this.#order({ order: "follow", groupId });
+  }
+
+  /** Waits for as long as the log servers have no leader; a stream that is missing is never made here. */
+  async #findGroup(): Promise<string | undefined> {
+    for (;;) {
+      try {
+        return await this.#log.groupId();
+      } catch (error) {
+        if (error instanceof LogError && error.kind === "missing") {
+          this.#end("log-missing", "the stream is missing");
+          return undefined;
+        }
+        this.#say("warn", `the log servers do not answer yet: ${(error as Error).message}`);
+        await sleep(1000);
+      }
+    }
+  }
+
+  #say(level: "info" | "warn" | "error", message: string): void {
+    this.#tell({ news: "log", level, message });
+  }
+
+  #order(order: GroupOrder): void {
+    this.#port.postMessage(order);
+  }
+
+  #onNews(news: GroupNews): void {
+    switch (news.news) {
+      case "follows":
+        this.#follow(news);
+        break;
+      case "applied":
+        this.#applyingBytes -= news.bytes;
+        if (this.#follower !== undefined) this.#follower.isComplete = news.isComplete;
+        this.#onApplied();
+        break;
+      case "lead-batch":
+        void this.#sendLead(news);
+        break;
+      case "set-aside":
+        this.#tell({ news: "ended", how: "start-anew", why: this.#why, folder: news.folder });
+    }
+  }
+
+  // --- following --------------------------------------------------------------------------------------------------
+
+  #follow({ node, known, hasOwnJobs, isComplete }: GroupNews & { news: "follows" }): void {
+    this.#node = node;
+    this.#role = "standby";
+    this.#place = known.at(-1) ?? this.#place;
+    const follower = new FollowerCore({
+      host: {
+        apply: ({ bytes, header }) => {
+          this.#place = header;
+          this.#applyingBytes += bytes.length;
+          this.#order({ order: "apply", batches: [bytes.slice()] });
+        },
+        cutAfter: (n) => {
+          this.#say("warn", `what was not acknowledged is cut off behind batch ${n}`);
+          this.#order({ order: "cut", n });
+        },
+        tryLead: (tag, expectedLast) => this.#order({ order: "lead-batch", tag, expectedLast }),
+        lead: (place, sequence) => this.#lead(place, sequence),
+        ended: (how, why) => this.#end(how, why),
+      },
+      node,
+      own: known,
+      hasOwnJobs,
+      leaseMs: this.#options.leaseMs,
+      random: Math.random,
+    });
+    follower.isComplete = isComplete;
+    this.#follower = follower;
+    this.#watch = new LeaderWatch(this.#log, this.#options.address);
+    this.#log.answer(node, (question) => this.#answer(question));
+    this.#log.follow((message) => this.#onTail(message));
+    this.#say(
+      "info",
+      `follows the group ${this.#options.url.group} as node ${node.toString(16)}, with ${known.length === 0 ? "nothing" : `batch ${this.#place.n}`} in its log`,
+    );
+    void this.#lookLoop();
+  }
+
+  async #lookLoop(): Promise<void> {
+    while (this.#role === "standby" && !this.#ended) {
+      await this.#lookAtLog();
+      if (this.#role !== "standby" || this.#ended) return;
+      this.#lookAtLeader();
+      this.#follower!.tick(monotonicMs());
+      await sleep(LOOK_MS);
+    }
+  }
+
+  #watching = false;
+
+  /** Beside the loop: a node that is silent is waited for. */
+  #lookAtLeader(): void {
+    if (this.#watching) return;
+    this.#watching = true;
+    this.#watch!.look(this.#follower!).finally(() => {
+      this.#watching = false;
+    });
+  }
+
+  async #lookAtLog(): Promise<void> {
+    try {
+      const ends = await this.#log.ends();
+      const follower = this.#follower!;
+      follower.answered(ends, monotonicMs());
+      if (follower.next > 0 && follower.next <= ends.last) await this.#readTo(ends.last);
+      follower.answered(ends, monotonicMs());
+    } catch (error) {
+      this.#readFailed(error);
+    }
+  }
+
+  #readFailed(error: unknown): void {
+    if (!(error instanceof LogError)) throw error;
+    if (error.kind === "missing") this.#end("log-missing", "the stream is missing");
+    else if (error.kind === "hole") this.#holes++;
+    if (this.#holes > HOLES_MAX) this.#end("hole", error.message);
+  }
+
+  #holes = 0;
+
+  async #readTo(last: number): Promise<void> {
+    this.#reading = true;
+    const follower = this.#follower!;
+    try {
+      for await (const message of this.#log.read(follower.next, last)) {
+        follower.read(message, monotonicMs());
+        if (this.#role !== "standby" || this.#ended) return;
+        while (this.#applyingBytes > APPLYING_BYTES_MAX)
+          await new Promise<void>((resolve) => {
+            this.#onApplied = resolve;
+          });
+      }
+      this.#holes = 0;
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  /** The next message just came by itself. */
+  #onTail(message: LogMessage): void {
+    const follower = this.#follower!;
+    if (this.#role !== "standby" || this.#ended || this.#reading) return;
+    if (message.sequence !== follower.next || this.#applyingBytes > APPLYING_BYTES_MAX) return;
+    follower.read({ sequence: message.sequence, bytes: message.bytes.slice() }, monotonicMs());
+  }
+
+  async #sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
+    const { header } = batchesOf(bytes)![0]!;
+    const follower = this.#follower!;
+    // Something came meanwhile: it would be ignored.
+    if (this.#role !== "standby" || header.n !== follower.place.n + 1) return follower.refused();
+    this.#say("info", `tries to take the lead: epoch ${header.epoch}`);
+    this.#leadSentAtMs = monotonicMs();
+    try {
+      await this.#log.append(bytes, expectedLast);
+      if (this.#role === "standby") await this.#lookAtLog();
+    } catch (error) {
+      if (error instanceof LogError && error.kind === "refused") follower.refused();
+    }
+  }
+
+  // --- leading ----------------------------------------------------------------------------------------------------
+
+  #lead(place: ChainPlace, sequence: number): void {
+    const { leaseMs } = this.#options;
+    const follower = this.#follower!;
+    this.#role = "opening";
+    this.#place = place;
+    this.#words.publishBatch(place.n);
+    this.#primary = new PrimaryCore({
+      host: {
+        append: (message, expectedLast, ticket) => void this.#append(message, expectedLast, ticket),
+        look: (from) => void this.#look(from),
+        acknowledged: ({ n, tag, numbers, idsLent }) => {
+          this.#place = { epoch: place.epoch, n, tag };
+          this.#words.publishAcknowledged(n, numbers, idsLent);
+        },
+        purge: (below) => void this.#purge(below),
+        ended: (how, why) => this.#end(how, why),
+      },
+      place,
+      sequence,
+      sentAtMs: this.#leadSentAtMs,
+      leaseMs,
+      keepBytes: KEEP_BYTES,
+      firstSequences: follower.firstSequences,
+    });
+    const mayServeAtMs = follower.mayServeAtOnce ? 0 : follower.heardAtMs + leaseMs;
+    this.#order({ order: "lead", place });
+    const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
+    this.#tell({ news: "leads", epoch: place.epoch, mayServeInMs });
+    this.#drain();
+    this.#tick();
+    void this.#lookHowFull();
+  }
+
+  #tick(): void {
+    if (this.#ended) return;
+    this.#primary!.tick(monotonicMs());
+    this.#drain();
+    setTimeout(() => this.#tick(), LOOK_MS);
+  }
+
+  async #append(message: Uint8Array, expectedLast: number, ticket: number): Promise<void> {
+    try {
+      const sequence = await this.#log.append(message, expectedLast);
+      this.#primary!.appended(ticket, sequence, monotonicMs());
+    } catch {
+      this.#primary!.failed(ticket, monotonicMs());
+    }
+    this.#drain();
+  }
+
+  async #look(from: number): Promise<void> {
+    const primary = this.#primary!;
+    try {
+      const { first, last } = await this.#log.ends();
+      const messages: LogMessage[] = [];
+      for await (const message of this.#log.read(Math.max(from, first), last)) messages.push(message);
+      primary.looked(messages, last, monotonicMs());
+    } catch (error) {
+      this.#readFailed(error);
+      primary.lookFailed(monotonicMs());
+    }
+    this.#drain();
+  }
+
+  async #purge(below: number): Promise<void> {
+    // What is not purged now is with the next purge.
+    await this.#log.purge(below).catch(() => {});
+  }
+
+  async #lookHowFull(): Promise<void> {
+    while (!this.#ended) {
+      try {
+        const { bytes, limitBytes } = await this.#log.ends();
+        this.#words.publishFull(limitBytes > 0 && bytes > NEARLY_FULL * limitBytes);
+      } catch {
+        // It does not answer: the primary finds out by itself.
+      }
+      await sleep(FULL_LOOK_MS);
+    }
+  }
+
+  /** Takes batches from the ring, tells all others how far the shared log is, and waits for more. */
+  readonly #drain = (): void => {
+    if (this.#ended || this.#primary === undefined) return;
+    const primary = this.#primary;
+    const nowMs = monotonicMs();
+    while (primary.pendingBatches < PENDING_BATCHES_MAX) {
+      const offset = this.#ring.next();
+      if (offset === EMPTY) break;
+      this.#offer(offset, nowMs);
+    }
+    if (this.#ring.release()) this.#words.ringBinlog();
+    if (this.#words.publishLease(primary.serveUntilMs, nowMs) && this.#serving)
+      this.#say("info", "the shared log answers: serving goes on");
+    this.#words.ringAll();
+    if (this.#draining && primary.pendingBatches === 0 && !this.#ring.hasMessage) {
+      this.#draining = false;
+      this.#tell({ news: "drained" });
+    }
+    this.#listen();
+  };
+
+  #offer(offset: number, nowMs: number): void {
+    const ring = this.#ring;
+    const { shards } = this.#topology;
+    const length = ring.uint32[(offset >> 2) + 1]!;
+    const numbersAt = (offset >> 3) + 1;
+    const numbers = ring.float64.slice(numbersAt, numbersAt + shards);
+    const bytesAt = offset + 8 + 8 * shards;
+    const bytes = ring.bytes.slice(bytesAt, bytesAt + length);
+    const { n, tag, segment, oldest, idsLent } = batchesOf(bytes)![0]!.header;
+    this.#primary!.offer({ n, tag, segment, oldest, idsLent, bytes, numbers }, nowMs);
+  }
+
+  #listen(): void {
+    if (this.#isDoorbellHeard) return;
+    this.#doorbell.prepare();
+    // Without room in the core a message may wait: the next answer takes it.
+    if (this.#ring.hasMessage && this.#primary!.pendingBatches < PENDING_BATCHES_MAX) {
+      this.#doorbell.cancel();
+      setImmediate(this.#drain);
+      return;
+    }
+    const rung = this.#doorbell.sleepAsync();
+    if (rung === undefined) {
+      setImmediate(this.#drain);
+      return;
+    }
+    this.#isDoorbellHeard = true;
+    rung.then(() => {
+      this.#isDoorbellHeard = false;
+      this.#drain();
+    });
+  }
+
+  // --- the main thread --------------------------------------------------------------------------------------------
+
+  /** Clients are served from here on. */
+  serves(): void {
+    this.#serving = true;
+    this.#role = "primary";
+  }
+
+  /** Tells when all that the log has written is acknowledged. */
+  drain(): void {
+    this.#draining = true;
+    if (this.#primary === undefined) this.#tell({ news: "drained" });
+    else this.#drain();
+  }
+
+  #answer(question: string): string {
+    if (question === "yield") {
+      if (this.#role === "primary") this.#tell({ news: "yield-asked" });
+      return this.#role === "primary" ? "yields" : "no";
+    }
+    const follower = this.#follower;
+    const primary = this.#primary;
+    const report: NodeReport = {
+      node: this.#node,
+      role: this.#role,
+      address: this.#options.address,
+      epoch: this.#place.epoch,
+      n: this.#place.n,
+      tag: this.#place.tag,
+      mayServe: this.#role === "primary" && (primary?.serveUntilMs ?? 0) > monotonicMs(),
+      pendingBatches: primary?.pendingBatches ?? 0,
+      messagesUnderWay: primary?.messagesUnderWay ?? 0,
+      doubts: primary?.doubts ?? 0,
+      ignored: follower?.ignored ?? 0,
+      isComplete: follower?.isComplete ?? false,
+      behind: primary === undefined && follower !== undefined ? follower.lastKnown + 1 - follower.next : 0,
+      pid: process.pid,
+      version: this.#options.version,
+    };
+    return JSON.stringify(report);
+  }
+
+  #why = "";
+
+  #end(how: GroupEnd, why: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#why = why;
+    if (how === "start-anew") this.#order({ order: "set-aside" });
+    else this.#tell({ news: "ended", how, why });
+  }
+}
+
+/** A hole that another look does not close is one. */
+const HOLES_MAX = 5;
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,25 @@
+// Whether a process listens on an address, for the proof that another one is dead: where the kernel refuses, it lives, and the process does not.
+
+import { connect } from "node:net";
+
+const CONNECT_MS = 1000;
+
+export type Listens = "yes" | "refused" | "unknown";
+
+/** `address`: "host:port". */
+export function listensOn(address: string): Promise<Listens> {
+  const at = address.lastIndexOf(":");
+  const host = address.slice(0, at).replace(/^\[|\]$/g, "");
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(address.slice(at + 1)), timeout: CONNECT_MS });
+    const end = (answer: Listens): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.on("connect", () => end("yes"));
+    socket.on("timeout", () => end("unknown"));
+    socket.on("error", (error: NodeJS.ErrnoException) =>
+      end(error.code === "ECONNREFUSED" ? "refused" : "unknown"),
+    );
+  });
+}

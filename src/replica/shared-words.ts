@@ -1,0 +1,73 @@
+// What the thread of the group tells all others through shared memory: how far the shared log is, until when the node may serve, which ids are lent.
+
+import { binlogBell, binlogGroup, ControlWord, httpBell, type Topology } from "../message/topology.ts";
+import { BatchWord } from "../ring/batch-word.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { Doorbell } from "../ring/doorbell.ts";
+import { LeaseWord } from "../ring/lease-word.ts";
+import { LentIds } from "../ring/lent-ids.ts";
+import { LogWord, LogWords } from "../ring/log-words.ts";
+
+export class SharedWords {
+  readonly #topology: Topology;
+  readonly #control: ControlWords;
+  readonly #progress: LogWords;
+  readonly #lease: LeaseWord;
+  readonly #lent: LentIds;
+  readonly #batch: BatchWord;
+  readonly #hosts: readonly Doorbell[];
+  readonly #binlog: Doorbell;
+  #serveUntilMs = 0;
+  #idsLent = 0;
+
+  constructor(topology: Topology) {
+    this.#topology = topology;
+    this.#control = new ControlWords(topology.control);
+    const { words } = this.#control;
+    this.#progress = new LogWords(binlogGroup(topology).progress, LogWord.Written);
+    this.#lease = new LeaseWord(words, ControlWord.ServeUntil);
+    this.#lent = new LentIds(words, ControlWord.IdsLent);
+    this.#batch = new BatchWord(words, ControlWord.AcknowledgedBatch);
+    const bells = new Int32Array(topology.doorbells);
+    const serving = [...topology.hosts.keys(), httpBell(topology)];
+    this.#hosts = serving.map((bell) => new Doorbell(bells, bell));
+    this.#binlog = new Doorbell(bells, binlogBell(topology));
+  }
+
+  /** Batch `n` and all before it are acknowledged, and with them records of each shard up to these numbers. */
+  publishAcknowledged(n: number, numbers: Float64Array, idsLent: number): void {
+    for (let shard = 0; shard < this.#topology.shards; shard++)
+      this.#progress.publish(shard, numbers[shard]!);
+    this.publishBatch(n);
+    if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
+    this.#idsLent = idsLent;
+  }
+
+  publishBatch(n: number): void {
+    this.#batch.publish(n);
+  }
+
+  /** Returns whether it was over: then the time frozen is over, too. */
+  publishLease(untilMs: number, nowMs: number): boolean {
+    const wasOver = this.#serveUntilMs <= nowMs;
+    if (untilMs === this.#serveUntilMs) return false;
+    this.#serveUntilMs = untilMs;
+    this.#lease.publish(untilMs);
+    return wasOver && untilMs > nowMs;
+  }
+
+  publishFull(isFull: boolean): void {
+    if (isFull === this.#control.isSet(ControlWord.SharedLogFull)) return;
+    if (isFull) this.#control.set(ControlWord.SharedLogFull);
+    else this.#control.clear(ControlWord.SharedLogFull);
+  }
+
+  /** Acceptors and shards look again. */
+  ringAll(): void {
+    for (const host of this.#hosts) host.ring();
+  }
+
+  ringBinlog(): void {
+    this.#binlog.ring();
+  }
+}

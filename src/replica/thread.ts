@@ -1,0 +1,23 @@
+// The worker thread of a group: a node in its event loop, and the orders of the main thread.
+
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import type { Topology } from "../message/topology.ts";
+import { GroupNode, type GroupNodeOptions, type NodeNews } from "./group-node.ts";
+
+export interface GroupThreadData {
+  topology: Topology;
+  options: GroupNodeOptions;
+  /** The way to the log's thread. */
+  port: MessagePort;
+}
+
+/** What the main thread tells it: to begin; that clients are served; to tell when all is acknowledged. */
+export type NodeOrder = "start" | "serves" | "drain";
+
+const { topology, options, port } = workerData as GroupThreadData;
+const node = new GroupNode(options, topology, port, (news: NodeNews) => parentPort!.postMessage(news));
+parentPort!.on("message", (order: NodeOrder) => {
+  if (order === "start") void node.start();
+  else if (order === "serves") node.serves();
+  else node.drain();
+});

@@ -1,0 +1,197 @@
+// A group of servers for tests: real log servers, and two runnerbeans that are started again whenever they end, as systemd would.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseGroupUrl } from "../../src/replica/group-url.ts";
+import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
+import { type NodeReport, parseReport } from "../../src/replica/node-report.ts";
+import { freePort } from "./free-port.ts";
+import { NatsCluster } from "./nats-cluster.ts";
+import { OUR_MAIN, TEST_ENV } from "./server-process.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
+import { WireClient } from "./wire-client.ts";
+
+const GROUP = "test";
+const RESTART_MS = 300;
+/** A client that is not answered in time tries anew. */
+const ANSWER_MS = 2000;
+/** Longer than any fail-over, elections of the log servers included, on a machine that is busy. */
+const SERVES_MS_MAX = 90_000;
+
+/** One server of the group, over all its processes. */
+export class GroupServer {
+  readonly port: number;
+  readonly directory: string;
+  readonly #flags: readonly string[];
+  #child: ChildProcess | undefined;
+  /** What all its processes said. */
+  output = "";
+  readonly exits: (number | string)[] = [];
+  #keepsRunning = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(port: number, directory: string, flags: readonly string[]) {
+    this.port = port;
+    this.directory = directory;
+    this.#flags = flags;
+  }
+
+  start(): void {
+    this.#keepsRunning = true;
+    const flags = ["-p", `${this.port}`, "-b", this.directory, ...this.#flags];
+    const child = spawn(process.execPath, [OUR_MAIN, ...flags, "--replicate-as", `127.0.0.1:${this.port}`], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: TEST_ENV,
+    });
+    this.#child = child;
+    child.stderr!.setEncoding("utf8").on("data", (text: string) => {
+      this.output += text;
+    });
+    child.once("exit", (code, signal) => {
+      this.exits.push(code ?? signal ?? "?");
+      if (this.#keepsRunning) this.#timer = setTimeout(() => this.start(), RESTART_MS);
+    });
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  /** The process that runs now; it is started again. */
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal);
+  }
+
+  /** It is not started again. */
+  async end(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    this.#keepsRunning = false;
+    clearTimeout(this.#timer);
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGCONT");
+    child.kill(signal);
+    await ended;
+  }
+}
+
+export class ServerGroup {
+  readonly cluster: NatsCluster;
+  readonly servers: GroupServer[] = [];
+  readonly url: string;
+  readonly #log: JetStreamLog;
+
+  private constructor(cluster: NatsCluster, log: JetStreamLog, url: string) {
+    this.cluster = cluster;
+    this.#log = log;
+    this.url = url;
+  }
+
+  /** Resolves when one of them serves. */
+  static async start(t: TestContext, flags: readonly string[] = [], logServers = 3): Promise<ServerGroup> {
+    const cluster = await NatsCluster.start(t, logServers);
+    const url = cluster.url(GROUP);
+    const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
+    t.after(() => log.close());
+    await until("the stream is made", async () => {
+      await log.create({ replicas: logServers, maxBytes: 2 ** 30, groupId: "test-group" });
+      return true;
+    });
+    const group = new ServerGroup(cluster, log, url);
+    const folder = temporaryFolder(t, "group");
+    for (const name of ["a", "b"]) {
+      const directory = join(folder, name);
+      mkdirSync(directory);
+      const server = new GroupServer(await freePort(), directory, [...flags, "--replicate", url]);
+      group.servers.push(server);
+      t.after(() => server.end());
+      server.start();
+    }
+    await group.serving();
+    return group;
+  }
+
+  /** A client of whoever serves. */
+  async connect(): Promise<WireClient> {
+    return (await this.#connectToAny()) ?? Promise.reject(new Error("none of the servers takes clients"));
+  }
+
+  async #connectToAny(): Promise<WireClient | undefined> {
+    for (const { port } of this.servers) {
+      try {
+        return await WireClient.connect({ port, host: "127.0.0.1" });
+      } catch {
+        // A standby, or nobody.
+      }
+    }
+    return undefined;
+  }
+
+  /** Resolves with a client whose put was acknowledged: whoever has the lead serves, and the shared log answers. */
+  serving(): Promise<WireClient> {
+    return until("a server of the group serves", async () => {
+      const client = await this.#connectToAny();
+      if (client === undefined) return undefined;
+      try {
+        await Promise.race([client.ask("use probe"), sleep(ANSWER_MS)]);
+        const reply = await Promise.race([client.put("probe"), sleep(ANSWER_MS)]);
+        if (reply?.line.startsWith("INSERTED ")) return client;
+      } catch {
+        // It has ended meanwhile.
+      }
+      client.socket.destroy();
+      return undefined;
+    });
+  }
+
+  async reports(): Promise<NodeReport[]> {
+    const answers = await this.#log.askAll(500);
+    return answers.map(parseReport).filter((report) => report !== undefined);
+  }
+
+  /** The server that has the lead, as all who answer say. */
+  primary(): Promise<GroupServer> {
+    return until("somebody has the lead", async () => {
+      const leads = (await this.reports()).filter(({ role }) => role === "primary");
+      const last = leads.sort((a, b) => b.epoch - a.epoch)[0];
+      return this.servers.find(({ port }) => last?.address === `127.0.0.1:${port}`);
+    });
+  }
+
+  /** All that run follow, or have the lead, and have all. */
+  caughtUp(): Promise<true> {
+    return until("all servers have all", async () => {
+      const reports = await this.reports();
+      const isThere = reports.length === this.servers.length && reports.every(({ behind }) => behind === 0);
+      return isThere && reports.every(({ isComplete, role }) => isComplete && role !== "starting")
+        ? true
+        : undefined;
+    });
+  }
+
+  /** Which of the log servers leads the stream. */
+  async leadingLogServer(): Promise<number> {
+    const leader = await until("the stream has a leader", async () => {
+      const { leader } = await this.#log.leader();
+      return leader === "" ? undefined : leader;
+    });
+    return Number(leader.slice(1));
+  }
+}
+
+/** What `look` finds, once it finds something; looks again and again. */
+export async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  let last: unknown;
+  for (const end = Date.now() + SERVES_MS_MAX; Date.now() < end; await sleep(50)) {
+    try {
+      const found = await look();
+      if (found !== undefined) return found;
+    } catch (error) {
+      last = error;
+    }
+  }
+  throw new Error(`not within ${SERVES_MS_MAX} ms: ${what}${last === undefined ? "" : ` (${last})`}`);
+}
