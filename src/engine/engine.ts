@@ -16,7 +16,7 @@ import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
-import type { JobFacts, NewJob, RestoredJob } from "./new-job.ts";
+import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Policies, PutVerdict } from "./policies.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, type Watch } from "./session.ts";
@@ -965,6 +965,63 @@ export class Engine {
     this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
     this.#serve(tube, nowMs);
+  }
+
+  /**
+   * Changes a job that nobody holds, or the session. A delay gives a held one back, ready or delayed; it is a release, but
+   * no lost attempt.
+   */
+  update(session: Session, id: number, change: JobChange, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const isHeld = page.state[row] === JobState.Reserved;
+    if (isHeld && page.holder[row] !== session.index) return Outcome.NotFound;
+    const tube = this.tubeOf(slot);
+    const { pri, ttrSeconds, delayMs } = change;
+    if (pri !== undefined) this.#queues.reprioritise(slot, tube, pri);
+    if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
+    if (delayMs !== undefined) {
+      this.#updateDelay(slot, tube, delayMs, nowMs);
+      return Outcome.Done;
+    }
+    if (isHeld && ttrSeconds !== undefined) {
+      this.#queues.renew(slot, session, nowMs);
+      this.#sessionTimers.set(session);
+    } else if (page.state[row] === JobState.Buried) {
+      // Its record puts it behind the others that are buried, and a restart must not bring another order back.
+      this.#queues.leave(slot);
+      this.#queues.becomeBuried(slot, tube, nowMs);
+    }
+    this.#records.updated(slot);
+    return Outcome.Done;
+  }
+
+  #updateDelay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const before = page.state[row];
+    page.delaySeconds[row] = Math.floor(delayMs / 1000);
+    if (before === JobState.Ready && delayMs === 0) {
+      this.#records.updated(slot);
+      return;
+    }
+    if (before === JobState.Reserved) {
+      this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+      tube.releases++;
+      this.jobReleases++;
+      page.releases[row] = page.releases[row]! + 1;
+      this.policies.excused(slot, tube);
+    } else if (before === JobState.Buried && this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
+    this.#leave(slot);
+    if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, nowMs + delayMs);
+    else this.#queues.becomeReady(slot, tube, nowMs);
+    this.#records.updated(slot);
+    // It may have expired while it was held or buried: then it goes before it is offered.
+    if (page.extras !== undefined) this.runDue(nowMs);
+    if (delayMs === 0) this.#serve(tube, nowMs);
   }
 
   // --- many jobs ------------------------------------------------------------------------------------------

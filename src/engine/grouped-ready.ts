@@ -49,6 +49,10 @@ export class GroupedReady extends ReadyHeap {
     this.unlink(slot);
   }
 
+  override changePri(slot: number, pri: number): void {
+    this.groups.changePri(this.groupOf(slot), slot, pri);
+  }
+
   /** The number of a job's group in its tube. */
   groupOf(slot: number): number {
     return this.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;

@@ -200,6 +200,11 @@ export class JobGroups {
     this.#change(number, ({ ready }) => ready.remove(slot));
   }
 
+  /** The priority of a ready job changes. */
+  changePri(number: number, slot: number, pri: number): void {
+    this.#change(number, ({ ready }) => ready.changePri(slot, pri));
+  }
+
   /** A job, ready no more, was given out: to the group it counts as work, and its turn is put off. */
   hold(number: number): void {
     const all = this.#weights + (this.#group(number).position < 0 ? this.#group(number).weight : 0);

@@ -116,6 +116,20 @@ export class JobQueues {
     session.held.push(slot);
   }
 
+  /** Changes the priority of a job, which stays in its queue. */
+  reprioritise(slot: number, tube: Tube, pri: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Ready) {
+      page.pri[row] = pri;
+      return;
+    }
+    const change = Number(pri < URGENT_PRI_LIMIT) - Number(page.pri[row]! < URGENT_PRI_LIMIT);
+    tube.urgentJobs += change;
+    this.urgentJobs += change;
+    tube.ready.changePri(slot, pri);
+  }
+
   /** Moves a reservation from one session to another, as it is; the caller sets the timers of both. */
   hand(slot: number, from: Session, to: Session): void {
     this.leaveHolder(slot, from);

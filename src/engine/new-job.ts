@@ -37,3 +37,11 @@ export interface RestoredJob extends JobFacts {
   /** Number of the log file with its full record. */
   readonly file: number;
 }
+
+/** What is changed of a job; what is undefined stays. */
+export interface JobChange {
+  readonly pri: number | undefined;
+  /** It becomes ready, or delayed for so long. */
+  readonly delayMs: number | undefined;
+  readonly ttrSeconds: number | undefined;
+}

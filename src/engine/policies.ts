@@ -339,6 +339,14 @@ export class Policies {
     if (this.originOf(slot) === tube.name) this.revive(slot, tube);
   }
 
+  /** A holder gives a job back that it could not do through no fault of the job: that was no attempt. */
+  excused(slot: number, { policy }: Tube): void {
+    const page = this.#host.jobs.pageOf(slot);
+    if (policy === undefined || policy.maxAttempts === 0) return;
+    const { attemptsBase } = page.extrasMade;
+    attemptsBase[rowOf(slot)] = attemptsBase[rowOf(slot)]! + 1;
+  }
+
   /** A dead job lives again in this tube: it may die again, and has its key if nobody else has. */
   revive(slot: number, tube: Tube): void {
     const { bodies, jobs } = this.#host;

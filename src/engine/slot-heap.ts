@@ -53,6 +53,14 @@ abstract class SlotHeap {
     this.#size = other.#size;
   }
 
+  /** Puts a member where it belongs, after what it is ordered by has changed. */
+  protected settle(slot: number): void {
+    const position = this.#position(slot);
+    assert(position < this.#size && this.at(position) === slot, "a job is settled in the heap that it is in");
+    if (position > 0 && this.less(slot, this.at((position - 1) >> 1))) this.#siftUp(position, slot);
+    else this.#siftDown(position, slot);
+  }
+
   /** Removes a member. */
   remove(slot: number): void {
     const position = this.#position(slot);
@@ -120,6 +128,12 @@ export class PriHeap extends SlotHeap {
     const heap = new PriHeap(other.jobs);
     heap.takeOver(other);
     return heap;
+  }
+
+  /** Changes the priority of a member. */
+  changePri(slot: number, pri: number): void {
+    this.jobs.pageOf(slot).pri[slot & PAGE_MASK] = pri;
+    this.settle(slot);
   }
 
   protected override less(a: number, b: number): boolean {
