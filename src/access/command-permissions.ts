@@ -37,6 +37,9 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.Quit]: 0,
   [Op.Extensions]: 0,
   [Op.PutInTube]: Put,
+  [Op.InspectJob]: View | Work,
+  [Op.InspectTube]: View | Work,
+  [Op.UpdateJob]: Work | Manage,
   // Whoever may search bodies may find out what is in them.
   [Op.ListJobs]: Bodies,
   [Op.ClearTube]: Manage,

@@ -1022,6 +1022,7 @@ export class Engine {
     // It may have expired while it was held or buried: then it goes before it is offered.
     if (page.extras !== undefined) this.runDue(nowMs);
     if (delayMs === 0) this.#serve(tube, nowMs);
+    else this.#freed(tube, nowMs);
   }
 
   // --- many jobs ------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // The table of commands: everything that is decided by which command it is and nothing else. Parser,
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
-import { CLEAR_OPTIONS, LIST_OPTIONS } from "./job-options.ts";
+import { CLEAR_OPTIONS, LIST_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
@@ -40,6 +40,9 @@ export const Op = {
   PutInTube: 27,
   ListJobs: 40,
   ClearTube: 41,
+  InspectJob: 42,
+  InspectTube: 43,
+  UpdateJob: 44,
   SetTube: 50,
   /** Only where a listener demands it: see AUTH. */
   Auth: 127,
@@ -230,6 +233,12 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each was used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: PUT_OPTIONS, route: Route.Put, extension: true,
     replies: [...STORED, "DUPLICATE <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
+  { op: Op.InspectJob, word: "inspect-job ", args: Id, route: Route.Job, extension: true,
+    replies: [OK, NOT_FOUND], section: "18.6", help: "tells more about a job than stats-job does, such as who holds it" },
+  { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,
+    replies: [OK, NOT_FOUND], section: "18.6", help: "tells about a tube what stats-tube does not" },
+  { op: Op.UpdateJob, word: "update-job ", args: Id, options: UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
+    replies: ["UPDATED", NOT_FOUND, UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay or time to run" },
   { op: Op.ListJobs, word: "list-jobs ", args: Tube, options: LIST_OPTIONS, route: Route.NamedTube, extension: true,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube by id, some at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,

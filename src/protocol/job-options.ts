@@ -40,3 +40,10 @@ export const LIST_OPTIONS: readonly OptionRow[] = [
 ];
 
 export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "<count>")];
+
+/** What update-job changes. */
+export const UPDATE_OPTIONS: readonly OptionRow[] = [
+  { name: "pri", tag: OptionTag.Pri, kind: OptionKind.Number, max: U32_MAX, usage: "<pri>" },
+  { name: "delay", tag: OptionTag.Delay, kind: OptionKind.Duration, usage: "<delay>" },
+  { name: "ttr", tag: OptionTag.Ttr, kind: OptionKind.Number, max: U32_MAX, usage: "<ttr>" },
+];

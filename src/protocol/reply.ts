@@ -25,6 +25,7 @@ export const Reply = {
   tubeFull: line("TUBE_FULL"),
   unauthorized: line("UNAUTHORIZED"),
   unknownCommand: line("UNKNOWN_COMMAND"),
+  updated: line("UPDATED"),
 } as const;
 
 /** `USING <tube>`. */

@@ -471,6 +471,12 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
   }
 
+  /** `acceptor.connection`; what the HTTP side holds is leased by its own clients. */
+  holderName(session: number): string {
+    if (session === this.#leaseSession && this.#leasePort !== NO_PORT) return "lease";
+    return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
+  }
+
   updateGauges(): void {
     const { counters, engine } = this;
     counters[Counter.JobsUrgent] = engine.urgentJobs;

@@ -265,6 +265,7 @@ export class CommandGrammar {
     switch (kind) {
       case OptionKind.Number:
         if (name === "after") return this.#id();
+        if (name === "ttr") return this.#ttr();
         return random.chance(0.1) ? `${max}` : `${random.between(min, Math.min(max, min + 5))}`;
       case OptionKind.Duration:
         // What is remembered, or expires, would make a conversation answer otherwise when it is played again.

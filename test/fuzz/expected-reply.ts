@@ -44,6 +44,7 @@ const BY_ID: Readonly<Record<string, readonly [pattern: RegExp, replies: readonl
   delete: [/^ *(\d+)$/, ["DELETED", "NOT_FOUND"]],
   touch: [/^ *(\d+)$/, ["TOUCHED", "NOT_FOUND"]],
   "kick-job": [/^ *(\d+)$/, ["KICKED", "NOT_FOUND"]],
+  "inspect-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
   "reserve-job": [/^ *(\d+)$/, [RESERVED, "NOT_FOUND"]],
   "stats-job": [/^ *(\d+)$/, ["OK {int}", "NOT_FOUND"]],
   bury: [/^ *(\d+) +(\d+)$/, ["BURIED", "NOT_FOUND"]],
@@ -79,6 +80,8 @@ const WORDS: readonly string[] = [
   "put-in-tube ",
   "list-jobs ",
   "clear-tube ",
+  "inspect-tube ",
+  "update-job ",
   "set-tube ",
   "reserve-with-timeout ",
   "pause-tube",
@@ -106,6 +109,7 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const bad = meaning(command, ["BAD_FORMAT"]);
   if (command === "put") return meaningOfPut(rest, jobBytesMax);
   if (command === "put-in-tube") return meaningOfPutInTube(rest, jobBytesMax);
+  if (command === "update-job") return meaningOfUpdate(rest);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
   if (command === "set-tube") return meaningOfSetTube(rest);
@@ -164,8 +168,9 @@ const isStates: IsValue = (value) =>
 
 const FILTERS: Options = { state: isStates, older: isDuration, contains: isText };
 
-/** Commands with a tube and options (18.8, 18.9), and what they answer. */
-const OF_TUBE: Readonly<Record<string, { options: Options; replies: readonly string[] }>> = {
+/** Commands with a tube and maybe options (18.6, 18.8, 18.9), and what they answer. */
+const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly string[] }>> = {
+  "inspect-tube": { replies: ["OK {int}", "NOT_FOUND"] },
   "list-jobs": {
     options: {
       ...FILTERS,
@@ -196,13 +201,28 @@ function wrongOption(text: string, known: Options): string | undefined {
 function meaningOfTube(
   command: string,
   rest: string,
-  known: Options,
+  known: Options | undefined,
   replies: readonly string[],
 ): LineMeaning {
   const [, tube = "", options = ""] = /^ *([^ ]*)(.*)$/s.exec(rest) ?? [];
-  if (!NAME.test(tube)) return meaning(command, ["BAD_FORMAT"]);
+  if (!NAME.test(tube) || (known === undefined && options !== "")) return meaning(command, ["BAD_FORMAT"]);
+  if (known === undefined) return meaning(command, replies);
   const wrong = wrongOption(options, known);
   return meaning(command, wrong === undefined ? replies : [wrong]);
+}
+
+const CHANGES: Options = { pri: numberTo(U32_MAX), delay: isDuration, ttr: numberTo(U32_MAX) };
+
+/** 18.7: at least one option. */
+function meaningOfUpdate(rest: string): LineMeaning {
+  const command = "update-job";
+  const [, id, options = ""] = /^ *(\d+)(?=$| )(.*)$/s.exec(rest) ?? [];
+  if (id === undefined || !fits(id, U64_MAX) || options === "") return meaning(command, ["BAD_FORMAT"]);
+  const wrong = wrongOption(options, CHANGES);
+  if (wrong !== undefined) return meaning(command, [wrong]);
+  const [, seconds = "0", decimals = "0"] = / delay=(\d+)(?:\.(\d+))?/.exec(options) ?? [];
+  const delays = Number(seconds) > 0 || Number(decimals) > 0;
+  return meaning(command, ["UPDATED", "NOT_FOUND"], { delays });
 }
 
 const isKey = (text: string): boolean => text !== "" && !/[\p{Cc} ]/u.test(text.replace(/[\x80-\x9f]/g, ""));

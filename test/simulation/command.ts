@@ -152,6 +152,19 @@ export function statsTube(tube: string): Command {
   return { ...simple(`stats-tube ${tube}`), kind: "read", answer: (model) => statsTubeText(model, tube) };
 }
 
+/** `ports` is the number of acceptors: sessions are named by their acceptor and connection. */
+export function inspectJob(id: number, ports: number): Command {
+  return {
+    ...simple(`inspect-job ${id}`),
+    kind: "read",
+    answer: (model) => inspectJobText(model.jobs.get(id), ports),
+  };
+}
+
+export function inspectTube(tube: string): Command {
+  return { ...simple(`inspect-tube ${tube}`), kind: "read", answer: (model) => inspectTubeText(model, tube) };
+}
+
 export function gather(text: "stats" | "list-tubes" | "extensions"): Command {
   return { ...simple(text), kind: "gather" };
 }
@@ -178,7 +191,11 @@ export function comparable(reply: string): string {
     .slice(reply.indexOf("---\n") + 4, -2)
     .split("\n")
     .map((row) => row.replace(/"(?:age|time-left)":\d+,/g, ""))
-    .filter((row) => row !== "" && !/^(?:age|time-left|file|pause-time-left|current-waiting): /.test(row))
+    .filter(
+      (row) =>
+        row !== "" &&
+        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting): /.test(row),
+    )
     .join("\n");
 }
 
@@ -197,6 +214,20 @@ function statsJobText(job: ModelJob | undefined): string {
     buries: job.buries,
     kicks: job.kicks,
   });
+}
+
+function inspectJobText(job: ModelJob | undefined, ports: number): string {
+  if (job === undefined) return "NOT_FOUND\r\n";
+  const { body, holder } = job;
+  const name = holder === undefined ? "none" : `${holder.index % ports}.${Math.floor(holder.index / ports)}`;
+  return `${statsJobText(job)}\n${ok({ bytes: body.length, holder: name })}`;
+}
+
+function inspectTubeText(model: Model, name: string): string {
+  const tube = model.tubes.get(name);
+  if (tube === undefined) return "NOT_FOUND\r\n";
+  const jobs = [...model.jobs.values()].filter((job) => job.tube === tube);
+  return ok({ bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0) });
 }
 
 function statsTubeText(model: Model, name: string): string {

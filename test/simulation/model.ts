@@ -6,6 +6,7 @@
 
 import assert from "node:assert/strict";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
+import type { JobChange } from "../../src/engine/new-job.ts";
 import { DEADLINE_MARGIN_MS } from "../../src/protocol/limits.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -16,8 +17,8 @@ export type State = "ready" | "reserved" | "delayed" | "buried";
 export interface ModelJob {
   readonly id: number;
   readonly tube: ModelTube;
-  readonly ttrSeconds: number;
   readonly body: string;
+  ttrSeconds: number;
   pri: number;
   delaySeconds: number;
   state: State;
@@ -657,6 +658,29 @@ export class Model {
     const job = this.#heldBy(session, shard, id);
     if (job === undefined) return "not found";
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+    return "done";
+  }
+
+  update(session: ModelSession, shard: number, id: number, change: JobChange, nowMs: number): ByIdResult {
+    this.runDue(shard, nowMs);
+    const job = this.#on(shard, id);
+    if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
+    const { pri = job.pri, ttrSeconds, delayMs } = change;
+    // Who looked for the best job before has not seen this.
+    if (pri !== job.pri) job.readySince = this.event;
+    job.pri = pri;
+    job.ttrSeconds = ttrSeconds ?? job.ttrSeconds;
+    if (delayMs === undefined) {
+      if (job.state === "reserved" && ttrSeconds !== undefined) job.deadlineAtMs = nowMs + ttrSeconds * 1000;
+      if (job.state === "buried") job.buriedAt = ++this.#burials;
+    } else {
+      job.delaySeconds = Math.floor(delayMs / 1000);
+      if (job.state === "reserved") job.releases++;
+      if (delayMs > 0) this.#becomeDelayed(job, nowMs, delayMs);
+      else if (job.state !== "ready") this.#becomeReady(job);
+    }
+    this.#keep(job);
+    this.#serve(job.tube, nowMs);
     return "done";
   }
 

@@ -67,6 +67,7 @@ const DONE: Readonly<Record<Exclude<ByIdCommand, "reserve-job">, string>> = {
   release: "RELEASED\r\n",
   bury: "BURIED\r\n",
   touch: "TOUCHED\r\n",
+  "update-job": "UPDATED\r\n",
 };
 const NOT_FOUND = "NOT_FOUND\r\n";
 

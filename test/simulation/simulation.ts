@@ -666,6 +666,8 @@ class Simulation {
       wrongOption: 1,
       listJobs: 2,
       clearTube: 1,
+      updateJob: 4,
+      inspect: 1,
     });
     switch (kind) {
       case "putInTube":
@@ -678,6 +680,12 @@ class Simulation {
         );
       case "extensions":
         return command.gather("extensions");
+      case "updateJob":
+        return this.#updateJob(client, pri);
+      case "inspect":
+        return random.chance(0.6)
+          ? command.inspectJob(this.#id(client), this.#acceptors)
+          : command.inspectTube(this.#tube());
       case "listJobs":
         return command.listJobs(
           this.#choice(),
@@ -693,6 +701,17 @@ class Simulation {
       default:
         return command.wrongOption(this.#tube(), this.#body());
     }
+  }
+
+  #updateJob(client: SimClient, pri: number): Command {
+    const random = this.#random;
+    const changes = [
+      ` pri=${pri}`,
+      ` delay=${random.pick(DELAYS_MS) / 1000}`,
+      ` ttr=${random.between(1, 4)}`,
+    ];
+    const made = changes.filter(() => random.chance(0.5));
+    return command.byId("update-job", this.#id(client), made.join("") || changes[0]);
   }
 
   #choice(): JobChoice {

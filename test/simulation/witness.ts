@@ -49,7 +49,7 @@ export const NOBODY: CommandSink = {
   changed() {},
 };
 
-export type ByIdCommand = "reserve-job" | "delete" | "release" | "bury" | "touch";
+export type ByIdCommand = "reserve-job" | "delete" | "release" | "bury" | "touch" | "update-job";
 
 /** The part of an engine's host that it calls back. */
 export interface EffectsHost {
@@ -324,6 +324,11 @@ export class EngineWitness {
     );
     this.#watch("bury", ([session, id, pri, nowMs], outcome, seen) =>
       this.#byId("bury", session, id, outcome, seen, (client) => model.bury(client, shard, id, pri, nowMs)),
+    );
+    this.#watch("update", ([session, id, change, nowMs], outcome, seen) =>
+      this.#byId("update-job", session, id, outcome, seen, (client) =>
+        model.update(client, shard, id, change, nowMs),
+      ),
     );
     this.#watch("touch", ([session, id, nowMs], outcome, seen) =>
       this.#byId("touch", session, id, outcome, seen, (client) => model.touch(client, shard, id, nowMs)),

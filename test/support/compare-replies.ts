@@ -16,8 +16,11 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "cmd-stats",
 ]);
 
+/** The same in milliseconds; and who holds a job is another connection each time. */
+const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder"]);
+
 /** Whole seconds that the two servers round down at moments some milliseconds apart: one more or less is the same. */
-const SECONDS: ReadonlySet<string> = new Set(["age", "time-left", "pause-time-left"]);
+const SECONDS: ReadonlySet<string> = new Set(["age", "time-left", "pause-time-left", "next-age"]);
 
 /** Whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about the commands that went before. */
 export function isOfProcessOrClock(key: string): boolean {
@@ -30,7 +33,8 @@ export function differenceOf(commandName: string, left: string, right: string): 
   if (left.startsWith("OK ") && right.startsWith("OK ")) {
     if (commandName === "list-tubes") return differenceOfLists(left, right);
     if (commandName === "list-jobs") return differenceOfJobs(left, right);
-    if (commandName.startsWith("stats")) return differenceOfFields(left, right);
+    if (commandName.startsWith("stats") || commandName.startsWith("inspect"))
+      return differenceOfFields(left, right);
     // Counted for the whole server, and what was sent before belongs to other conversations.
     if (commandName === "extensions") return differenceOfKeys(left, right);
   }
@@ -62,7 +66,7 @@ function differenceOfFields(left: string, right: string): string | undefined {
   const rightFields = fieldsOf(right);
   for (const [key, value] of leftFields) {
     const other = rightFields.get(key) ?? "";
-    if (value === other || STATS_OF_PROCESS.has(key)) continue;
+    if (value === other || STATS_OF_PROCESS.has(key) || OF_CONNECTION.has(key)) continue;
     if (SECONDS.has(key) && Math.abs(Number(value) - Number(other)) <= 1) continue;
     return `${key}: ${value} and ${other}`;
   }

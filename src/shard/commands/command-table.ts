@@ -8,6 +8,8 @@ import type { ShardCommand } from "./command.ts";
 import { attach, close, credit, detach, echo, halfClose } from "./connection.ts";
 import { deleteJob } from "./delete.ts";
 import { ignore } from "./ignore.ts";
+import { inspectJob } from "./inspect-job.ts";
+import { inspectTube } from "./inspect-tube.ts";
 import { kick } from "./kick.ts";
 import { kickJob } from "./kick-job.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -26,6 +28,7 @@ import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
 import { statsTube } from "./stats-tube.ts";
 import { touch } from "./touch.ts";
+import { updateJob } from "./update-job.ts";
 import { unuse, use } from "./use.ts";
 import { watch } from "./watch.ts";
 
@@ -53,6 +56,9 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.StatsTube]: statsTube,
   [Op.PauseTube]: pauseTube,
   [Op.ListTubes]: listTubes,
+  [Op.InspectJob]: inspectJob,
+  [Op.InspectTube]: inspectTube,
+  [Op.UpdateJob]: updateJob,
   [Op.ListJobs]: listJobs,
   [Op.ClearTube]: clearTube,
   [RequestOp.Attach]: attach,

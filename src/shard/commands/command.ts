@@ -41,6 +41,8 @@ export interface CommandShard {
   detach(session: ShardSession, number: number): void;
   /** The connection is gone. */
   end(session: ShardSession): void;
+  /** The connection with this session, as people are told of it. */
+  holderName(session: number): string;
   /** Updates the gauges that `stats` adds up. */
   updateGauges(): void;
 }

@@ -70,3 +70,26 @@ pause: ${tube.pauseSeconds}
 pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
 `;
 }
+
+/** What inspect-job adds to the text of stats-job; `holder` names who holds it, or says that nobody does. */
+export function inspectJobText(engine: Engine, slot: number, nowMs: number, holder: string): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const state = page.state[row]!;
+  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const leftMs = timed ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
+  return `bytes: ${page.bodyBytes[row]}
+time-left-ms: ${leftMs}
+holder: ${holder}
+`;
+}
+
+/** The YAML of inspect-tube, without the framing of its reply. */
+export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): string {
+  const next = tube.jobsIn(JobState.Ready) === 0 ? undefined : tube.ready.top;
+  const createdAtMs = next === undefined ? nowMs : engine.jobs.pageOf(next).createdAtMs[rowOf(next)]!;
+  return `---
+bytes: ${tube.bytes}
+next-age: ${ageSeconds(createdAtMs, nowMs)}
+`;
+}

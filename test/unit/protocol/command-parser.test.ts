@@ -34,7 +34,10 @@ const N200 = "a".repeat(200);
 
 /** Names and ops of the commands with such arguments. */
 const commandsWith = (args: Args): [name: string, op: Op][] =>
-  COMMANDS.filter((each) => each.args === args).map((each) => [commandName(each), each.op]);
+  COMMANDS.filter((each) => each.args === args && each.extension !== true).map((each) => [
+    commandName(each),
+    each.op,
+  ]);
 
 describe("CommandParser recognises (protocol/README.md 2.1)", () => {
   it("case-sensitive prefixes at the first byte only", () => {

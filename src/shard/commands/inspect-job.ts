@@ -1,0 +1,20 @@
+// `inspect-job`: tells all about a job.
+
+import { JobState, NO_SLOT, rowOf } from "../../engine/job-table.ts";
+import { inspectJobText, statsJobText } from "../work/job-text.ts";
+import type { ShardCommand } from "./command.ts";
+
+export const inspectJob: ShardCommand = (shard, session, { id, flags }) => {
+  const { engine, replies, nowMs } = shard;
+  engine.runDue(nowMs);
+  const slot = engine.find(id);
+  if (slot === NO_SLOT) {
+    replies.notFound(session, flags);
+    return;
+  }
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const holder = page.state[row] === JobState.Reserved ? shard.holderName(page.holder[row]!) : "none";
+  const known = statsJobText(engine, slot, nowMs, shard.quoteNames, shard.records?.fileOf(slot) ?? 0);
+  replies.text(session, known + inspectJobText(engine, slot, nowMs, holder));
+};
