@@ -1,12 +1,9 @@
 // The client where things go wrong that a real server seldom does, and over other sockets than plain TCP.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { connect as dial } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { createServer as createTlsServer } from "node:tls";
 import {
   BadFormat,
   Buried,
@@ -21,7 +18,9 @@ import {
   Unauthorized,
   work,
 } from "../../src/client/client.ts";
+import { makeCertificates } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
+import { GuardedServer, newToken } from "../support/guarded-server.ts";
 import { canRun, NEEDS } from "../support/need.ts";
 import { type ServerKind, startServer } from "../support/server-process.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
@@ -162,39 +161,53 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
   });
 });
 
-for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies ServerKind[]) {
-  const need = kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
-  describe(`the client over other sockets, ${kind}`, { timeout: 30_000 }, () => {
-    it("unix and TLS", async (t) => {
-      if (!canRun(t, need, NEEDS.openssl)) return;
-      const folder = temporaryFolder(t);
-      const unixPath = join(folder, "queue.sock");
+describe("the client over other sockets", { timeout: 60_000 }, () => {
+  for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies ServerKind[]) {
+    it(`a unix socket of ${kind}`, async (t) => {
+      if (!canRun(t, kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd)) return;
+      const unixPath = join(temporaryFolder(t), "queue.sock");
       const server = await startServer({ kind, unixPath });
       t.after(() => server.stop());
-      const unix = await connect(`unix:${unixPath}`);
-      t.after(() => unix.close());
-      const { id } = await unix.put("t", "x");
-
-      const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-      const names = "subjectAltName=IP:127.0.0.1,DNS:localhost";
-      const make = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext ${names}`;
-      execFileSync("openssl", [...make.split(" "), "-keyout", key, "-out", cert], { stdio: "ignore" });
-      const options = { key: readFileSync(key), cert: readFileSync(cert) };
-      const secure = createTlsServer(options, (socket) => {
-        const upstream = dial({ path: unixPath });
-        socket.pipe(upstream).pipe(socket);
-        for (const each of [socket, upstream]) each.on("error", () => {});
-      });
-      await new Promise<void>((resolve) => secure.listen(0, "127.0.0.1", resolve));
-      t.after(() => secure.close());
-      const address = secure.address();
-      const port = typeof address === "object" ? address?.port : 0;
-      for (const host of [`tls:127.0.0.1:${port}`, `tls:localhost:${port}`, `127.0.0.1:${port}`]) {
-        const queue = await connect(host, { tls: { ca: options.cert } });
-        assert.equal(Buffer.from(await queue.job(id).peek()).toString(), "x");
-        await queue.close();
-      }
-      await assert.rejects(connect(`tls:127.0.0.1:${port}`), /self-signed certificate/);
+      const queue = await connect(`unix:${unixPath}`);
+      const { id } = await queue.put("t", "x");
+      assert.equal(Buffer.from(await queue.job(id).peek()).toString(), "x");
+      await queue.close();
     });
+  }
+
+  it("TLS, with a token that is good for some tubes", async (t) => {
+    if (!canRun(t, NEEDS.ours, NEEDS.openssl)) return;
+    const folder = temporaryFolder(t);
+    const files = makeCertificates(folder);
+    const { secret, line } = newToken("mailer", "worker tubes=mail-*");
+    const configOf = ([port]: readonly number[]): string => `[[listener]]
+address = "127.0.0.1:${port}"
+auth = "token"
+tls = { cert = "${files.cert}", key = "${files.key}" }
+`;
+    const { server, ports } = await GuardedServer.start(folder, line, 1, configOf, ["--shards", "2"]);
+    t.after(() => server.stop());
+    const tls = { ca: readFileSync(files.ca) };
+    for (const [address, token] of [
+      [`tls:localhost:${ports[0]}`, secret],
+      [`127.0.0.1:${ports[0]}`, secret],
+    ] as const) {
+      const queue = await connect(address, { tls, token });
+      const done: number[] = [];
+      const worker = work(queue, ["mail-a"], (job) => done.push(job.id));
+      const { id } = await queue.put("mail-a", "x");
+      await eventually("it is done", () => done.includes(id));
+      await worker.stop();
+      await assert.rejects(queue.put("other", "x"), Unauthorized);
+      await queue.put("mail-b", new Uint8Array(60_000).fill(7));
+      queue.watch("mail-b");
+      const job = await queue.reserve();
+      assert.deepEqual([job.bytes.length, job.bytes[59_999]], [60_000, 7]);
+      await job.delete();
+      await queue.close();
+    }
+    await assert.rejects(connect(`tls:127.0.0.1:${ports[0]}`, { token: secret }), /certificate/);
+    await assert.rejects(connect(`tls:127.0.0.1:${ports[0]}`, { tls, token: "wrong" }), Unauthorized);
+    await assert.rejects(connect(`tls:127.0.0.1:${ports[0]}`, { tls }), Unauthorized);
   });
-}
+});
