@@ -54,7 +54,7 @@ export class BinlogSupervisor {
       this.#onClosed();
     } else {
       this.ended = true;
-      const exitCode = news.news === "refused" ? ExitCode.BinlogDirectory : ExitCode.BinlogFailed;
+      const exitCode = exitCodeOf(news);
       this.#log.fatal(`${news.code}: ${news.message}. ${news.nextStep}`);
       this.#endProcess(exitCode);
     }
@@ -89,6 +89,11 @@ export class BinlogSupervisor {
     const megabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(0);
     this.#log.info(`reading the log: ${percent} % (${megabytes(doneBytes)} of ${megabytes(totalBytes)} MB)`);
   }
+}
+
+function exitCodeOf({ news, code }: { news: "refused" | "failed"; code: string }): number {
+  if (news === "failed") return ExitCode.BinlogFailed;
+  return code === "REPLICA_OTHER_GROUP" ? ExitCode.SharedLogLost : ExitCode.BinlogDirectory;
 }
 
 /** A terminal as the bar wants it, which does not wait either. */

@@ -83,15 +83,30 @@ export class ServerGroup {
   readonly servers: GroupServer[] = [];
   readonly url: string;
   readonly #log: JetStreamLog;
+  readonly #t: TestContext;
+  readonly #flags: readonly string[];
 
-  private constructor(cluster: NatsCluster, log: JetStreamLog, url: string) {
+  private constructor(
+    t: TestContext,
+    cluster: NatsCluster,
+    log: JetStreamLog,
+    url: string,
+    flags: readonly string[],
+  ) {
+    this.#t = t;
+    this.#flags = flags;
     this.cluster = cluster;
     this.#log = log;
     this.url = url;
   }
 
-  /** Resolves when one of them serves. */
-  static async start(t: TestContext, flags: readonly string[] = [], logServers = 3): Promise<ServerGroup> {
+  /** Resolves when one of them serves: the first, if it is given a directory. */
+  static async start(
+    t: TestContext,
+    flags: readonly string[] = [],
+    logServers = 3,
+    directory?: string,
+  ): Promise<ServerGroup> {
     const cluster = await NatsCluster.start(t, logServers);
     const url = cluster.url(GROUP);
     const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
@@ -100,18 +115,30 @@ export class ServerGroup {
       await log.create({ replicas: logServers, maxBytes: 2 ** 30, groupId: "test-group" });
       return true;
     });
-    const group = new ServerGroup(cluster, log, url);
+    const group = new ServerGroup(t, cluster, log, url, flags);
     const folder = temporaryFolder(t, "group");
     for (const name of ["a", "b"]) {
-      const directory = join(folder, name);
-      mkdirSync(directory);
-      const server = new GroupServer(await freePort(), directory, [...flags, "--replicate", url]);
-      group.servers.push(server);
-      t.after(() => server.end());
-      server.start();
+      const own = join(folder, name);
+      mkdirSync(own);
+      await group.add(name === "a" && directory !== undefined ? directory : own);
+      if (directory !== undefined) await group.serving();
     }
     await group.serving();
     return group;
+  }
+
+  /** One more server. */
+  async add(directory: string): Promise<GroupServer> {
+    const server = new GroupServer(await freePort(), directory, [...this.#flags, "--replicate", this.url]);
+    this.servers.push(server);
+    this.#t.after(() => server.end());
+    server.start();
+    return server;
+  }
+
+  /** What an operator may do by mistake. */
+  removeStream(): Promise<void> {
+    return this.#log.remove();
   }
 
   /** A client of whoever serves. */

@@ -1,0 +1,197 @@
+// What a group does where something is lost, damaged, or done by hand: with one log server, which is enough for that.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { dump } from "../../src/binlog/tools/tools.ts";
+import { missingNats } from "../support/nats-cluster.ts";
+import { type GroupServer, ServerGroup, until } from "../support/server-group.ts";
+import { OUR_MAIN, startServer, TEST_ENV } from "../support/server-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
+import type { WireClient } from "../support/wire-client.ts";
+
+function replica(...args: string[]): { status: number | null; out: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [OUR_MAIN, "replica", ...args], {
+    encoding: "utf8",
+    env: TEST_ENV,
+    timeout: 30_000,
+  });
+  return { status, out: stdout + stderr };
+}
+
+async function put(client: WireClient, body: string): Promise<number> {
+  const { line } = await client.put(body);
+  const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
+  assert.ok(id > 0, line);
+  return id;
+}
+
+async function bodyOf(client: WireClient, id: number): Promise<string | undefined> {
+  return (await client.ask(`peek ${id}`)).body?.toString();
+}
+
+const other = (group: ServerGroup, server: GroupServer): GroupServer =>
+  group.servers.find((each) => each !== server)!;
+
+/** The jobs of a directory as lines, for comparison. */
+async function dumped(path: string): Promise<string[]> {
+  const lines: string[] = [];
+  await dump({ path }, { write: (line: string) => lines.push(line) > 0 } as never);
+  return lines.slice(1, -1).sort();
+}
+
+/** A directory with so many jobs that no group has seen. */
+async function directoryWithJobs(t: TestContext, jobs: number): Promise<string> {
+  const directory = temporaryFolder(t, "jobs");
+  const server = await startServer({ kind: "ours", flags: ["-b", directory] });
+  t.after(() => server.kill());
+  const { WireClient } = await import("../support/wire-client.ts");
+  const client = await WireClient.connect(server.address);
+  for (let n = 1; n <= jobs; n++) await put(client, `before ${n}`);
+  await client.ask("delete 2");
+  await server.stop();
+  return directory;
+}
+
+describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
+  it("changes the lead in order: SIGTERM and yield lose nothing, ids go on, directories are the same in the end", async (t) => {
+    const group = await ServerGroup.start(t, [], 1);
+    const client = await group.serving();
+    const first = await put(client, "one");
+    const a = await group.primary();
+    await group.caughtUp();
+    await a.end("SIGTERM");
+    assert.deepEqual(a.exits.slice(-1), [0]);
+    const second = await group.serving();
+    assert.equal(await bodyOf(second, first), "one");
+    const id = await put(second, "two");
+    assert.ok(id > first && id < first + 20, `${id} follows ${first}: an orderly end leaves no gap`);
+    a.start();
+    await group.caughtUp();
+    assert.match(replica("yield", group.url).out, /gives up the lead/);
+    await until("the other one has the lead", async () => ((await group.primary()) === a ? true : undefined));
+    const third = await group.serving();
+    assert.equal(await bodyOf(third, id), "two");
+    assert.ok(other(group, a).exits.includes(75), "it ends with 75, to be started again");
+    await group.caughtUp();
+    for (const server of group.servers) await server.end("SIGTERM");
+    const [ours, theirs] = await Promise.all(group.servers.map(({ directory }) => dumped(directory)));
+    assert.deepEqual(ours, theirs);
+    assert.ok(ours!.length >= 2);
+  });
+
+  it("may begin with a directory that has jobs: a standby gets them all", async (t) => {
+    const directory = await directoryWithJobs(t, 50);
+    const group = await ServerGroup.start(t, [], 1, directory);
+    await group.caughtUp();
+    const a = await group.primary();
+    assert.equal(a.directory, directory);
+    await a.end();
+    const client = await group.serving();
+    assert.equal(await bodyOf(client, 50), "before 50");
+    assert.equal(await bodyOf(client, 2), undefined);
+    assert.ok((await put(client, "after")) > 50);
+  });
+
+  it("refuses a directory with jobs that it does not know, and leaves it alone", async (t) => {
+    const directory = await directoryWithJobs(t, 3);
+    const group = await ServerGroup.start(t, [], 1);
+    const stranger = await group.add(directory);
+    await until("it ends", async () => (stranger.exits.length > 0 ? true : undefined));
+    await stranger.end();
+    assert.equal(stranger.exits[0], 10);
+    assert.match(stranger.output, /REPLICA_STRANGER: .*jobs that the group does not know.*reseed/);
+    assert.equal((await dumped(directory)).length, 2);
+  });
+
+  it("stops when its stream is gone, never makes it again by itself, and comes back by reseed", async (t) => {
+    const group = await ServerGroup.start(t, [], 1);
+    const client = await group.serving();
+    const id = await put(client, "kept");
+    await group.caughtUp();
+    const a = await group.primary();
+    await group.removeStream();
+    await until("both end", async () =>
+      group.servers.every(({ exits }) => exits.includes(76)) ? true : undefined,
+    );
+    for (const server of group.servers) await server.end();
+    assert.match(a.output, /REPLICA_LOG_(MISSING|LOST): .*reseed/);
+    assert.match(replica("reseed", group.url, "-b", a.directory, "--replicas", "1").out, /say --yes/);
+    const { status, out } = replica("reseed", group.url, "-b", a.directory, "--replicas", "1", "--yes");
+    assert.equal(status, 0, out);
+    a.start();
+    const again = await group.serving();
+    assert.equal(await bodyOf(again, id), "kept");
+    // The other one is of the group that was.
+    const b = other(group, a);
+    b.output = "";
+    b.exits.length = 0;
+    b.start();
+    await until("it ends", async () => (b.exits.length > 0 ? true : undefined));
+    await b.end();
+    assert.match(b.output, /REPLICA_OTHER_GROUP/);
+    assert.equal(b.exits[0], 76);
+  });
+
+  it("takes no lead after detach, and a directory of it serves without it", async (t) => {
+    const group = await ServerGroup.start(t, [], 1);
+    const client = await group.serving();
+    const id = await put(client, "kept");
+    await group.caughtUp();
+    const a = await group.primary();
+    const { status, out } = replica("detach", group.url);
+    assert.equal(status, 0, out);
+    await until("the lead is lost", async () => (a.exits.includes(75) ? true : undefined));
+    for (const server of group.servers) await server.end();
+    const server = await startServer({ kind: "ours", flags: ["-b", a.directory] });
+    t.after(() => server.kill());
+    const { WireClient } = await import("../support/wire-client.ts");
+    const alone = await WireClient.connect(server.address);
+    assert.equal(await bodyOf(alone, id), "kept");
+    await put(alone, "outside of the group");
+    await server.stop();
+    a.output = "";
+    a.exits.length = 0;
+    a.start();
+    await until("it ends", async () => (a.exits.length > 0 ? true : undefined));
+    await a.end();
+    assert.match(a.output, /REPLICA_(STRAYS|STRANGER): .*does not know.*reseed/);
+  });
+
+  it("refuses a damaged directory, and the other one serves", async (t) => {
+    const group = await ServerGroup.start(t, ["-f", "0"], 1);
+    const client = await group.serving();
+    const id = await put(client, "x".repeat(3000));
+    await put(client, "y".repeat(3000));
+    await group.caughtUp();
+    const a = await group.primary();
+    await a.end();
+    const after = await group.serving();
+    assert.equal((await bodyOf(after, id))?.length, 3000);
+    flipBit(a.directory, "xxxxxxxx");
+    a.output = "";
+    a.exits.length = 0;
+    a.start();
+    await until("it ends", async () => (a.exits.length > 0 ? true : undefined));
+    await a.end();
+    assert.equal(a.exits[0], 10, a.output);
+    assert.match(a.output, /BINLOG_CORRUPT.*damaged at offset/);
+  });
+});
+
+/** Flips a bit of the first place in a directory where this text stands. */
+function flipBit(directory: string, text: string): void {
+  for (const name of readdirSync(directory)) {
+    if (!name.endsWith(".log")) continue;
+    const path = join(directory, name);
+    const bytes = readFileSync(path);
+    const at = bytes.indexOf(text);
+    if (at < 0) continue;
+    bytes[at]! ^= 1;
+    writeFileSync(path, bytes);
+    return;
+  }
+  throw new Error(`no file of ${directory} holds it`);
+}
