@@ -2,6 +2,7 @@
 
 import type { Codec } from "./codec.ts";
 import { duration, tubeName, wholeSeconds } from "./command-text.ts";
+import { Closed } from "./errors.ts";
 import { Job } from "./job.ts";
 import type { Link } from "./link.ts";
 import type { ReservedBody } from "./reply-reader.ts";
@@ -29,6 +30,7 @@ export class Reserver<Out> {
   readonly #newLink: () => Link;
   readonly #codec: Codec<Out, never>;
   #tubes: readonly string[] = ["default"];
+  #isClosed = false;
 
   constructor(newLink: () => Link, codec: Codec<Out, never>) {
     this.#newLink = newLink;
@@ -47,8 +49,9 @@ export class Reserver<Out> {
     const waitMs =
       timeout === undefined ? Number.POSITIVE_INFINITY : 1000 * Number(duration(timeout, "timeout"));
     signal?.throwIfAborted();
+    if (this.#isClosed) throw new Closed("closed");
     const endsAtMs = performance.now() + waitMs;
-    const link = this.#pick(demand.isAlone ?? false);
+    const link = this.#pick(demand.isAlone ?? false, waitMs > 0);
     const stop = (): void => this.#stop(link);
     link.isReserving = true;
     signal?.addEventListener("abort", stop, { once: true });
@@ -68,6 +71,7 @@ export class Reserver<Out> {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all([...this.links].map((link) => link.close()));
   }
 
@@ -75,9 +79,11 @@ export class Reserver<Out> {
    * With extensions a wait is ended by the next command, so jobs may be held on its connection. With beanstalkd
    * a command would wait behind it, perhaps for ever.
    */
-  #pick(isAlone: boolean): Link {
+  #pick(isAlone: boolean, mayWait: boolean): Link {
     const free = [...this.links].filter((link) => !link.isReserving);
-    const found = free.find((link) => link.held.size === 0 || (!isAlone && link.has("reserve-batch")));
+    const isFit = (link: Link): boolean =>
+      link.held.size === 0 || (!isAlone && (!mayWait || link.has("reserve-batch")));
+    const found = free.find(isFit);
     const link = found ?? this.#newLink();
     this.links.add(link);
     return link;

@@ -288,6 +288,15 @@ for (const { kind, need, flags } of SERVERS) {
       for (const job of [a!, ...all]) await job.delete();
     });
 
+    test("takes no further connection for a reserve that does not wait", async (t) => {
+      const [queue, tube] = await open(t);
+      await queue.putMany(tube, Array(20).fill("x"));
+      for (let job = 0; job < 20; job++) assert.ok(await queue.reserve({ timeout: 0 }));
+      assert.equal(await queue.reserve({ timeout: 0 }), undefined);
+      assert.equal((await queue.tube(tube).stats()).currentWatching, 1);
+      assert.equal(await queue.touchAll(), 20);
+    });
+
     test("ends a wait by an AbortSignal, and loses nothing", async (t) => {
       const [queue, tube] = await open(t);
       const already = AbortSignal.abort(new Error("no more"));
@@ -605,6 +614,9 @@ for (const { kind, need, flags } of SERVERS) {
       await Promise.all([waiting, put]);
       await assert.rejects(queue.put(tube, "x"), Closed);
       await assert.rejects(queue.reserve(), Closed);
+      const unused = await connect(`127.0.0.1:${server!.port}`);
+      await unused.close();
+      await assert.rejects(unused.reserve(), Closed);
       await eventually("it is ready", async () => (await direct.job(id).stats()).state === "ready");
       assert.equal((await direct.tube(tube).stats()).totalJobs, 2);
     });
