@@ -59,6 +59,8 @@ describe("after a kill, with -f 0", () => {
         await client.ask("put-in-tube keys 0 0 60 3 unique=k unique-for=1000\r\nabc");
         await client.ask("put-in-tube keys 0 0 60 3 unique=l ttl=1000\r\nabc");
         assert.equal((await client.ask("delete 3")).line, "DELETED");
+        assert.equal((await client.ask("put-in-tube mails 0 0 60 4\r\nmove")).line, "INSERTED 5");
+        assert.equal((await client.ask("move-jobs mails morgue6 contains=move")).line, "MOVED 1");
         client.close();
       } finally {
         await first.kill();
@@ -66,6 +68,7 @@ describe("after a kill, with -f 0", () => {
       const second = await start(after!);
       try {
         await say(second, [
+          ["stats-job 5", "tube: morgue6"],
           ["reserve-job 1", "RESERVED 1"],
           ["release 1 0 0", "RELEASED"],
           ["stats-job 1", "state: buried"],

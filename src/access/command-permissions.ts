@@ -45,4 +45,5 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.ClearTube]: Manage,
   [Op.Auth]: 0,
   [Op.SetTube]: Manage,
+  [Op.MoveJobs]: Manage,
 };

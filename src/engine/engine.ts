@@ -24,6 +24,7 @@ import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
 import { TimerHeap } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
 import { TubeClearing } from "./tube-clearing.ts";
+import { MoveOutcome } from "./tube-moving.ts";
 import { matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
 import { TubeTable } from "./tube-table.ts";
 import { Waiters } from "./waiters.ts";
@@ -90,6 +91,7 @@ export class Engine {
   readonly #queues: JobQueues;
   readonly settings = new TubeSettings();
   readonly policies: Policies;
+  readonly #ownsTube: (name: string) => boolean;
   /** Jobs that died here, while their dead-letter tube is on another shard, in no order. */
   readonly deadElsewhere: number[] = [];
   readonly waiters: Waiters;
@@ -113,6 +115,7 @@ export class Engine {
     this.#search = new BodySearch(this.bodies);
     this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
     this.#queues = new JobQueues(this.jobs, this.#tubes);
+    this.#ownsTube = options.ownsTube ?? (() => true);
     this.policies = new Policies({
       jobs: this.jobs,
       bodies: this.bodies,
@@ -121,7 +124,7 @@ export class Engine {
       records: this.#records,
       find: (id) => this.find(id),
       end: (slot, tube) => this.#end(slot, tube),
-      ownsTube: options.ownsTube ?? (() => true),
+      ownsTube: this.#ownsTube,
       died: (slot) => this.deadElsewhere.push(this.jobs.pageOf(slot).id[rowOf(slot)]!),
       keySeed: options.keySeed ?? [0, 0],
     });
@@ -1023,6 +1026,36 @@ export class Engine {
     if (page.extras !== undefined) this.runDue(nowMs);
     if (delayMs === 0) this.#serve(tube, nowMs);
     else this.#freed(tube, nowMs);
+  }
+
+  /** Moves a ready, delayed or buried job to another tube of this shard; with `asReady` a move into its own tube is a kick. */
+  move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
+    const tube = this.tubeOf(slot);
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const state = page.state[row];
+    assert(state !== JobState.Reserved, "a reserved job is its holder's");
+    if (target === tube.name) {
+      if (!asReady || state === JobState.Ready) return MoveOutcome.Stays;
+      this.#kickOne(slot, tube, nowMs);
+      return MoveOutcome.Moved;
+    }
+    const there = this.#tubes.open(target);
+    if (this.policies.isFull(there, page.bodyBytes[row]!)) {
+      this.#dropIfUnreferenced(there);
+      return MoveOutcome.Full;
+    }
+    this.#queues.leave(slot);
+    this.policies.moveTo(slot, tube, target, asReady, nowMs);
+    this.#serve(there, nowMs);
+    this.#dropIfUnreferenced(tube);
+    return MoveOutcome.Moved;
+  }
+
+  /** The tube that a dead job died in, if that is on this shard; else "". */
+  originOf(slot: number): string {
+    const origin = this.policies.isDead(slot) ? this.policies.originOf(slot) : "";
+    return origin !== "" && this.#ownsTube(origin) ? origin : "";
   }
 
   // --- many jobs ------------------------------------------------------------------------------------------

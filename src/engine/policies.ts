@@ -14,7 +14,7 @@ import type { JobAttributes } from "./job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "./job-extras.ts";
 import { NO_GROUP } from "./job-groups.ts";
 import type { JobQueues } from "./job-queues.ts";
-import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
 import type { Tube } from "./tube.ts";
 import { NOTHING_SET, type TubePolicy } from "./tube-settings.ts";
@@ -79,10 +79,52 @@ export class Policies {
       tube.counts.rejected++;
       return PutVerdict.TubeFull;
     }
-    if (policy === undefined) return PutVerdict.Welcome;
-    if (tube.jobs < policy.maxJobs && tube.bytes + bodyBytes <= policy.maxBytes) return PutVerdict.Welcome;
+    if (policy === undefined || !this.isFull(tube, bodyBytes)) return PutVerdict.Welcome;
     tube.counts.rejected++;
     return PutVerdict.TubeFull;
+  }
+
+  /** Whether a tube has no room for another body of so many bytes. */
+  isFull({ policy, jobs, bytes }: Tube, bodyBytes: number): boolean {
+    return policy !== undefined && (jobs >= policy.maxJobs || bytes + bodyBytes > policy.maxBytes);
+  }
+
+  /** Whether a job has died, and nobody has brought it back to life. */
+  isDead(slot: number): boolean {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Reason) !== DeathReason.None;
+  }
+
+  /**
+   * A ready, delayed or buried job, which has left its queue, goes to another tube in its state, or as a ready one; a dead one lives
+   * again there, with all its attempts. Returns the tube.
+   */
+  moveTo(slot: number, tube: Tube, target: string, asReady: boolean, nowMs: number): Tube {
+    const { jobs, queues, records } = this.#host;
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const state = page.state[row];
+    const deadlineAtMs = page.deadlineAtMs[row]!;
+    const wasDead = this.isDead(slot);
+    if (wasDead) this.#forgetDeath(slot);
+    const there = this.changeTube(slot, tube, target);
+    if (wasDead || asReady || state === JobState.Ready) queues.becomeReady(slot, there, nowMs);
+    else if (state === JobState.Delayed) queues.becomeDelayed(slot, there, deadlineAtMs);
+    else queues.becomeBuried(slot, there, nowMs);
+    records.updated(slot);
+    return there;
+  }
+
+  #forgetDeath(slot: number): void {
+    const { bodies, jobs } = this.#host;
+    const page = jobs.pageOf(slot);
+    const extras = page.extras!;
+    const row = rowOf(slot);
+    extras.flags[row]! &= ~ExtraFlag.Reason;
+    bodies.free(extras.origin[row]!);
+    extras.origin[row] = EMPTY_BODY;
+    extras.originBytes[row] = 0;
+    extras.attemptsBase[row] = page.reserves[row]!;
   }
 
   #hasNoGroupFor(tube: Tube, attributes: JobAttributes | undefined): boolean {

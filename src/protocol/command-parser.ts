@@ -1,6 +1,6 @@
 // Parses one command line into a Request that is used again for the next: nothing is allocated.
 
-import { HYPHEN, SPACE } from "../base/ascii.ts";
+import { ASTERISK, HYPHEN, SPACE } from "../base/ascii.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
 import { EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
@@ -157,6 +157,8 @@ export class CommandParser {
         return this.#tube(bytes, end);
       case "pattern":
         return this.#pattern(bytes, end);
+      case "to":
+        return this.#target(bytes, end);
       case "id":
         return this.#id(bytes, end);
       case "pri":
@@ -190,6 +192,17 @@ export class CommandParser {
     this.#number.at = nameEnd;
     this.request.tube.set(bytes, start, nameEnd);
     return isTubeName(bytes, start, nameEnd);
+  }
+
+  /** Blanks, and a tube or `*` up to the next blank or the end. */
+  #target(bytes: Uint8Array, end: number): boolean {
+    let start = this.#number.at;
+    while (start < end && bytes[start] === SPACE) start++;
+    let nameEnd = start;
+    while (nameEnd < end && bytes[nameEnd] !== SPACE) nameEnd++;
+    this.#number.at = nameEnd;
+    this.request.body.set(bytes, start, nameEnd);
+    return isTubeName(bytes, start, nameEnd) || (nameEnd === start + 1 && bytes[start] === ASTERISK);
   }
 
   /** Blanks, and a pattern of tubes up to the next blank or the end. */

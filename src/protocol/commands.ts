@@ -1,7 +1,7 @@
 // The table of commands: everything that is decided by which command it is and nothing else. Parser,
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
-import { CLEAR_OPTIONS, LIST_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
+import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
@@ -44,6 +44,7 @@ export const Op = {
   InspectTube: 43,
   UpdateJob: 44,
   SetTube: 50,
+  MoveJobs: 51,
   /** Only where a listener demands it: see AUTH. */
   Auth: 127,
 } as const;
@@ -75,6 +76,8 @@ export const Args = {
   Secret: 11,
   /** A tube, or the beginning of its name and `*`, or `*`. */
   Pattern: 20,
+  /** A tube, and another one, or `*`. */
+  TubeTarget: 21,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -89,7 +92,8 @@ export type Field =
   | "seconds"
   | "tube"
   | "token"
-  | "pattern";
+  | "pattern"
+  | "to";
 
 /** The arguments that each Args stands for, in their order. Behind a line with `bytes` comes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -106,6 +110,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.TubePut]: ["tube", "pri", "delay", "ttr", "bytes"],
   [Args.Secret]: ["token"],
   [Args.Pattern]: ["pattern"],
+  [Args.TubeTarget]: ["tube", "to"],
 };
 
 /** Where a command is executed. */
@@ -158,7 +163,20 @@ export interface Command {
   readonly help: string;
 }
 
-const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube, TubeDelay, TubePut, Pattern } = Args;
+const {
+  None,
+  Ignored,
+  Id,
+  IdPri,
+  IdPriDelay,
+  Bound,
+  Timeout,
+  Tube,
+  TubeDelay,
+  TubePut,
+  Pattern,
+  TubeTarget,
+} = Args;
 
 const NOT_FOUND = "NOT_FOUND";
 const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
@@ -243,6 +261,8 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube by id, some at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
+  { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: MOVE_OPTIONS, route: Route.NamedTube, extension: true,
+    replies: ["MOVED <count>", "OTHER_SHARD", UNKNOWN_OPTION], section: "18.21", help: "moves jobs to another tube, or dead ones to where they died" },
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for tubes, by name or by the beginning of their names" },
 ];

@@ -39,6 +39,20 @@ export const LIST_OPTIONS: readonly OptionRow[] = [
   { name: "show", tag: OptionTag.Show, kind: OptionKind.Number, max: SHOWN_BYTES_MAX, usage: "<bytes>" },
 ];
 
+/** Reserved jobs are their holders': they are not moved. */
+export const MOVE_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "state",
+    tag: OptionTag.State,
+    kind: OptionKind.Words,
+    words: STATE_WORDS.slice(0, 3),
+    usage: "<states>",
+  },
+  ...FILTERS.slice(1),
+  { name: "as", tag: OptionTag.As, kind: OptionKind.Word, words: ["ready"], usage: "ready" },
+  limit(U32_MAX, "<count>"),
+];
+
 export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "<count>")];
 
 /** What update-job changes. */

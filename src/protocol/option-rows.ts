@@ -25,6 +25,7 @@ export const OptionTag = {
   Expire: 52,
   MaxJobs: 53,
   MaxBytes: 54,
+  As: 80,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 

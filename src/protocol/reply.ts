@@ -17,6 +17,7 @@ export const Reply = {
   notFound: line("NOT_FOUND"),
   notIgnored: line("NOT_IGNORED"),
   outOfMemory: line("OUT_OF_MEMORY"),
+  otherShard: line("OTHER_SHARD"),
   paused: line("PAUSED"),
   released: line("RELEASED"),
   set: line("SET"),
@@ -45,6 +46,7 @@ export const ReplyWord = {
   found: asciiBytes("FOUND "),
   inserted: asciiBytes("INSERTED "),
   kicked: asciiBytes("KICKED "),
+  moved: asciiBytes("MOVED "),
   reserved: asciiBytes("RESERVED "),
   watching: asciiBytes("WATCHING "),
 } as const;

@@ -303,6 +303,8 @@ export class CommandGrammar {
         return this.#tube();
       case "token":
         return "rb1_x";
+      case "to":
+        return this.#random.chance(0.2) ? "*" : this.#tube();
       case "pattern":
         // What is set stays set in the server: not for tubes that other conversations use.
         return this.#odd()

@@ -83,6 +83,7 @@ const WORDS: readonly string[] = [
   "inspect-tube ",
   "update-job ",
   "set-tube ",
+  "move-jobs ",
   "reserve-with-timeout ",
   "pause-tube",
   "quit",
@@ -113,6 +114,7 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
   if (command === "set-tube") return meaningOfSetTube(rest);
+  if (command === "move-jobs") return meaningOfMove(rest);
   if (command === "kick") return meaningOfKick(rest);
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
@@ -251,6 +253,20 @@ const SETTINGS: Options = {
   "max-jobs": orNothing(upTo(0n, U32_MAX)),
   "max-bytes": orNothing(upTo(0n, BigInt(Number.MAX_SAFE_INTEGER))),
 };
+
+const MOVES: Options = {
+  ...FILTERS,
+  state: (value) => isStates(value) && !value.includes("reserved"),
+  as: (value) => value === "ready",
+  limit: numberTo(U32_MAX, 1n),
+};
+
+function meaningOfMove(rest: string): LineMeaning {
+  const [, tube = "", to = "", options = ""] = /^ *([^ ]+) +([^ ]+)(?=$| )(.*)$/s.exec(rest) ?? [];
+  const isGood = NAME.test(tube) && (NAME.test(to) || to === "*");
+  const wrong = isGood ? wrongOption(options, MOVES) : "BAD_FORMAT";
+  return meaning("move-jobs", wrong === undefined ? ["MOVED {int}", "OTHER_SHARD"] : [wrong]);
+}
 
 function meaningOfSetTube(rest: string): LineMeaning {
   const bad = meaning("set-tube", ["BAD_FORMAT"]);

@@ -31,6 +31,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   tube: "default",
   token: "rb1_x",
   pattern: "set-only",
+  to: "default",
 };
 
 /** A value that an option takes. */

@@ -14,6 +14,7 @@ import { kick } from "./kick.ts";
 import { kickJob } from "./kick-job.ts";
 import { listJobs } from "./list-jobs.ts";
 import { listTubes } from "./list-tubes.ts";
+import { moveJobs } from "./move-jobs.ts";
 import { pauseTube } from "./pause-tube.ts";
 import { peek } from "./peek.ts";
 import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
@@ -36,6 +37,7 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.Put]: put,
   [Op.PutInTube]: put,
   [Op.SetTube]: setTube,
+  [Op.MoveJobs]: moveJobs,
   [Op.Peek]: peek,
   [Op.PeekReady]: peekReady,
   [Op.PeekDelayed]: peekDelayed,

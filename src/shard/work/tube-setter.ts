@@ -72,14 +72,14 @@ export class TubeSetter {
   readonly #engine: Engine;
   readonly #records: RecordLog | undefined;
   /** Whether the shard logs what is set for a pattern, and has its tube if it is a name. */
-  readonly #owns: (pattern: string) => boolean;
+  readonly owns: (pattern: string) => boolean;
   /** By pattern of several tubes, then by tag of a setting: the number of its last change. */
   readonly #changes = new Map<string, Map<number, number>>();
 
   constructor(engine: Engine, records: RecordLog | undefined, owns: (pattern: string) => boolean) {
     this.#engine = engine;
     this.#records = records;
-    this.#owns = owns;
+    this.owns = owns;
   }
 
   /** Whether a pattern has settings, or may get some. */
@@ -95,7 +95,7 @@ export class TubeSetter {
     const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
     this.#apply(pattern, options, change, values);
     this.#engine.setTubes(pattern, values, nowMs);
-    if (this.#owns(pattern)) this.#records?.set(pattern, settingsText(values));
+    if (this.owns(pattern)) this.#records?.set(pattern, settingsText(values));
     return true;
   }
 
@@ -122,7 +122,7 @@ export class TubeSetter {
 
   /** What the log or a file says of a pattern; where it is another shard's business, nothing is done. */
   restore(pattern: string, text: string, nowMs: number): void {
-    if (!isWide(pattern) && !this.#owns(pattern)) return;
+    if (!isWide(pattern) && !this.owns(pattern)) return;
     const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
     const options = new Span();
     const bytes = asciiBytes(` ${text}`);

@@ -10,13 +10,14 @@ import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { ExtraFlag } from "../../../src/engine/job-extras.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
 import { backoffMs } from "../../../src/engine/policies.ts";
+import { MoveOutcome } from "../../../src/engine/tube-moving.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tube-settings.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-const RUNS = 25;
+const RUNS = 15;
 const STEPS = 300;
 const TUBES = ["a", "ab", "b", "dead"];
 const KEYS = ["", "", "k", "l"];
@@ -114,7 +115,16 @@ class RandomRun {
   #windows: ModelWindow[] = [];
   #nowMs = 1000;
   #nextId = 1;
-  readonly seen = { duplicates: 0, full: 0, dead: 0, expired: 0, delayed: 0, restarts: 0, elsewhere: 0 };
+  readonly seen = {
+    duplicates: 0,
+    full: 0,
+    dead: 0,
+    expired: 0,
+    delayed: 0,
+    restarts: 0,
+    elsewhere: 0,
+    moved: 0,
+  };
 
   constructor(runSeed: number) {
     this.#random = new SeededRandom(runSeed);
@@ -150,6 +160,7 @@ class RandomRun {
     else if (wish < 82) this.#delete();
     else if (wish < 88) this.#kick();
     else if (wish < 90) this.#close();
+    else if (wish < 94) this.#move();
     else if (wish < 97) this.#set();
     else this.#restart();
     this.#engine.runDue(this.#nowMs);
@@ -334,6 +345,10 @@ class RandomRun {
     const job = this.#anyIn("buried", "delayed");
     if (job === undefined) return;
     assert.equal(this.#engine.kickJob(job.id, this.#nowMs), Outcome.Done);
+    this.#kicked(job);
+  }
+
+  #kicked(job: ModelJob): void {
     job.state = "ready";
     const policy = this.#policy(job.tube);
     if ((policy.maxAttempts > 0 || policy.backoffMs > 0) && job.reserves > 0) job.base = job.reserves;
@@ -349,6 +364,39 @@ class RandomRun {
     if (this.#windows.some(({ id }) => id === job.id) || this.#isTaken(job.tube, job.key)) return;
     job.hasKey = true;
     job.uniqueUntilMs = 0;
+  }
+
+  /** A job goes to another tube, or a dead one to where it died. */
+  #move(): void {
+    const random = this.#random;
+    const job = this.#anyIn("ready", "delayed", "buried");
+    if (job === undefined) return;
+    const slot = this.#engine.find(job.id);
+    const home = this.#engine.originOf(slot);
+    assert.equal(home, job.reason !== 0 ? job.origin : "");
+    const target = home !== "" && random.chance(0.5) ? home : random.pick(TUBES)!;
+    const asReady = random.chance(0.3);
+    const outcome = this.#engine.move(slot, target, asReady, this.#nowMs);
+    if (target === job.tube) {
+      const kicks = asReady && job.state !== "ready";
+      assert.equal(outcome, kicks ? MoveOutcome.Moved : MoveOutcome.Stays);
+      if (kicks) this.#kicked(job);
+      return;
+    }
+    const inTube = this.#jobs.filter((each) => each.tube === target);
+    const sum = inTube.reduce((total, each) => total + each.bytes, 0);
+    const policy = this.#policy(target);
+    const isFull = inTube.length >= policy.maxJobs || sum + job.bytes > policy.maxBytes;
+    assert.equal(outcome, isFull ? MoveOutcome.Full : MoveOutcome.Moved);
+    if (isFull) return;
+    this.seen.moved++;
+    const wasDead = job.reason !== 0;
+    this.#giveUpKey(job);
+    job.tube = target;
+    job.moved = true;
+    if (wasDead) Object.assign(job, { reason: 0, origin: "", base: job.reserves });
+    if (wasDead || asReady) job.state = "ready";
+    this.#takeKey(job);
   }
 
   /** The connection ends: all that it holds comes back, in the order in which it was reserved. */

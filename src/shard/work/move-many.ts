@@ -1,0 +1,35 @@
+// A move-jobs of any number of jobs.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { TubeMoving } from "../../engine/tube-moving.ts";
+import { ReplyWord } from "../../protocol/reply.ts";
+import type { LongMove } from "./long-move.ts";
+import type { Replies } from "./replies.ts";
+import type { ShardSession } from "./shard-session.ts";
+
+export class MoveMany implements LongMove {
+  readonly #engine: Engine;
+  readonly #replies: Replies;
+  readonly #session: ShardSession;
+  readonly #moving: TubeMoving;
+
+  constructor(engine: Engine, replies: Replies, session: ShardSession, moving: TubeMoving) {
+    this.#engine = engine;
+    this.#replies = replies;
+    this.#session = session;
+    this.#moving = moving;
+  }
+
+  get jobs(): number {
+    return this.#moving.work;
+  }
+
+  step(jobsMax: number, nowMs: number): boolean {
+    this.#engine.runDue(nowMs);
+    return this.#moving.step(jobsMax, nowMs);
+  }
+
+  finish(): void {
+    this.#replies.number(this.#session, ReplyWord.moved, this.#moving.moved);
+  }
+}
