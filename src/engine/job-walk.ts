@@ -39,11 +39,14 @@ export interface WalkBudget {
   searchBytesLeft: number;
 }
 
-/** How many ids a turn may look at for each job that it may change, and how many bytes of bodies it may search. */
+/**
+ * How many ids a turn may look at for each job that it may change, and how many bytes of bodies it may search: a byte takes
+ * 1 to 4 ns, whatever body and text are (body-search.ts).
+ */
 const LOOKS_PER_JOB = 5;
-const SEARCH_BYTES_PER_JOB = 4096;
+const SEARCH_BYTES_PER_JOB = 1024;
 
-/** What a turn may cost that may change `jobs` jobs: of 1,000, ids 5,000 and bytes 4 MB. */
+/** What a turn may cost that may change `jobs` jobs: of 1,000, ids 5,000 and bytes 1 MB. */
 export function turnBudget(jobs: number): WalkBudget {
   return { looksLeft: jobs * LOOKS_PER_JOB, searchBytesLeft: jobs * SEARCH_BYTES_PER_JOB };
 }

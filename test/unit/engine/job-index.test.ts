@@ -89,3 +89,45 @@ function bytesOfSurvivors(survivors: number): number {
   assert.equal(index.get(4096 * 5 + survivors), NO_SLOT);
   return bytes / pages;
 }
+
+it("JobIndex is walked upwards in any steps, and knows its highest id, as a sorted list", (t) => {
+  checkProperty(
+    t,
+    fc.property(
+      fc.array(step, { maxLength: 200 }),
+      fc.array(fc.integer({ min: 1, max: 3000 }), { minLength: 1, maxLength: 10 }),
+      id,
+      id,
+      (steps, looks, afterId, lastId) => {
+        const index = new JobIndex();
+        const map = new Map<number, number>();
+        for (const each of steps) {
+          if (each.act === "delete") {
+            index.delete(each.id);
+            map.delete(each.id);
+          } else {
+            index.set(each.id, each.slot);
+            map.set(each.id, each.slot);
+          }
+        }
+        const ids = [...map.keys()].sort((a, b) => a - b);
+        assert.equal(index.highestId, ids.at(-1) ?? 0);
+        const expected = ids.filter((each) => each > afterId && each <= lastId);
+        const found: [id: number, slot: number][] = [];
+        const place = { id: afterId, looksLeft: 0 };
+        for (let round = 0; place.id < lastId; round++) {
+          assert.ok(round < 40_000, "it comes to its end");
+          place.looksLeft = looks[round % looks.length]!;
+          for (let slot = index.next(place, lastId); slot !== NO_SLOT; slot = index.next(place, lastId))
+            found.push([place.id, slot]);
+          assert.ok(place.looksLeft >= 0, "no more ids are looked at than allowed");
+        }
+        assert.deepEqual(
+          found,
+          expected.map((each) => [each, map.get(each)]),
+        );
+      },
+    ),
+    200,
+  );
+});
