@@ -773,6 +773,28 @@ export class Engine {
     return Outcome.Done;
   }
 
+  /** Ends a reservation as its time to run would, whoever holds the job; NotFound if nobody does. */
+  expire(id: number, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Reserved) return Outcome.NotFound;
+    const holder = this.#holderOf(page.holder[row]!);
+    page.timeouts[row] = page.timeouts[row]! + 1;
+    this.jobTimeouts++;
+    this.tubeOf(slot).timeouts++;
+    this.#takeBack(slot, holder, nowMs, true);
+    this.#sessionTimers.set(holder);
+    return Outcome.Done;
+  }
+
+  /** The session with this index, if there is one. */
+  sessionAt(index: number): Session | undefined {
+    return this.#sessions[index];
+  }
+
   // --- commands on a job ----------------------------------------------------------------------------------
 
   /** The slot of a job, or NO_SLOT. */

@@ -11,14 +11,17 @@ import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { Api } from "./api/api.ts";
 import { createApp } from "./api/app.ts";
+import { browseRoutes } from "./api/browse-routes.ts";
 import { healthRoutes } from "./api/health-routes.ts";
 import { jobRoutes } from "./api/job-routes.ts";
 import { leaseRoutes } from "./api/lease-routes.ts";
+import { manageRoutes } from "./api/manage-routes.ts";
 import { metricsRoutes } from "./api/metrics-routes.ts";
 import { putRoutes } from "./api/put-routes.ts";
 import { RequestMeter } from "./api/request-meter.ts";
 import { reserveRoutes } from "./api/reserve-routes.ts";
 import { serverRoutes } from "./api/server-routes.ts";
+import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
 import { ControlClient } from "./queue/control-client.ts";
 import { IdempotencyKeys } from "./queue/idempotency.ts";
@@ -28,6 +31,7 @@ import { PortLoop } from "./queue/port-loop.ts";
 import { PutLanes } from "./queue/put-lanes.ts";
 import { Reservations } from "./queue/reservations.ts";
 import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
+import { TaskBook } from "./queue/task-book.ts";
 import { TotalsBook } from "./queue/totals-book.ts";
 import { TubeBook } from "./queue/tube-book.ts";
 import { WireClients } from "./queue/wire-clients.ts";
@@ -121,6 +125,7 @@ export class HttpThread {
       reservations: new Reservations(wire),
       leases: new LeaseBook(monotonicMs),
       keys: new IdempotencyKeys(monotonicMs),
+      tasks: new TaskBook(control, Date.now),
       words: new ControlWords(topology.control),
       metrics,
       nowMs: monotonicMs,
@@ -139,6 +144,9 @@ export class HttpThread {
         putRoutes,
         reserveRoutes,
         leaseRoutes,
+        browseRoutes,
+        manageRoutes,
+        taskRoutes,
       ],
       meter,
       onError: (message) => this.#tellError(message),

@@ -124,6 +124,69 @@ export interface LeaseChange {
   readonly delay?: number | undefined;
 }
 
+/** Which jobs are meant; all that is said must hold. Ages are in seconds. */
+export interface Where {
+  readonly idFrom?: number;
+  readonly idTo?: number;
+  readonly priFrom?: number;
+  readonly priTo?: number;
+  readonly ageFrom?: number;
+  readonly ageTo?: number;
+  readonly reservesFrom?: number;
+  readonly timeoutsFrom?: number;
+  /** Bytes that are somewhere in the body, 1 to 200. */
+  readonly text?: Uint8Array;
+}
+
+export type StateName = JobFacts["state"];
+
+export interface BrowseQuestion {
+  /** Jobs of all tubes of the shard if it is left out. */
+  readonly tube?: string;
+  readonly states: readonly StateName[];
+  readonly where: Where;
+  /** "scan" goes upwards by id; "next" is the order in which jobs of one state of a tube would be handed out. */
+  readonly order: "scan" | "next";
+  readonly afterId: number;
+  readonly limit: number;
+  /** Of a body that is shown; negative for none. */
+  readonly bodyMax: number;
+  /** Jobs that it looks at, at most, before it rests. */
+  readonly looksMax: number;
+}
+
+/** A part of what is browsed. */
+export interface BrowsePart {
+  readonly jobs: readonly JobFacts[];
+  /** All ids up to this one are done. */
+  readonly doneId: number;
+  /** Whether all are. */
+  readonly hasEnded: boolean;
+  readonly examined: number;
+}
+
+/** What is done to many jobs of a tube. */
+export interface BulkQuestion {
+  readonly tube: string;
+  readonly act: "kick" | "delete" | "count";
+  readonly states: readonly StateName[];
+  readonly where: Where;
+  readonly max: number;
+}
+
+/** How far it has come. */
+export interface BulkPart {
+  readonly affected: number;
+  readonly examined: number;
+  /** 0 to 1. */
+  readonly progress: number;
+}
+
+export interface HeldJob {
+  readonly id: number;
+  readonly timeLeft: number;
+}
+
 /** `[verb, arguments]` of all that can be asked, with the arguments of each. */
 export interface Questions {
   ping: undefined;
@@ -134,6 +197,14 @@ export interface Questions {
   leases: { changes: readonly LeaseChange[] };
   /** Leases that nobody will hear of: their jobs are ready again, as if a connection had ended. */
   "give-back": { jobs: readonly { id: number; reserves: number }[] };
+  browse: BrowseQuestion;
+  bulk: BulkQuestion;
+  /** Ends the bulk that was asked for by this number. */
+  cancel: { number: number };
+  /** "release" ends somebody's reservation as its time to run would. With `force` reserved jobs are deleted, too. */
+  "job-act": { id: number; act: "delete" | "kick" | "release"; force: boolean };
+  /** What connections of a port hold here, at most 100 jobs each. */
+  sessions: { port: number; slots: readonly number[] };
 }
 
 export interface Answers {
@@ -145,6 +216,11 @@ export interface Answers {
   /** For each change whether it was done, and until when the lease lasts (touch), ms. */
   leases: readonly boolean[];
   "give-back": number;
+  browse: BrowsePart;
+  bulk: BulkPart;
+  cancel: boolean;
+  "job-act": "done" | "not-found" | "reserved" | "state";
+  sessions: readonly { held: number; jobs: readonly HeldJob[]; waiting: boolean }[];
 }
 
 export type Verb = keyof Questions;

@@ -44,11 +44,16 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Who asks, where there are tokens: leases belong to that name. */
     owner?: string;
+    /** False for who may see jobs but not their bodies. */
+    seesBodies?: boolean;
   }
 }
 
 /** Who asks; all are one where there are no tokens. */
 export const ownerOf = (request: { owner?: string }): string => request.owner ?? "";
+
+/** Whether who asks may see bodies of jobs, where there are tokens. */
+export const maySeeBodies = (request: { seesBodies?: boolean }): boolean => request.seesBodies !== false;
 
 /** Throws unless commands are served: while the log is replayed nothing can be asked of the shards. */
 export function requireServing(service: Service): void {

@@ -5,7 +5,7 @@ import type { JobFacts } from "../../message/control.ts";
 import { httpPort } from "../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import type { Service } from "../queue/service.ts";
-import { answers, type Routes, requireServing } from "./api.ts";
+import { answers, maySeeBodies, type Routes, requireServing } from "./api.ts";
 import { bodyField, wantsMsgpack } from "./media.ts";
 import { Problem } from "./problem.ts";
 import { Job, JobParams } from "./schemas.ts";
@@ -31,7 +31,8 @@ export const jobRoutes: Routes = (api, service) => {
     async (request) => {
       requireServing(service);
       const { id } = request.params;
-      const facts = await findJob(service, id, request.query.bodyMax ?? BODY_MAX);
+      const bodyMax = maySeeBodies(request) ? (request.query.bodyMax ?? BODY_MAX) : -1;
+      const facts = await findJob(service, id, bodyMax);
       return jobView(facts, service, wantsMsgpack(request));
     },
   );

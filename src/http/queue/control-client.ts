@@ -72,11 +72,21 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
     details: Questions[Each],
     onPart: (bytes: Uint8Array) => void,
   ): Promise<void> {
+    return this.begin(shard, verb, details, onPart).done;
+  }
+
+  /** The same for a question that may be cancelled: by its number. */
+  begin<Each extends Verb>(
+    shard: number,
+    verb: Each,
+    details: Questions[Each],
+    onPart: (bytes: Uint8Array) => void,
+  ): { number: number; done: Promise<void> } {
     if (this.#asked.size >= UNDER_WAY_MAX)
-      return Promise.reject(new Busy("too many questions are under way"));
+      return { number: 0, done: Promise.reject(new Busy("too many questions are under way")) };
     const packed = packr.pack([verb, details]);
     if (packed.length > this.#core.payloadBytesMax)
-      return Promise.reject(new Busy("the question is too long for one message"));
+      return { number: 0, done: Promise.reject(new Busy("the question is too long for one message")) };
     const number = ++this.#lastNumber;
     const message = this.#core.message(RequestOp.Control);
     message.slot = 0;
@@ -84,7 +94,13 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
     message.body.set(packed, 0, packed.length);
     this.#core.post(shard, message);
     this.#wake();
-    return new Promise((resolve) => this.#asked.set(number, { onPart, onEnd: resolve }));
+    const done = new Promise<void>((resolve) => this.#asked.set(number, { onPart, onEnd: resolve }));
+    return { number, done };
+  }
+
+  /** The value of a part of an answer. */
+  valueOf<Each extends Verb>(part: Uint8Array): Answers[Each] {
+    return packr.unpack(part) as Answers[Each];
   }
 
   onAnswer({ shard, flags, number, recordNumber, payload }: ControlAnswer): void {

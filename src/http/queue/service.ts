@@ -9,6 +9,7 @@ import type { LeaseBook } from "./lease-book.ts";
 import type { Liveness } from "./liveness.ts";
 import type { PutLanes } from "./put-lanes.ts";
 import type { Reservations } from "./reservations.ts";
+import type { TaskBook } from "./task-book.ts";
 import type { TotalsBook } from "./totals-book.ts";
 import type { TubeBook } from "./tube-book.ts";
 import type { WireClients } from "./wire-clients.ts";
@@ -60,6 +61,7 @@ export interface Service {
   readonly reservations: Reservations;
   readonly leases: LeaseBook;
   readonly keys: IdempotencyKeys;
+  readonly tasks: TaskBook;
   readonly words: ControlWords;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */

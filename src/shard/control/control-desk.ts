@@ -9,11 +9,15 @@ import { NO_SLOT } from "../../engine/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import type { ReplyPort } from "../work/reply-port.ts";
+import { beginBrowse } from "./browse.ts";
+import { BulkWork } from "./bulk-work.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
+import { actOnJob } from "./job-act.ts";
 import { jobFacts } from "./job-facts.ts";
 import type { LatencyMeter } from "./latency-meter.ts";
 import { changeLease, giveBackLease } from "./leases.ts";
 import { ListTubes } from "./list-tubes.ts";
+import { sessionFacts } from "./session-facts.ts";
 import { shardTotals } from "./shard-totals.ts";
 
 /** Maps and arrays of plain values only: no records, no extensions. */
@@ -125,7 +129,19 @@ export class ControlDesk implements ControlAnswerer {
         const { shard, leaseSession } = this.#options;
         return jobs.filter((job) => giveBackLease(shard, leaseSession, job.id, job.reserves)).length;
       }),
+    browse: (question) => beginBrowse(this.#options.shard, question),
+    bulk: (question) => new BulkWork(this.#options.shard, question),
+    cancel: ({ number }) => atOnce<"cancel">(() => this.#cancel(number)),
+    "job-act": (question) => atOnce<"job-act">(() => actOnJob(this.#options.shard, question)),
+    sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),
   };
+
+  /** Ends a question's work with what it has; false if it is over already. */
+  #cancel(number: number): boolean {
+    const question = this.#questions.find((each) => each.number === number);
+    question?.work.cancel?.();
+    return question !== undefined;
+  }
 
   #totals(): ShardTotals {
     const { shard, meter, leaseSession, waiting } = this.#options;

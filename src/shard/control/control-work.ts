@@ -27,4 +27,6 @@ export interface ControlAnswerer {
 export interface ControlWork {
   /** Does a slice and sends at most one part; true when it has sent the last. */
   step(answerer: ControlAnswerer): boolean;
+  /** Nobody wants the rest: its next step is the last. */
+  cancel?(): void;
 }

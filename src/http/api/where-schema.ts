@@ -1,0 +1,52 @@
+// Which jobs are meant: as a request says it, in a body or in a query.
+
+import { type Static, Type } from "typebox";
+import type { Where } from "../../message/control.ts";
+import { Problem } from "./problem.ts";
+import { Fields, JobState } from "./schemas.ts";
+
+const TEXT_BYTES_MAX = 200;
+const id = Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
+const number = Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 32 - 1 }));
+const seconds = Type.Optional(Type.Number({ minimum: 0, description: "Seconds since it was put." }));
+
+export const whereFields = {
+  idFrom: id,
+  idTo: id,
+  priFrom: number,
+  priTo: number,
+  ageFrom: seconds,
+  ageTo: seconds,
+  reservesFrom: number,
+  timeoutsFrom: number,
+  text: Type.Optional(
+    Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Somewhere in the body." }),
+  ),
+  textBase64: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 2 * TEXT_BYTES_MAX, description: "The same as bytes." }),
+  ),
+};
+
+export const WhereBody = Fields(whereFields, "All that is said must hold.");
+export const States = Type.Array(JobState, { minItems: 1, maxItems: 4 });
+
+const PLAIN = [
+  ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom"],
+] as const as readonly (keyof Static<typeof WhereBody>)[];
+
+/** As the shards know it. */
+export function whereOf(given: Static<typeof WhereBody>): Where {
+  const plain = PLAIN.filter((key) => given[key] !== undefined).map((key) => [key, given[key]]);
+  const { text, textBase64 } = given;
+  if (text !== undefined && textBase64 !== undefined)
+    throw new Problem("bad-request", "Give text or textBase64.");
+  const bytes =
+    text !== undefined
+      ? Buffer.from(text)
+      : textBase64 === undefined
+        ? undefined
+        : Buffer.from(textBase64, "base64");
+  if (bytes !== undefined && (bytes.length === 0 || bytes.length > TEXT_BYTES_MAX))
+    throw new Problem("bad-request", `A text to look for has 1 to ${TEXT_BYTES_MAX} bytes.`);
+  return { ...Object.fromEntries(plain), ...(bytes === undefined ? {} : { text: bytes }) } as Where;
+}

@@ -1,0 +1,40 @@
+// Which jobs are meant, as the engine's walk knows it and what it does not.
+
+import { type JobPage, JobState } from "../../engine/job-table.ts";
+import { type JobFilter, stateBit } from "../../engine/job-walk.ts";
+import type { StateName, Where } from "../../message/control.ts";
+
+const STATES: Readonly<Record<StateName, JobState>> = {
+  ready: JobState.Ready,
+  reserved: JobState.Reserved,
+  delayed: JobState.Delayed,
+  buried: JobState.Buried,
+};
+
+export const stateOf = (name: StateName): JobState => STATES[name];
+
+/** What a walk looks for by itself. */
+export function filterOf(states: readonly StateName[], where: Where, nowMs: number): JobFilter {
+  return {
+    states: states.reduce((bits, name) => bits | stateBit(STATES[name]), 0),
+    createdByMs: where.ageFrom === undefined ? Number.POSITIVE_INFINITY : nowMs - where.ageFrom * 1000,
+    contains: where.text,
+  };
+}
+
+/** Whether a job that the walk has found is meant, too, by what it does not look for. */
+export function isMeant(page: JobPage, row: number, where: Where, nowMs: number): boolean {
+  const { idFrom = 0, priFrom = 0, reservesFrom = 0, timeoutsFrom = 0 } = where;
+  const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;
+  const id = page.id[row]!;
+  const pri = page.pri[row]!;
+  return (
+    id >= idFrom &&
+    id <= idTo &&
+    pri >= priFrom &&
+    pri <= priTo &&
+    nowMs - page.createdAtMs[row]! <= ageTo * 1000 &&
+    page.reserves[row]! >= reservesFrom &&
+    page.timeouts[row]! >= timeoutsFrom
+  );
+}

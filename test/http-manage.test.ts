@@ -1,0 +1,250 @@
+// Browsing jobs, and what an operator does to tubes and jobs over HTTP.
+
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { eventually } from "./support/eventually.ts";
+import { type HttpServer, startHttpServer } from "./support/http-server.ts";
+import { WireClient } from "./support/wire-client.ts";
+
+const JOBS = 3000;
+
+describe("Browsing and managing over HTTP", () => {
+  let server: HttpServer;
+  let client: WireClient;
+
+  before(async () => {
+    server = await startHttpServer("--shards", "3", "--acceptors", "1");
+    client = await WireClient.connect(server.process.address);
+    for (let from = 0; from < JOBS; from += 1000) {
+      const jobs = Array.from({ length: 1000 }, (_, n) => ({
+        body: (from + n) % 100 === 7 ? `needle ${from + n}` : `hay ${from + n}`,
+        pri: JOBS - from - n,
+        ...((from + n) % 3 === 0 ? { delay: 1000 + from + n } : {}),
+      }));
+      await server.ask("/v1/tubes/many/jobs", { json: { jobs } });
+    }
+  });
+  after(async () => {
+    client.socket.destroy();
+    await server.process.stop();
+  });
+
+  const get = async (path: string) => (await server.ask(path)).json;
+  /** All items of a list, page by page. */
+  const all = async (
+    path: string,
+  ): Promise<{ id: number; body: string; state: string; tube: string; pri: number }[]> => {
+    const items = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const page = await get(`${path}${cursor === "" ? "" : `&cursor=${cursor}`}`);
+      items.push(...page.items);
+      cursor = page.cursor;
+    }
+    return items;
+  };
+  const putTo = async (tube: string, count: number, more: object = {}): Promise<number[]> => {
+    const jobs = Array.from({ length: count }, (_, n) => ({ body: `${n}`, ...more }));
+    const { results } = (await server.ask(`/v1/tubes/${tube}/jobs`, { json: { jobs } })).json;
+    return results.map(({ id }: { id: number }) => id);
+  };
+
+  describe("a list of jobs", () => {
+    it("has each job of a tube once, by id, over all pages", async () => {
+      const items = await all("/v1/tubes/many/jobs?limit=170");
+      assert.equal(items.length, JOBS);
+      const ids = items.map(({ id }) => id);
+      assert.deepEqual(
+        ids,
+        ids.toSorted((a, b) => a - b),
+      );
+      assert.equal(new Set(ids).size, JOBS);
+    });
+
+    it("has those of one state, or with a text, or in bounds", async () => {
+      assert.equal((await all("/v1/tubes/many/jobs?state=delayed&limit=1000")).length, JOBS / 3);
+      const needles = await all("/v1/tubes/many/jobs?text=needle&limit=20");
+      assert.equal(needles.length, JOBS / 100);
+      assert.ok(needles.every(({ body }) => body.startsWith("needle ")));
+      assert.equal(
+        (await get("/v1/tubes/many/jobs?textBase64=bmVlZGxlIDEwNw==")).items[0].body,
+        "needle 107",
+      );
+      assert.deepEqual(
+        (await get("/v1/tubes/many/jobs?priFrom=10&priTo=12")).items.map(({ pri }: { pri: number }) => pri),
+        [12, 11, 10],
+      );
+      assert.equal((await get("/v1/tubes/many/jobs?idFrom=5&idTo=9")).items.length, 5);
+      assert.equal((await get("/v1/tubes/many/jobs?ageFrom=1000")).items.length, 0);
+      assert.equal((await get("/v1/tubes/many/jobs?reservesFrom=1")).items.length, 0);
+      assert.equal((await get("/v1/tubes/nothing/jobs")).items.length, 0);
+    });
+
+    it("has the first ones in the order in which they would be handed out", async () => {
+      const ready = (await get("/v1/tubes/many/jobs?state=ready&order=next&limit=50")).items;
+      const pris = ready.map(({ pri }: { pri: number }) => pri);
+      assert.equal(pris.length, 50);
+      assert.deepEqual(
+        pris,
+        pris.toSorted((a: number, b: number) => a - b),
+      );
+      assert.equal(pris[0], 1);
+      const delayed = (await get("/v1/tubes/many/jobs?state=delayed&order=next&limit=3")).items;
+      assert.deepEqual(
+        delayed.map(({ delay }: { delay: number }) => delay),
+        [1000, 1003, 1006],
+      );
+      assert.equal((await server.ask("/v1/tubes/many/jobs?order=next")).status, 400);
+    });
+
+    it("of all tubes goes over all shards", async () => {
+      for (const tube of ["list-a", "list-b", "list-c", "list-d"]) await putTo(tube, 3);
+      const items = await all("/v1/jobs?limit=500");
+      const tubes = new Set(items.map(({ tube }) => tube));
+      for (const tube of ["many", "list-a", "list-b", "list-c", "list-d"]) assert.ok(tubes.has(tube), tube);
+      assert.equal(new Set(items.map(({ id }) => id)).size, items.length);
+    });
+
+    it("shows as much of bodies as is asked for", async () => {
+      const [job] = (await get("/v1/tubes/many/jobs?limit=1&bodyMax=3")).items;
+      assert.deepEqual([job.body, job.truncated], ["hay", true]);
+    });
+
+    it("refuses a cursor that is none, and fields that nobody knows", async () => {
+      for (const query of [
+        "cursor=x",
+        "cursor=WzAsMCww",
+        "cursor=Wzk5LDBd",
+        "stat=ready",
+        "limit=1001",
+        "text=",
+        "text=a&textBase64=YQ==",
+      ])
+        assert.equal((await server.ask(`/v1/tubes/many/jobs?${query}`)).status, 400, query);
+    });
+  });
+
+  describe("a tube", () => {
+    it("is paused and goes on", async () => {
+      await putTo("paused", 1);
+      assert.equal(
+        (await server.ask("/v1/tubes/paused/pause", { method: "PUT", json: { seconds: 1000 } })).status,
+        200,
+      );
+      assert.equal((await get("/v1/tubes/paused")).pause.seconds, 1000);
+      assert.deepEqual(
+        (await server.ask("/v1/reserve", { json: { tubes: ["paused"], wait: 0 } })).json.jobs,
+        [],
+      );
+      assert.equal((await server.ask("/v1/tubes/paused/pause", { method: "DELETE" })).status, 200);
+      assert.equal(
+        (await server.ask("/v1/reserve", { json: { tubes: ["paused"], wait: 0 } })).json.jobs.length,
+        1,
+      );
+      assert.equal(
+        (await server.ask("/v1/tubes/nothing/pause", { method: "PUT", json: { seconds: 1 } })).status,
+        404,
+      );
+    });
+
+    it("has jobs kicked, counted before if that is asked for", async () => {
+      await putTo("kicked", 1000, { delay: 1000 });
+      const kick = (json?: object) =>
+        server.ask("/v1/tubes/kicked/kick", { method: "POST", ...(json === undefined ? {} : { json }) });
+      assert.deepEqual((await kick({ dryRun: true })).json, { affected: 1000 });
+      assert.equal((await get("/v1/tubes/kicked")).jobs.ready, 0);
+      assert.deepEqual((await kick({ max: 700 })).json, { affected: 700 });
+      assert.deepEqual((await kick()).json, { affected: 300 });
+      assert.equal((await get("/v1/tubes/kicked")).jobs.ready, 1000);
+      assert.equal((await kick({ states: ["ready"] })).status, 400);
+    });
+
+    it("is cleared of some states, of what is meant, and as a whole", async () => {
+      const ids = await putTo("cleared", 50);
+      await putTo("cleared", 50, { delay: 1000 });
+      const { jobs } = (await server.ask("/v1/reserve", { json: { tubes: ["cleared"], wait: 0, max: 5 } }))
+        .json;
+      const clear = async (json: object) => (await server.ask("/v1/tubes/cleared/clear", { json })).json;
+      assert.deepEqual(await clear({ states: ["ready"], where: { idTo: ids[9] } }), { affected: 5 });
+      assert.deepEqual(await clear({ states: ["delayed"], max: 20 }), { affected: 20 });
+      assert.deepEqual(await clear({ states: ["ready", "delayed", "buried"], dryRun: true }), {
+        affected: 70,
+      });
+      const gone = await server.ask("/v1/tubes/cleared", { method: "DELETE" });
+      assert.deepEqual(gone.json, { deleted: 70, exists: true, users: 0, watchers: 1 });
+      const { reserved } = (await get("/v1/tubes/cleared")).jobs;
+      assert.equal(reserved, 5);
+      assert.equal((await server.ask("/v1/tubes/cleared?force=true", { method: "DELETE" })).json.deleted, 5);
+      assert.equal((await server.ask(`/v1/leases/${jobs[0].lease}/delete`, { method: "POST" })).status, 410);
+    });
+
+    it("has one request with a key done once", async () => {
+      await putTo("once", 10);
+      const clear = () =>
+        server.ask("/v1/tubes/once/clear", {
+          json: { states: ["ready"], max: 3 },
+          headers: { "idempotency-key": "clear-1" },
+        });
+      assert.deepEqual((await clear()).json, { affected: 3 });
+      assert.deepEqual((await clear()).json, { affected: 3 });
+      assert.equal((await get("/v1/tubes/once")).jobs.ready, 7);
+    });
+  });
+
+  it("tasks are kept with what they did, and one that is over is not cancelled", async () => {
+    await putTo("task", 10);
+    await server.ask("/v1/tubes/task/clear", { json: { states: ["ready"] } });
+    const { items } = await get("/v1/tasks");
+    const task = items.at(-1);
+    assert.deepEqual(
+      [task.act, task.tube, task.affected, task.state, task.progress],
+      ["delete", "task", 10, "done", 1],
+    );
+    assert.equal((await server.ask(`/v1/tasks/${task.id}`, { method: "DELETE" })).json.state, "done");
+    assert.equal((await server.ask("/v1/tasks/t999")).json.code, "task-not-found");
+  });
+
+  describe("a job", () => {
+    it("is deleted, but by force only where somebody holds it", async () => {
+      const [id, held] = await putTo("single", 2);
+      assert.equal((await server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 204);
+      assert.equal((await server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 404);
+      await client.ask(`reserve-job ${held}`);
+      const refused = await server.ask(`/v1/jobs/${held}`, { method: "DELETE" });
+      assert.deepEqual([refused.status, refused.json.code], [409, "job-reserved"]);
+      assert.equal((await server.ask(`/v1/jobs/${held}?force=true`, { method: "DELETE" })).status, 204);
+      assert.equal((await client.ask(`delete ${held}`)).line, "NOT_FOUND");
+    });
+
+    it("is kicked, and taken from who holds it as its time to run would", async () => {
+      const [id] = await putTo("act", 1, { delay: 1000 });
+      assert.equal((await server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).status, 200);
+      assert.equal((await server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).json.code, "job-state");
+      assert.equal((await server.ask(`/v1/jobs/${id}/release`, { method: "POST" })).json.code, "job-state");
+      await client.ask("watch act");
+      assert.match((await client.ask("reserve-with-timeout 0")).line, /^RESERVED/);
+      assert.match((await get(`/v1/jobs/${id}`)).holder, /^0\.[0-9]+$/);
+      assert.equal((await server.ask(`/v1/jobs/${id}/release`, { method: "POST" })).status, 200);
+      const job = await get(`/v1/jobs/${id}`);
+      assert.deepEqual([job.state, job.timeouts, job.holder], ["ready", 1, null]);
+      assert.equal((await client.ask(`delete ${id}`)).line, "DELETED");
+    });
+  });
+
+  it("a large clearing is a task with progress, which can be cancelled, and others are served meanwhile", async () => {
+    for (let put = 0; put < 10; put++) await putTo("huge", 1000, { body: "x".repeat(2000) });
+    // A text that is in no body: all of 60 MB are looked through.
+    const began = server.ask("/v1/tubes/huge/clear", {
+      json: { states: ["ready"], where: { text: "nothing" } },
+    });
+    const task = await eventually("the task runs or is over", async () => {
+      const { items } = await get("/v1/tasks");
+      return items.find(({ tube }: { tube: string }) => tube === "huge");
+    });
+    assert.match((await client.ask("stats-tube huge")).line, /^OK/);
+    const ended = (await server.ask(`/v1/tasks/${task.id}`, { method: "DELETE" })).json;
+    assert.ok(["cancelled", "done"].includes(ended.state));
+    assert.equal((await began).status, 200);
+    assert.equal((await get("/v1/tubes/huge")).jobs.ready, 10_000);
+  });
+});
