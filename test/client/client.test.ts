@@ -602,6 +602,50 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
+    test("loses nothing on a network that breaks again and again", async (t) => {
+      const [queue, tube, network] = await openBehind(t, { retryMs: [1, 5] });
+      const [direct] = await open(t);
+      const count = 150;
+      const done = new Set<string>();
+      let begun = 0;
+      const unexpected: unknown[] = [];
+      const worker = work(
+        queue,
+        [tube],
+        async (job, signal) => {
+          if (++begun % 20 === 0) network.cut();
+          await new Promise(setImmediate);
+          signal.throwIfAborted();
+          done.add(textOf(job));
+        },
+        {
+          concurrency: 5,
+          onError: (error) => unexpected.push(error),
+          onWarning: (error) => {
+            const isExpected =
+              error instanceof ConnectionLost || error instanceof JobLost || error instanceof NotFound;
+            if (!isExpected) unexpected.push(error);
+          },
+        },
+      );
+      for (let body = 0; body < count; ) {
+        try {
+          await queue.put(tube, `${body}`);
+          body++;
+        } catch (error) {
+          assert.ok(error instanceof ConnectionLost && error.sent);
+        }
+      }
+      await eventually("all are done", async () => {
+        const { ready, reserved } = await jobsOf(direct, tube);
+        return done.size === count && ready + reserved === 0;
+      });
+      await worker.stop();
+      assert.deepEqual(unexpected, []);
+      assert.ok(network.connections > count / 20, "it broke");
+      assert.equal((await jobsOf(direct, tube)).buried, 0);
+    });
+
     test("closes: waits end, held jobs go back, and nothing more is taken", async (t) => {
       const [direct, tube] = await open(t);
       const queue = await connect(`127.0.0.1:${server!.port}`);
