@@ -514,7 +514,9 @@ for (const { kind, need, flags } of SERVERS) {
       // `use`: these two concern the tube in use.
       assert.equal(await queue.tube(tube).kick(1), 1);
       await queue.put(tube, "after");
-      const again = await queue.reserveMany(5);
+      const again: Job<Uint8Array>[] = [];
+      // One that was lost before comes alone, with extensions.
+      while (again.length < 3) again.push(...(await queue.reserveMany(5)));
       assert.deepEqual(again.map(textOf), ["before", "buried", "after"]);
       assert.ok(events.includes("lost") && events.at(-1) === "connected", `${events}`);
     });
