@@ -98,18 +98,18 @@ export class Tube<Out> {
   }
 
   /** Extension `clear-tube`: deletes ready, delayed and buried jobs, or those of the filter. Returns how many. */
-  clear(filter: LimitedFilter = {}): Promise<number> {
-    return this.#bulk(`clear-tube ${this.name}`, filter, "CLEARED");
+  async clear(filter: LimitedFilter = {}): Promise<number> {
+    return await this.#bulk(`clear-tube ${this.name}`, filter, "CLEARED");
   }
 
   /** Extension `move-jobs`. Returns how many. With `as` they are ready there. */
-  move(to: string, options: LimitedFilter & { readonly as?: "ready" } = {}): Promise<number> {
-    return this.#bulk(`move-jobs ${this.name} ${tubeName(to)}`, options, "MOVED");
+  async move(to: string, options: LimitedFilter & { readonly as?: "ready" } = {}): Promise<number> {
+    return await this.#bulk(`move-jobs ${this.name} ${tubeName(to)}`, options, "MOVED");
   }
 
   /** Extension `move-jobs`: each job back to the tube in which its attempts were used up. Returns how many. */
-  redrive(filter: LimitedFilter = {}): Promise<number> {
-    return this.#bulk(`move-jobs ${this.name} *`, filter, "MOVED");
+  async redrive(filter: LimitedFilter = {}): Promise<number> {
+    return await this.#bulk(`move-jobs ${this.name} *`, filter, "MOVED");
   }
 
   /** Extension `list-jobs`: by id, page by page. A job that is there all the while comes once. */

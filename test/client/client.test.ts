@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, describe, it, type TestContext } from "node:test";
+import { shardOfTube } from "../../src/base/tube-hash.ts";
 import {
   BadFormat,
   Closed,
@@ -26,14 +27,25 @@ import { canRun, NEEDS, type Need } from "../support/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
 import { BrokenNetwork } from "./broken-network.ts";
 
+const SHARDS = 3;
+
 const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
   { kind: "beanstalkd-1.12", need: NEEDS.beanstalkd, flags: [] },
-  { kind: "ours", need: NEEDS.ours, flags: ["--shards", "3", "--acceptors", "2"] },
+  { kind: "ours", need: NEEDS.ours, flags: ["--shards", `${SHARDS}`, "--acceptors", "2"] },
 ];
 
 type TextQueue = Queue<Uint8Array, Uint8Array | string>;
 
 const textOf = (job: Job<Uint8Array> | undefined): string => Buffer.from(job?.body ?? []).toString();
+
+/** A name behind that of a tube, on the same shard. */
+function besides(tube: string, name: string): string {
+  const shardOf = (text: string): number => shardOfTube(Buffer.from(text), 0, text.length, SHARDS);
+  for (let number = 0; ; number++) {
+    const other = `${tube}-${name}${number}`;
+    if (shardOf(other) === shardOf(tube)) return other;
+  }
+}
 
 for (const { kind, need, flags } of SERVERS) {
   describe(`the client on ${[kind, ...flags].join(" ")}`, { concurrency: true, timeout: 60_000 }, () => {
@@ -742,6 +754,25 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await queue.job(id).stats()).state, "buried", "its only attempt was used up");
       await assert.rejects(queue.tube(`${tube}*`).stats(), TypeError);
       await assert.rejects(queue.tube(tube).set({ maxJobs: "x" as never }), BadFormat);
+    });
+
+    testOurs("moves jobs, and brings dead ones back", "move-jobs", async (t) => {
+      const [queue, tube] = await open(t);
+      const from = queue.tube(tube);
+      const [to, dead] = [besides(tube, "to"), besides(tube, "dead")];
+      await queue.putMany(tube, ["a", "b", "c"], { pri: 9 });
+      assert.equal(await from.move(to, { contains: "b" }), 1);
+      assert.equal(await from.move(to, { limit: 1 }), 1);
+      assert.equal((await queue.tube(to).stats()).currentJobsReady, 2);
+      assert.equal((await queue.tube(to).peek("ready"))?.body.length, 1);
+      await from.set({ maxAttempts: 1, deadLetter: dead });
+      const job = await queue.reserve();
+      await job.release();
+      await eventually("it is dead", async () => (await jobsOf(queue, dead)).ready === 1);
+      assert.equal((await queue.job(job.id).stats()).tube, dead);
+      assert.equal(await queue.tube(dead).redrive(), 1);
+      assert.equal((await queue.reserve({ timeout: 10 }))?.id, job.id);
+      await assert.rejects(from.move("a b"), TypeError);
     });
 
     testOurs("inspects and updates jobs", "update-job", async (t) => {
