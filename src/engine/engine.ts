@@ -33,7 +33,7 @@ import { Waiters } from "./waiters.ts";
  * Outcome of a command on a job; only a put may find no room in the log, its key taken (`duplicateOf` has it),
  * or its tube full.
  */
-export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2, Duplicate: 3, TubeFull: 4 } as const;
+export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2, Duplicate: 3, TubeFull: 4, OtherShard: 5 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 
 /** Outcome of a reserve, when it is not the slot of a job (a number from 0). */
@@ -1000,14 +1000,23 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
+    const tube = this.tubeOf(slot);
+    const refusal = this.#refusalOf(session, slot, tube, change);
+    return refusal === Outcome.Done ? this.#update(session, slot, tube, change, nowMs) : refusal;
+  }
+
+  #update(session: Session, slot: number, tube: Tube, change: JobChange, nowMs: number): Outcome {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const isHeld = page.state[row] === JobState.Reserved;
-    if (isHeld && page.holder[row] !== session.index) return Outcome.NotFound;
-    const tube = this.tubeOf(slot);
-    const { pri, ttrSeconds, delayMs } = change;
+    const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
+    if (ttlMs !== undefined) this.#queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
     if (pri !== undefined) this.#queues.reprioritise(slot, tube, pri);
     if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
+    if (target !== undefined && (isHeld || target !== tube.name)) {
+      this.#updateTube(slot, tube, target, delayMs, nowMs);
+      return Outcome.Done;
+    }
     if (delayMs !== undefined) {
       this.#updateDelay(slot, tube, delayMs, nowMs);
       return Outcome.Done;
@@ -1024,6 +1033,60 @@ export class Engine {
     return Outcome.Done;
   }
 
+  /** Whether a job may be changed so, before anything is. Throws RangeError when memory for it is exhausted. */
+  #refusalOf(session: Session, slot: number, tube: Tube, { ttlMs, tube: target }: JobChange): Outcome {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
+    if (ttlMs !== undefined || target !== undefined) page.makeExtras();
+    if (target === undefined || target === tube.name) return Outcome.Done;
+    if (!this.#ownsTube(target)) return Outcome.OtherShard;
+    const there = this.#tubes.open(target);
+    const isFull = this.policies.isFull(there, page.bodyBytes[row]!);
+    this.#dropIfUnreferenced(there);
+    return isFull ? Outcome.TubeFull : Outcome.Done;
+  }
+
+  /** The job goes to another tube; a held one is given back there, which is a release, but no lost attempt. */
+  #updateTube(slot: number, tube: Tube, target: string, delayMs: number | undefined, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Reserved) {
+      this.#queues.leave(slot);
+      const there = this.policies.moveTo(slot, tube, target, false, nowMs);
+      if (delayMs !== undefined) this.#updateDelay(slot, there, delayMs, nowMs);
+      else this.#serve(there, nowMs);
+    } else if (target === tube.name) this.#updateDelay(slot, tube, delayMs ?? 0, nowMs);
+    else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
+    this.#dropIfUnreferenced(tube);
+  }
+
+  #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
+    this.#countExcused(slot, tube, nowMs);
+    this.#leave(slot);
+    const there = this.policies.changeTube(slot, tube, target);
+    const page = this.jobs.pageOf(slot);
+    page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
+    if (delayMs > 0) this.#queues.becomeDelayed(slot, there, nowMs + delayMs);
+    else this.#queues.becomeReady(slot, there, nowMs);
+    this.#records.updated(slot);
+    // It may have expired while it was held: then it goes before it is offered.
+    this.runDue(nowMs);
+    this.#serve(there, nowMs);
+    this.#freed(tube, nowMs);
+  }
+
+  /** A held job is given back, which is no lost attempt. */
+  #countExcused(slot: number, tube: Tube, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    tube.releases++;
+    this.jobReleases++;
+    page.releases[row] = page.releases[row]! + 1;
+    this.policies.excused(slot, tube);
+  }
+
   #updateDelay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -1033,13 +1096,8 @@ export class Engine {
       this.#records.updated(slot);
       return;
     }
-    if (before === JobState.Reserved) {
-      this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
-      tube.releases++;
-      this.jobReleases++;
-      page.releases[row] = page.releases[row]! + 1;
-      this.policies.excused(slot, tube);
-    } else if (before === JobState.Buried && this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
+    if (before === JobState.Reserved) this.#countExcused(slot, tube, nowMs);
+    else if (before === JobState.Buried && this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
     this.#leave(slot);
     if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.#queues.becomeReady(slot, tube, nowMs);

@@ -177,12 +177,16 @@ export class JobQueues {
     this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
   }
 
-  /** A ready or delayed job gets another time to live; 0: none. */
+  /** A job gets another time to live; 0: none. */
   expireAt(slot: number, tube: Tube, atMs: number): void {
-    const extras = this.#jobs.pageOf(slot).extrasMade;
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.makeExtras();
     this.#endExpiry(slot, tube);
-    extras.expiresAtMs[rowOf(slot)] = atMs;
-    this.#beginExpiry(slot, tube);
+    extras.expiresAtMs[row] = atMs;
+    // It counts while the job is ready or delayed; it goes on counting when it is so again.
+    if (page.state[row] === JobState.Ready || page.state[row] === JobState.Delayed)
+      this.#beginExpiry(slot, tube);
   }
 
   /**

@@ -112,7 +112,7 @@ export class JobPage {
   }
 
   /** The columns of what few jobs have; throws RangeError when memory for them is exhausted. */
-  get extrasMade(): JobExtras {
+  makeExtras(): JobExtras {
     return (this.extras ??= new JobExtras(PAGE_ROWS));
   }
 

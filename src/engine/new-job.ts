@@ -44,4 +44,8 @@ export interface JobChange {
   /** It becomes ready, or delayed for so long. */
   readonly delayMs: number | undefined;
   readonly ttrSeconds: number | undefined;
+  /** It expires so long from now, 0 for never. */
+  readonly ttlMs?: number | undefined;
+  /** Where it goes: in its state, or given back if it is held. */
+  readonly tube?: string | undefined;
 }

@@ -143,7 +143,7 @@ export class Policies {
     if (attributes === undefined && ttlMs === 0) return;
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const extras = page.extrasMade;
+    const extras = page.makeExtras();
     if (attributes !== undefined) this.#keep(extras, row, attributes);
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
@@ -187,7 +187,7 @@ export class Policies {
   restore(slot: number, tube: Tube, attributes: JobAttributes): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
-    this.#keep(page.extrasMade, row, attributes);
+    this.#keep(page.makeExtras(), row, attributes);
     this.#joinGroup(slot, tube, true);
     if (attributes.keyEnd === attributes.keyStart) return;
     if ((attributes.reason & ExtraFlag.Reason) !== DeathReason.None) return;
@@ -339,7 +339,7 @@ export class Policies {
   /** The job has used up its attempts. Where it has died before it stays, or it would go in circles. */
   #die(slot: number, tube: Tube, policy: TubePolicy, nowMs: number): Tube | undefined {
     const { jobs, queues, records, ownsTube, died } = this.#host;
-    const extras = jobs.pageOf(slot).extrasMade;
+    const extras = jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
     const hadOrigin = extras.origin[row] !== EMPTY_BODY;
     this.#markDead(slot, tube, DeathReason.Attempts);
@@ -358,7 +358,7 @@ export class Policies {
 
   /** A dead job has no time to live and no key, and knows where it died. */
   #markDead(slot: number, tube: Tube, reason: DeathReason): void {
-    const extras = this.#host.jobs.pageOf(slot).extrasMade;
+    const extras = this.#host.jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
     this.dropKey(slot);
     extras.expiresAtMs[row] = 0;
@@ -375,7 +375,7 @@ export class Policies {
     const row = rowOf(slot);
     const { policy } = tube;
     if (policy !== undefined && (policy.maxAttempts > 0 || policy.backoffMs > 0) && page.reserves[row]! > 0)
-      page.extrasMade.attemptsBase[row] = page.reserves[row]!;
+      page.makeExtras().attemptsBase[row] = page.reserves[row]!;
     const { extras } = page;
     if (extras === undefined || (extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) return;
     if (this.originOf(slot) === tube.name) this.revive(slot, tube);
@@ -385,7 +385,7 @@ export class Policies {
   excused(slot: number, { policy }: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
     if (policy === undefined || policy.maxAttempts === 0) return;
-    const { attemptsBase } = page.extrasMade;
+    const { attemptsBase } = page.makeExtras();
     attemptsBase[rowOf(slot)] = attemptsBase[rowOf(slot)]! + 1;
   }
 
@@ -412,7 +412,7 @@ export class Policies {
     page.tube[row] = target.index;
     tube.bytes -= page.bodyBytes[row]!;
     target.bytes += page.bodyBytes[row]!;
-    const extras = page.extrasMade;
+    const extras = page.makeExtras();
     extras.flags[row]! |= ExtraFlag.Moved;
     this.dropKey(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.takeKey(slot, target);

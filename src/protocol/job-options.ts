@@ -60,4 +60,6 @@ export const UPDATE_OPTIONS: readonly OptionRow[] = [
   { name: "pri", tag: OptionTag.Pri, kind: OptionKind.Number, max: U32_MAX, usage: "<pri>" },
   { name: "delay", tag: OptionTag.Delay, kind: OptionKind.Duration, usage: "<delay>" },
   { name: "ttr", tag: OptionTag.Ttr, kind: OptionKind.Number, max: U32_MAX, usage: "<ttr>" },
+  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "tube", tag: OptionTag.Tube, kind: OptionKind.Tube, usage: "<tube>" },
 ];

@@ -26,6 +26,7 @@ export const OptionTag = {
   MaxJobs: 53,
   MaxBytes: 54,
   As: 80,
+  Tube: 81,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 

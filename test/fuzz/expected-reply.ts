@@ -213,7 +213,13 @@ function meaningOfTube(
   return meaning(command, wrong === undefined ? replies : [wrong]);
 }
 
-const CHANGES: Options = { pri: numberTo(U32_MAX), delay: isDuration, ttr: numberTo(U32_MAX) };
+const CHANGES: Options = {
+  ttl: isDuration,
+  tube: (value) => NAME.test(value),
+  pri: numberTo(U32_MAX),
+  delay: isDuration,
+  ttr: numberTo(U32_MAX),
+};
 
 /** 18.7: at least one option. */
 function meaningOfUpdate(rest: string): LineMeaning {
@@ -224,7 +230,7 @@ function meaningOfUpdate(rest: string): LineMeaning {
   if (wrong !== undefined) return meaning(command, [wrong]);
   const [, seconds = "0", decimals = "0"] = / delay=(\d+)(?:\.(\d+))?/.exec(options) ?? [];
   const delays = Number(seconds) > 0 || Number(decimals) > 0;
-  return meaning(command, ["UPDATED", "NOT_FOUND"], { delays });
+  return meaning(command, ["UPDATED", "NOT_FOUND", "OTHER_SHARD"], { delays });
 }
 
 const isKey = (text: string): boolean => text !== "" && !/[\p{Cc} ]/u.test(text.replace(/[\x80-\x9f]/g, ""));

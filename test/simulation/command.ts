@@ -220,14 +220,31 @@ function inspectJobText(job: ModelJob | undefined, ports: number): string {
   if (job === undefined) return "NOT_FOUND\r\n";
   const { body, holder } = job;
   const name = holder === undefined ? "none" : `${holder.index % ports}.${Math.floor(holder.index / ports)}`;
-  return `${statsJobText(job)}\n${ok({ bytes: body.length, holder: name })}`;
+  return `${statsJobText(job)}\n${ok({ bytes: body.length, ...policyRows(job), holder: name })}`;
 }
+
+/** No job of the simulation has options, and no tube settings. */
+function policyRows({ reserves }: ModelJob): Record<string, string | number> {
+  const none = { unique: "none", group: "none", weight: 1, origin: "none", reason: "none" };
+  return { attempts: reserves, "expires-in": "never", ...none };
+}
+
+const NO_POLICY_COUNTS = {
+  groups: 0,
+  "groups-blocked": 0,
+  duplicates: 0,
+  rejected: 0,
+  expired: 0,
+  dead: 0,
+  "moved-in": 0,
+  "moved-out": 0,
+};
 
 function inspectTubeText(model: Model, name: string): string {
   const tube = model.tubes.get(name);
   if (tube === undefined) return "NOT_FOUND\r\n";
   const jobs = [...model.jobs.values()].filter((job) => job.tube === tube);
-  return ok({ bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0) });
+  return ok({ bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0), ...NO_POLICY_COUNTS });
 }
 
 function statsTubeText(model: Model, name: string): string {

@@ -1,8 +1,13 @@
 // The texts of stats-job, stats-tube, inspect-job and inspect-tube, as the chosen compatibility quotes it.
 
+import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { ExtraFlag } from "../../engine/job-extras.ts";
 import { JobState, rowOf } from "../../engine/job-table.ts";
-import type { Tube } from "../../engine/tube.ts";
+import type { PolicyCounts, Tube } from "../../engine/tube.ts";
+import type { TubePolicy } from "../../engine/tube-settings.ts";
+import { Attribute, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
+import { settingNamed, settingsText } from "./tube-setter.ts";
 
 export const STATE_NAMES: Readonly<Record<number, string>> = {
   [JobState.Ready]: "ready",
@@ -80,8 +85,82 @@ export function inspectJobText(engine: Engine, slot: number, nowMs: number, hold
   const leftMs = timed ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
-holder: ${holder}
+${policyRows(engine, slot, nowMs)}holder: ${holder}
 `;
+}
+
+const REASONS: Readonly<Record<number, string>> = {
+  [DeathReason.None]: "none",
+  [DeathReason.Attempts]: "attempts",
+  [DeathReason.Expired]: "expired",
+};
+
+/** What a job has by its options and by the policies of its tube. */
+function policyRows(engine: Engine, slot: number, nowMs: number): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const { extras } = page;
+  const expiresAtMs = extras?.expiresAtMs[row] ?? 0;
+  const expiresIn = expiresAtMs === 0 ? "never" : String(Math.max(0, Math.floor(expiresAtMs - nowMs)) / 1000);
+  const fixed = engine.policies.fixedAttributes(slot);
+  const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
+  const weight = weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!;
+  const unique = quotedAttribute(fixed, Attribute.UniqueKey);
+  const group = quotedAttribute(fixed, Attribute.Group);
+  return `attempts: ${page.reserves[row]! - (extras?.attemptsBase[row] ?? 0)}
+expires-in: ${expiresIn}
+unique: ${unique}
+group: ${group}
+weight: ${weight}
+origin: ${engine.policies.originOf(slot) || "none"}
+reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
+`;
+}
+
+/** A text that a client chose, so that any parser of YAML or JSON reads it. */
+function quotedAttribute(fixed: Uint8Array, tag: Attribute): string {
+  const at = findAttribute(fixed, 0, fixed.length, tag);
+  return at < 0 ? "none" : quoted(latin1(fixed, at, at + fixed[at - 1]!));
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\x7f-\xff]/g,
+    (byte) => `\\u${byte.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** The YAML of inspect-tube for a tube that does not exist, but would have settings; without the framing of its reply. */
+export function inspectSettingsText(policy: TubePolicy): string {
+  return `---
+bytes: 0
+next-age: 0
+${countRows(NO_COUNTS)}${settingRows(policy)}`;
+}
+
+const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0 };
+
+function countRows(counts: PolicyCounts, groups = 0, blocked = 0): string {
+  return `groups: ${groups}
+groups-blocked: ${blocked}
+duplicates: ${counts.duplicates}
+rejected: ${counts.rejected}
+expired: ${counts.expired}
+dead: ${counts.dead}
+moved-in: ${counts.movedIn}
+moved-out: ${counts.movedOut}
+`;
+}
+
+/** Each setting that holds, and the pattern that says so. */
+function settingRows(policy: TubePolicy | undefined): string {
+  if (policy === undefined) return "";
+  let rows = "";
+  for (const option of settingsText(policy, (name) => policy.sources.has(name)).split(" ")) {
+    const [name, value] = option.split("=", 2);
+    rows += `${name}: ${value}\n${name}-from: ${quoted(policy.sources.get(settingNamed(name!)) ?? "")}\n`;
+  }
+  return rows;
 }
 
 /** The YAML of inspect-tube, without the framing of its reply. */
@@ -91,5 +170,5 @@ export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): stri
   return `---
 bytes: ${tube.bytes}
 next-age: ${ageSeconds(createdAtMs, nowMs)}
-`;
+${countRows(tube.counts, tube.groups?.size, tube.groups?.blocked)}${settingRows(tube.policy)}`;
 }

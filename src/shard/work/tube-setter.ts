@@ -52,20 +52,23 @@ const KINDS: Readonly<Record<number, SettingKind<SettingName>>> = {
   [OptionTag.MaxBytes]: numeric("maxBytes") as unknown as SettingKind<SettingName>,
 };
 
-/** What is set for one pattern, as set-tube and `--tubes` write it. */
-export function settingsText(values: Readonly<Partial<SettingValues>>): string {
+/** What is set for one pattern, as set-tube and `--tubes` write it; of what `isMeant` says. */
+export function settingsText(
+  values: Readonly<Partial<SettingValues>>,
+  isMeant: (name: SettingName) => boolean = () => true,
+): string {
   const words: string[] = [];
   for (const { name, tag } of SETTING_ROWS) {
     const kind = KINDS[tag]!;
     const value = values[kind.name];
-    if (value !== undefined) words.push(`${name}=${kind.write(value)}`);
+    if (value !== undefined && isMeant(kind.name)) words.push(`${name}=${kind.write(value)}`);
   }
   return words.join(" ");
 }
 
-/** The name of a setting on the line. */
-export function settingWord(name: SettingName): string {
-  return SETTING_ROWS.find(({ tag }) => KINDS[tag]!.name === name)!.name;
+/** The setting that a word of a line means. */
+export function settingNamed(word: string): SettingName {
+  return KINDS[SETTING_ROWS.find(({ name }) => name === word)!.tag]!.name;
 }
 
 export class TubeSetter {

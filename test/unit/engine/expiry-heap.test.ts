@@ -18,7 +18,7 @@ test("what expires first is on top, whoever left in between", () => {
       const atMs = random.below(300);
       page.id[rowOf(slot)] = step;
       page.state[rowOf(slot)] = JobState.Ready;
-      page.extrasMade.expiresAtMs[rowOf(slot)] = atMs;
+      page.makeExtras().expiresAtMs[rowOf(slot)] = atMs;
       heap.push(slot);
       list.push({ slot, atMs, id: step });
     } else {
@@ -37,7 +37,7 @@ test("extras cost nothing until a job of the page has some, and go with its last
   const slots = Array.from({ length: PAGE_ROWS + 1 }, () => jobs.allocate());
   assert.ok(jobs.pages.every((page) => page!.extras === undefined));
   const last = slots.at(-1)!;
-  const { extrasMade } = jobs.pageOf(last);
+  const extrasMade = jobs.pageOf(last).makeExtras();
   assert.equal(jobs.pageOf(slots[0]!).extras, undefined);
   assert.equal(extrasMade.expiresAtMs.buffer.byteLength, PAGE_ROWS * 36);
   jobs.free(last);

@@ -35,7 +35,7 @@ class Bench {
 
   put(key: string, weight = 1, pri = 0): number {
     const slot = this.#insert(pri);
-    this.jobs.pageOf(slot).extrasMade.groupRow[rowOf(slot)] =
+    this.jobs.pageOf(slot).makeExtras().groupRow[rowOf(slot)] =
       key === "" ? NO_GROUP : this.ready.groups.join(key, weight);
     this.ready.push(slot);
     return slot;
