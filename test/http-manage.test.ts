@@ -178,6 +178,35 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await server.ask(`/v1/leases/${jobs[0].lease}/delete`, { method: "POST" })).status, 410);
     });
 
+    it("has jobs changed, and moved with their ids", async () => {
+      const ids = await putTo("bulk-0", 20);
+      const update = { states: ["ready"], where: { idTo: ids[9] }, set: { pri: 5, delay: 1000 } };
+      assert.deepEqual((await server.ask("/v1/tubes/bulk-0/update", { json: update })).json, {
+        affected: 10,
+      });
+      assert.deepEqual((await get("/v1/tubes/bulk-0")).jobs, {
+        ready: 10,
+        urgent: 0,
+        reserved: 0,
+        delayed: 10,
+        buried: 0,
+      });
+      let moved = "";
+      for (let n = 1; moved === "" && n < 20; n++) {
+        const answer = await server.ask("/v1/tubes/bulk-0/move", {
+          json: { states: ["ready", "delayed"], to: `bulk-${n}` },
+        });
+        if (answer.status === 200) moved = `bulk-${n}`;
+        else assert.equal(answer.json.code, "other-shard");
+      }
+      const items = await all(`/v1/tubes/${moved}/jobs?limit=100`);
+      assert.deepEqual(
+        items.map(({ id }) => id),
+        ids,
+      );
+      assert.equal(items[0]!.pri, 5);
+    });
+
     it("has one request with a key done once", async () => {
       await putTo("once", 10);
       const clear = () =>
@@ -214,6 +243,21 @@ describe("Browsing and managing over HTTP", () => {
       assert.deepEqual([refused.status, refused.json.code], [409, "job-reserved"]);
       assert.equal((await server.ask(`/v1/jobs/${held}?force=true`, { method: "DELETE" })).status, 204);
       assert.equal((await client.ask(`delete ${held}`)).line, "NOT_FOUND");
+    });
+
+    it("is changed, and moved to another tube of its shard", async () => {
+      const [id] = await putTo("move-0", 1);
+      const to = ["move-1", "move-2", "move-3", "move-4", "move-5", "move-6", "move-7", "move-8"];
+      const statuses: number[] = [];
+      for (const tube of to)
+        statuses.push((await server.ask(`/v1/jobs/${id}/move`, { json: { to: tube } })).status);
+      assert.deepEqual(new Set(statuses), new Set([200, 409]), "of three shards some are its own");
+      assert.equal((await get(`/v1/jobs/${id}`)).tube, to[statuses.lastIndexOf(200)]);
+      assert.equal((await server.ask(`/v1/jobs/${id}/update`, { json: { pri: 7, ttr: 9 } })).status, 200);
+      const job = await get(`/v1/jobs/${id}`);
+      assert.deepEqual([job.pri, job.ttr, job.state], [7, 9, "ready"]);
+      assert.equal((await server.ask(`/v1/jobs/${id}/update`, { json: {} })).status, 400);
+      assert.equal((await server.ask("/v1/jobs/999999/update", { json: { pri: 1 } })).status, 404);
     });
 
     it("is kicked, and taken from who holds it as its time to run would", async () => {

@@ -15,6 +15,7 @@ import { browseRoutes } from "./api/browse-routes.ts";
 import { healthRoutes } from "./api/health-routes.ts";
 import { jobRoutes } from "./api/job-routes.ts";
 import { leaseRoutes } from "./api/lease-routes.ts";
+import { manageJobRoutes } from "./api/manage-job-routes.ts";
 import { manageRoutes } from "./api/manage-routes.ts";
 import { metricsRoutes } from "./api/metrics-routes.ts";
 import { putRoutes } from "./api/put-routes.ts";
@@ -146,6 +147,7 @@ export class HttpThread {
         leaseRoutes,
         browseRoutes,
         manageRoutes,
+        manageJobRoutes,
         taskRoutes,
       ],
       meter,

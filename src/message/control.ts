@@ -165,10 +165,21 @@ export interface BrowsePart {
   readonly examined: number;
 }
 
+/** What can be set of a job; a delay is in seconds, and begins now. */
+export interface JobSet {
+  readonly pri?: number | undefined;
+  readonly delay?: number | undefined;
+  readonly ttr?: number | undefined;
+}
+
 /** What is done to many jobs of a tube. */
 export interface BulkQuestion {
   readonly tube: string;
-  readonly act: "kick" | "delete" | "count";
+  readonly act: "kick" | "delete" | "move" | "update" | "count";
+  /** The tube of a move: on the same shard. */
+  readonly to?: string | undefined;
+  /** What an update sets. */
+  readonly set?: JobSet | undefined;
   readonly states: readonly StateName[];
   readonly where: Where;
   readonly max: number;
@@ -202,7 +213,7 @@ export interface Questions {
   /** Ends the bulk that was asked for by this number. */
   cancel: { number: number };
   /** "release" ends somebody's reservation as its time to run would. With `force` reserved jobs are deleted, too. */
-  "job-act": { id: number; act: "delete" | "kick" | "release"; force: boolean };
+  "job-act": { id: number; act: "delete" | "kick" | "release" | "move"; force: boolean; to?: string };
   /** What connections of a port hold here, at most 100 jobs each. */
   sessions: { port: number; slots: readonly number[] };
 }
@@ -219,7 +230,7 @@ export interface Answers {
   browse: BrowsePart;
   bulk: BulkPart;
   cancel: boolean;
-  "job-act": "done" | "not-found" | "reserved" | "state";
+  "job-act": "done" | "not-found" | "reserved" | "state" | "full" | "other-shard";
   sessions: readonly { held: number; jobs: readonly HeldJob[]; waiting: boolean }[];
 }
 

@@ -106,7 +106,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly control: ControlDesk | undefined;
   /** Where jobs are given to leases: the port of the http thread, and the session of its slot 0. */
   readonly #leasePort: number;
-  readonly #leaseSession: number;
+  readonly leaseSession: number;
   /** Connections whose wait over several shards is counted here. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
@@ -129,7 +129,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.counters = countersOf(topology, shardRole(shard));
     const hasHttp = topology.ports > topology.acceptors;
     this.#leasePort = hasHttp ? httpPort(topology) : NO_PORT;
-    this.#leaseSession = httpPort(topology);
+    this.leaseSession = httpPort(topology);
     const meter = hasHttp ? new LatencyMeter() : undefined;
     const owns = (name: string): boolean =>
       shardOfTube(asciiBytes(name), 0, name.length, topology.shards) === shard;
@@ -158,7 +158,7 @@ export class ShardCore implements ClientEffects, CommandShard {
         shard: this,
         port: this.ports[this.#leasePort]!,
         meter,
-        leaseSession: this.#leaseSession,
+        leaseSession: this.leaseSession,
         waiting: () => this.#waiting,
       });
     }
@@ -386,13 +386,17 @@ export class ShardCore implements ClientEffects, CommandShard {
     else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
   }
 
+  ownsTube(name: string): boolean {
+    return this.tubeSetter.owns(name);
+  }
+
   /** RESERVED. A session of the http thread hands the job on at once, and is told what its lease needs. */
   giveJob(session: ShardSession, slot: number, flags: number): void {
     if (session.acceptor !== this.#leasePort) {
       this.replies.job(session, ReplyWord.reserved, slot, flags);
       return;
     }
-    this.engine.hand(slot, session.engineSession, this.engine.session(this.#leaseSession));
+    this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
     const details = leaseDetails(this.engine, slot, this.nowMs);
     this.replies.job(session, ReplyWord.reserved, slot, flags, details);
   }
@@ -473,7 +477,7 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   /** `acceptor.connection`; what the HTTP side holds is leased by its own clients. */
   holderName(session: number): string {
-    if (session === this.#leaseSession && this.#leasePort !== NO_PORT) return "lease";
+    if (session === this.leaseSession && this.#leasePort !== NO_PORT) return "lease";
     return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
   }
 

@@ -2,15 +2,14 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { type BulkQuestion, type Questions, type StateName, TubeField } from "../../message/control.ts";
-import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { type BulkQuestion, type StateName, TubeField } from "../../message/control.ts";
 import type { Service } from "../queue/service.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
-import { noSuchJob } from "./job-routes.ts";
+import { JobSet, requireSomething, withTtr } from "./job-set.ts";
 import { Problem } from "./problem.ts";
-import { Fields, JobParams, TubeParams, tubeQuery } from "./schemas.ts";
+import { Fields, TubeParams, tubeQuery } from "./schemas.ts";
 import { TaskBody, taskView } from "./task-routes.ts";
 import { States, WhereBody, whereOf } from "./where-schema.ts";
 
@@ -42,8 +41,8 @@ const Affected = Fields({ affected: Type.Integer() });
 export const manageRoutes: Routes = (api, service) => {
   addPause(api, service);
   addBulk(api, service);
+  addMoveAndUpdate(api, service);
   addDelete(api, service);
-  addJob(api, service);
 };
 
 const addPause: Routes = (api, service) => {
@@ -108,6 +107,69 @@ const addBulk: Routes = (api, service) => {
     },
   );
 };
+
+const QueuedStates = Type.Array(
+  Type.Union([Type.Literal("ready"), Type.Literal("delayed"), Type.Literal("buried")]),
+  { minItems: 1, maxItems: 3 },
+);
+const bulkFields = {
+  states: QueuedStates,
+  where: Type.Optional(WhereBody),
+  max: Type.Optional(Type.Integer({ minimum: 1 })),
+  dryRun: Type.Optional(Type.Boolean({ description: "Counts only." })),
+};
+
+const addMoveAndUpdate: Routes = (api, service) => {
+  const shared = {
+    params: TubeParams,
+    querystring: TubeQuery,
+    response: answers({ 200: Affected, 202: TaskBody }, 400, 404, 409, 503),
+  };
+  api.post(
+    "/v1/tubes/:tube/move",
+    {
+      config: may,
+      schema: {
+        summary: "Moves jobs to another tube of the same shard; they keep their ids and all else",
+        body: Fields({ ...bulkFields, to: Type.String() }),
+        ...shared,
+      },
+    },
+    async (request, reply) => {
+      const { states, where = {}, max, dryRun, to } = request.body;
+      const tube = tubeOf(request.params, request.query);
+      requireSameShard(service, tube, tubeOf({ tube: "-" }, { tube: to }));
+      const question = { ...questionOf(tube, "move", states, { where, max, dryRun }), to };
+      return await bulk(service, request, reply, question);
+    },
+  );
+  api.post(
+    "/v1/tubes/:tube/update",
+    {
+      config: may,
+      schema: {
+        summary: "Changes priority, delay or time to run of jobs",
+        body: Fields({ ...bulkFields, set: JobSet }),
+        ...shared,
+      },
+    },
+    async (request, reply) => {
+      const { states, where = {}, max, dryRun, set } = request.body;
+      requireSomething(set);
+      const tube = tubeOf(request.params, request.query);
+      const question = { ...questionOf(tube, "update", states, { where, max, dryRun }), set: withTtr(set) };
+      return await bulk(service, request, reply, question);
+    },
+  );
+};
+
+function requireSameShard(service: Service, tube: string, to: string): void {
+  if (shardOf(service, tube) !== shardOf(service, to))
+    throw new Problem(
+      "other-shard",
+      `"${to}" lives on another shard than "${tube}": put the jobs there anew, or start the server with --shards 1.`,
+    );
+}
 
 function questionOf(
   tube: string,
@@ -200,63 +262,6 @@ const countsOf = (entry: TubeEntry): { users: number; watchers: number } => ({
   users: entry.get(TubeField.Users),
   watchers: entry.get(TubeField.Watchers),
 });
-
-const addJob: Routes = (api, service) => {
-  const act = async (id: number, what: Questions["job-act"]["act"], force = false): Promise<void> => {
-    requireServing(service);
-    const shard = service.core.shardOfJob(id);
-    const question = { id, act: what, force };
-    const shards =
-      shard === UNKNOWN_SHARD ? Array.from({ length: service.topology.shards }, (_, each) => each) : [shard];
-    const outcomes = await Promise.all(shards.map((each) => service.control.ask(each, "job-act", question)));
-    const outcome = outcomes.find((each) => each !== "not-found") ?? "not-found";
-    if (outcome === "not-found") throw noSuchJob(id);
-    if (outcome === "reserved")
-      throw new Problem("job-reserved", `Somebody holds job ${id}; ?force=true deletes it nevertheless.`);
-    if (outcome === "state")
-      throw new Problem(
-        "job-state",
-        what === "kick" ? `Job ${id} is neither buried nor delayed.` : `Nobody holds job ${id}.`,
-      );
-  };
-  const Force = Type.Object({ force: Type.Optional(Type.Boolean()) });
-  api.delete(
-    "/v1/jobs/:id",
-    {
-      config: may,
-      schema: {
-        summary: "Deletes a job",
-        params: JobParams,
-        querystring: Force,
-        response: answers({ 204: Type.Null() }, 404, 409, 503),
-      },
-    },
-    async (request, reply) => {
-      await act(request.params.id, "delete", request.query.force);
-      return reply.code(204).send();
-    },
-  );
-  for (const what of ["kick", "release"] as const) {
-    api.post(
-      `/v1/jobs/:id/${what}`,
-      {
-        config: may,
-        schema: {
-          summary:
-            what === "kick"
-              ? "Makes a buried or delayed job ready"
-              : "Ends a reservation as its time to run would",
-          params: JobParams,
-          response: answers({ 200: Fields({}) }, 404, 409, 503),
-        },
-      },
-      async (request) => {
-        await act(request.params.id, what);
-        return {};
-      },
-    );
-  }
-};
 
 const noSuchTube = (tube: string): Problem =>
   new Problem("tube-not-found", `Nobody uses or watches "${tube}", and it has no jobs.`);

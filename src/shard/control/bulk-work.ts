@@ -3,6 +3,7 @@
 import { Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
 import { type JobWalk, turnBudget } from "../../engine/job-walk.ts";
+import { MoveOutcome } from "../../engine/tube-moving.ts";
 import type { BulkPart, BulkQuestion } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { filterOf, isMeant } from "./where.ts";
@@ -61,6 +62,14 @@ export class BulkWork implements ControlWork {
     return idTo !== undefined && this.#shard.engine.jobs.pageOf(slot).id[rowOf(slot)]! > idTo;
   }
 
+  #update(id: number): boolean {
+    const { engine, nowMs, leaseSession } = this.#shard;
+    const { pri, delay, ttr } = this.#question.set ?? {};
+    const change = { pri, delayMs: delay === undefined ? undefined : delay * 1000, ttrSeconds: ttr };
+    // Reserved jobs are their holders': whose session it is does not matter for the others.
+    return engine.update(engine.session(leaseSession), id, change, nowMs) === Outcome.Done;
+  }
+
   /** Does it to one job, if it is meant; returns whether it was. */
   #act(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
@@ -71,6 +80,8 @@ export class BulkWork implements ControlWork {
     const id = page.id[row]!;
     if (act === "count") return true;
     if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done;
+    if (act === "move") return engine.move(slot, this.#question.to!, false, nowMs) === MoveOutcome.Moved;
+    if (act === "update") return this.#update(id);
     engine.discard(slot, nowMs);
     return true;
   }

@@ -13,6 +13,10 @@ export interface ControlShard {
   readonly clock: () => number;
   /** Ways into the shard: a session's index is its slot times this, and its port. */
   readonly portCount: number;
+  /** Index of the session that holds leased jobs. */
+  readonly leaseSession: number;
+  /** Whether a tube lives on this shard. */
+  ownsTube(name: string): boolean;
 }
 
 /** Takes parts of an answer. */

@@ -1,0 +1,136 @@
+// What an operator does to single jobs: deletes, kicks, releases, moves and changes them.
+
+import { Type } from "typebox";
+import type { Answers, Questions } from "../../message/control.ts";
+import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import type { Service } from "../queue/service.ts";
+import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
+import { noSuchJob } from "./job-routes.ts";
+import { JobSet, requireSomething } from "./job-set.ts";
+import { Problem } from "./problem.ts";
+import { Fields, JobParams } from "./schemas.ts";
+
+const may = { may: "manage" } as const;
+
+type Act = Questions["job-act"]["act"];
+
+export const manageJobRoutes: Routes = (api, service) => {
+  addActs(api, service);
+  addChanges(api, service);
+};
+
+const addActs: Routes = (api, service) => {
+  const Force = Type.Object({ force: Type.Optional(Type.Boolean()) });
+  api.delete(
+    "/v1/jobs/:id",
+    {
+      config: may,
+      schema: {
+        summary: "Deletes a job",
+        params: JobParams,
+        querystring: Force,
+        response: answers({ 204: Type.Null() }, 404, 409, 503),
+      },
+    },
+    async (request, reply) => {
+      await act(service, request.params.id, "delete", { force: request.query.force });
+      return reply.code(204).send();
+    },
+  );
+  for (const what of ["kick", "release"] as const) {
+    api.post(
+      `/v1/jobs/:id/${what}`,
+      {
+        config: may,
+        schema: {
+          summary:
+            what === "kick"
+              ? "Makes a buried or delayed job ready"
+              : "Ends a reservation as its time to run would",
+          params: JobParams,
+          response: answers({ 200: Fields({}) }, 404, 409, 503),
+        },
+      },
+      async (request) => {
+        await act(service, request.params.id, what);
+        return {};
+      },
+    );
+  }
+};
+
+const addChanges: Routes = (api, service) => {
+  api.post(
+    "/v1/jobs/:id/move",
+    {
+      config: may,
+      schema: {
+        summary: "Moves a job to another tube of its shard",
+        params: JobParams,
+        body: Fields({ to: Type.String() }),
+        response: answers({ 200: Fields({}) }, 400, 404, 409, 503),
+      },
+    },
+    async (request) => {
+      await act(service, request.params.id, "move", { to: tubeOf({ tube: "-" }, { tube: request.body.to }) });
+      return {};
+    },
+  );
+  api.post(
+    "/v1/jobs/:id/update",
+    {
+      config: may,
+      schema: {
+        summary: "Changes priority, delay or time to run of a job that nobody holds",
+        params: JobParams,
+        body: JobSet,
+        response: answers({ 200: Fields({}) }, 400, 404, 409, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      requireSomething(request.body);
+      const { id } = request.params;
+      const options = Object.entries(request.body).map(([name, value]) => `${name}=${value}`);
+      const { line } = await service.wire.command(`update-job ${id} ${options.join(" ")}`);
+      if (line === "UPDATED") return {};
+      if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
+      throw new Problem("job-reserved", `Somebody holds job ${id}.`);
+    },
+  );
+};
+
+/** Asks the shard that has the job, or all; throws unless it is done. */
+async function act(
+  service: Service,
+  id: number,
+  what: Act,
+  { force = false, to }: { force?: boolean | undefined; to?: string } = {},
+): Promise<void> {
+  requireServing(service);
+  const { control, core, topology } = service;
+  const shard = core.shardOfJob(id);
+  const question = { id, act: what, force, ...(to === undefined ? {} : { to }) };
+  const shards =
+    shard === UNKNOWN_SHARD ? Array.from({ length: topology.shards }, (_, each) => each) : [shard];
+  const outcomes = await Promise.all(shards.map((each) => control.ask(each, "job-act", question)));
+  const outcome = outcomes.find((each) => each !== "not-found") ?? "not-found";
+  if (outcome !== "done") throw problemOf(outcome, id, what, to);
+}
+
+function problemOf(outcome: Answers["job-act"], id: number, what: Act, to: string | undefined): Problem {
+  if (outcome === "not-found") return noSuchJob(id);
+  if (outcome === "full")
+    return new Problem("tube-full", `"${to}" has as many jobs or bytes as were set for it.`);
+  if (outcome === "other-shard")
+    return new Problem("other-shard", `"${to}" lives on another shard than job ${id}: put it there anew.`);
+  if (outcome === "reserved")
+    return new Problem(
+      "job-reserved",
+      `Somebody holds job ${id}${what === "delete" ? "; ?force=true deletes it nevertheless" : ""}.`,
+    );
+  return new Problem(
+    "job-state",
+    what === "kick" ? `Job ${id} is neither buried nor delayed.` : `Nobody holds job ${id}.`,
+  );
+}
