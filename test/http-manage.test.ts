@@ -275,6 +275,40 @@ describe("Browsing and managing over HTTP", () => {
     });
   });
 
+  it("connections are shown with what they use, watch and hold, and one can be closed", async () => {
+    const other = await WireClient.connect(server.process.address);
+    await other.ask("use theirs");
+    other.send("put 0 0 60 1\r\na\r\n");
+    await other.readReply();
+    await other.ask("watch theirs");
+    const { line } = await other.ask("reserve-with-timeout 0");
+    const id = Number(line.split(" ")[1]);
+    const { items } = await get("/v1/connections?tube=theirs");
+    assert.equal(items.length, 1);
+    const [connection] = items;
+    assert.deepEqual(
+      [connection.uses, connection.watches, connection.held, connection.holds[0].id],
+      ["theirs", ["default", "theirs"], 1, id],
+    );
+    assert.deepEqual([connection.producer, connection.worker, connection.waiting], [true, true, false]);
+    assert.equal(connection.address, `127.0.0.1:${other.socket.localPort}`);
+    assert.ok(
+      connection.id.startsWith(`${(await get(`/v1/jobs/${id}`)).holder}.`),
+      "the job names its holder so",
+    );
+    assert.equal((await get(`/v1/connections/${connection.id}`)).held, 1);
+    assert.equal((await get("/v1/connections?state=holding")).matched, 1);
+    other.send("reserve\r\n");
+    await eventually("it waits", async () => (await get("/v1/connections?state=waiting")).matched === 1);
+    const closed = await server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" });
+    assert.equal(closed.status, 202);
+    assert.match((await other.readReply()).line, /^(TIMED_OUT|DEADLINE_SOON)$/);
+    await eventually("its job is ready", async () => (await get(`/v1/jobs/${id}`)).state === "ready");
+    assert.equal((await server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" })).status, 404);
+    assert.equal((await server.ask("/v1/connections/x")).json.code, "connection-not-found");
+    other.socket.destroy();
+  });
+
   it("a large clearing is a task with progress, which can be cancelled, and others are served meanwhile", async () => {
     for (let put = 0; put < 10; put++) await putTo("huge", 1000, { body: "x".repeat(2000) });
     // A text that is in no body: all of 60 MB are looked through.

@@ -136,6 +136,7 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-files.ts",
+      "http/metrics/peers.ts",
       // Whether its own code can be read; files that the operator names.
       "binlog/thread.ts",
       "binlog/tools/tools.ts",

@@ -29,6 +29,7 @@ import { EMPTY, type RingReader } from "../ring/ring-reader.ts";
 import type { RingWriter } from "../ring/ring-writer.ts";
 import { Agenda } from "./agenda.ts";
 import { type BodyPart, Connection } from "./connection.ts";
+import type { ConnectionFacts } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
 import { extensionsText } from "./extensions-text.ts";
@@ -233,6 +234,19 @@ export class AcceptorCore implements ConnectionHost {
     this.#connections[slot] = connection;
     if (this.#stopping) connection.endWhenIdle();
     return connection;
+  }
+
+  /** What there is to tell of all open connections. */
+  connectionFacts(): ConnectionFacts[] {
+    return this.#connections.flatMap((each) => (each === undefined || each.dead ? [] : [each.facts]));
+  }
+
+  /** Ends one connection once what it has under way is answered; false if it is gone. */
+  endOne(slot: number, serial: number): boolean {
+    const connection = this.#connections[slot];
+    if (connection === undefined || connection.dead || connection.serial !== serial) return false;
+    connection.endWhenIdle();
+    return true;
   }
 
   /** Ends every connection once what it has under way is answered. */

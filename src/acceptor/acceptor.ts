@@ -5,6 +5,7 @@ import { AUTH } from "../protocol/commands.ts";
 import { ConnectionCounts } from "../ring/connection-counts.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
+import type { ConnectionFacts } from "./connection-facts.ts";
 import type { ConnectionLog } from "./connection-log.ts";
 import { type Entry, Gatekeeper } from "./gatekeeper.ts";
 import { HostLoads } from "./host-loads.ts";
@@ -40,6 +41,9 @@ export type AcceptorOrder =
   | { order: "serve" }
   /** The last batch of verbose lines has been taken. */
   | { order: "say-more" }
+  /** Tell of all connections; or end one. */
+  | { order: "tell-connections"; question: number }
+  | { order: "end-connection"; question: number; slot: number; serial: number }
   | { order: "stop" };
 
 /** What an acceptor tells the main thread. */
@@ -49,6 +53,9 @@ export type AcceptorNews =
   | { news: "listening"; port: number; fd: number }
   | { news: "failed"; code: string; message: string }
   | { news: "stopped" }
+  /** The answers to tell-connections and end-connection. */
+  | { news: "connections"; question: number; acceptor: number; connections: readonly ConnectionFacts[] }
+  | { news: "connection-ended"; question: number; acceptor: number; found: boolean }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   | { news: "verbose"; lines: string[]; dropped: number };
 
@@ -98,6 +105,7 @@ export class Acceptor {
   readonly core: AcceptorCore;
   readonly #port: AcceptorPort;
   readonly #thread: AcceptorSurroundings;
+  readonly #number: number;
   readonly #verbosity: number;
   /** In the order in which they were asked for, which is that of the rules. */
   readonly #places: Place[] = [];
@@ -129,6 +137,7 @@ export class Acceptor {
     this.#rules = rules;
     this.#port = port;
     this.#thread = thread;
+    this.#number = acceptor;
     this.#verbosity = verbose;
     this.core = new AcceptorCore({
       topology,
@@ -174,7 +183,20 @@ export class Acceptor {
     else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "serve") this.#serve();
     else if (order.order === "say-more") this.#verboseLines.taken();
+    else if (order.order === "tell-connections") this.#tellConnections(order.question);
+    else if (order.order === "end-connection") this.#endConnection(order.question, order.slot, order.serial);
     else this.#stop();
+  }
+
+  #tellConnections(question: number): void {
+    const connections = this.core.connectionFacts();
+    this.tell({ news: "connections", question, acceptor: this.#number, connections });
+  }
+
+  #endConnection(question: number, slot: number, serial: number): void {
+    const found = this.core.endOne(slot, serial);
+    this.#thread.wake();
+    this.tell({ news: "connection-ended", question, acceptor: this.#number, found });
   }
 
   // --- listening --------------------------------------------------------------------------------------------------

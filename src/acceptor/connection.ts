@@ -19,6 +19,7 @@ import { Request, type Span } from "../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
 import { AskAll } from "./ask-all.ts";
+import { type ConnectionFacts, NAMED_TUBES_MAX } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
@@ -70,6 +71,8 @@ export class Connection
   implements AgendaEntry, Expectant, Closing, LineHandler, ConversationHost, Movable, GatedConnection
 {
   readonly slot: number;
+  /** Monotonic ms. */
+  readonly openedAtMs: number;
   readonly touched: ShardSet = new ShardSet();
   /** Set once the socket moves no more bytes; the slot lives on until all shards have forgotten it. */
   dead = false;
@@ -135,6 +138,7 @@ export class Connection
   ) {
     this.#host = host;
     this.slot = slot;
+    this.openedAtMs = host.nowMs();
     this.#transport = transport;
     this.#reader = new LineReader(gate?.guard(this) ?? this);
     this.outbox = new Outbox(transport, host);
@@ -157,6 +161,30 @@ export class Connection
     this.#isProducer = isProducer;
     this.#isWorker = isWorker;
     this.history = history;
+  }
+
+  /** For whoever watches the server. */
+  get facts(): ConnectionFacts {
+    const { tubes } = this.#watched;
+    return {
+      slot: this.slot,
+      serial: this.serial,
+      descriptor: this.descriptor,
+      openedAtMs: this.openedAtMs,
+      uses: this.#used.name,
+      watches: tubes.slice(0, NAMED_TUBES_MAX).map(({ name }) => name),
+      watchCount: tubes.length,
+      isProducer: this.#isProducer,
+      isWorker: this.#isWorker,
+      waits: this.#lane.reservesUnderWay > 0 || this.#conversation !== undefined,
+      bytesIn: this.#reader.bufferedBytes,
+      bytesOut: this.outbox.bytes,
+    };
+  }
+
+  /** Tells it from others that have had its slot. */
+  get serial(): number {
+    return Math.floor(this.openedAtMs * 1000);
   }
 
   get descriptor(): number {

@@ -12,6 +12,7 @@ import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { Api } from "./api/api.ts";
 import { createApp } from "./api/app.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
+import { connectionRoutes } from "./api/connection-routes.ts";
 import { healthRoutes } from "./api/health-routes.ts";
 import { jobRoutes } from "./api/job-routes.ts";
 import { leaseRoutes } from "./api/lease-routes.ts";
@@ -24,6 +25,7 @@ import { reserveRoutes } from "./api/reserve-routes.ts";
 import { serverRoutes } from "./api/server-routes.ts";
 import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
+import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
 import { ControlClient } from "./queue/control-client.ts";
 import { IdempotencyKeys } from "./queue/idempotency.ts";
 import { LeaseBook } from "./queue/lease-book.ts";
@@ -50,12 +52,16 @@ export interface HttpThreadData {
   readonly metrics: MetricsRules;
 }
 
+export type { AcceptorQuestion };
+
 /** What the main thread tells it. */
 export type HttpOrder =
   /** The log is being replayed: how much of it is, 0 to 1. */
   | { order: "replayed"; share: number }
   /** Commands are served from now on. */
   | { order: "serve"; listeners: readonly string[]; transport: string }
+  /** What an acceptor says to a question. */
+  | { order: "answer"; answer: AcceptorAnswer }
   | { order: "stop" };
 
 /** What it tells the main thread. */
@@ -63,6 +69,8 @@ export type HttpNews =
   | { news: "listening"; where: string }
   | { news: "failed"; code: string; message: string }
   | { news: "log"; level: "warn" | "error"; message: string }
+  /** A question to an acceptor. */
+  | { news: "ask"; acceptor: number; question: AcceptorQuestion }
   | { news: "stopped" };
 
 /** The thread's end of the way to the main thread. */
@@ -127,6 +135,9 @@ export class HttpThread {
       leases: new LeaseBook(monotonicMs),
       keys: new IdempotencyKeys(monotonicMs),
       tasks: new TaskBook(control, Date.now),
+      connections: new ConnectionDesk(topology.acceptors, (acceptor, question) =>
+        port.postMessage({ news: "ask", acceptor, question }),
+      ),
       words: new ControlWords(topology.control),
       metrics,
       nowMs: monotonicMs,
@@ -146,6 +157,7 @@ export class HttpThread {
         reserveRoutes,
         leaseRoutes,
         browseRoutes,
+        connectionRoutes,
         manageRoutes,
         manageJobRoutes,
         taskRoutes,
@@ -174,6 +186,7 @@ export class HttpThread {
   #obey(order: HttpOrder): void {
     if (order.order === "replayed") this.#state.replayed = order.share;
     else if (order.order === "serve") this.#serve(order.listeners, order.transport);
+    else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();
   }
 

@@ -280,6 +280,7 @@ class Server {
     };
     const onNews = (news: HttpNews): void => {
       if (news.news === "log") this.#log[news.level](news.message);
+      else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);
     };
     this.#http = new HttpThreadHandle(data, this.#onDeath, onNews);
     const news = await this.#http.listening;
@@ -437,7 +438,9 @@ class Server {
     else if (news.news === "verbose") {
       for (const line of news.lines) this.#verbose?.write(`${line}\n`);
       if (news.dropped > 0) this.#verbose?.write(`${droppedWords(news.dropped, "of -V")}\n`);
-    } else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
+    } else if (news.news === "connections" || news.news === "connection-ended")
+      this.#http?.tell({ order: "answer", answer: news });
+    else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
   }
 
   #threadDied(thread: string, error: Error | undefined): void {

@@ -6,7 +6,7 @@ import type { ListenAddress } from "../acceptor/listener.ts";
 import type { AccessRules } from "../acceptor/listener-policy.ts";
 import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
 import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
-import type { HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
+import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
 import type { Topology } from "../message/topology.ts";
 import type { NodeNews } from "../replica/group-node.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
@@ -210,6 +210,11 @@ export class AcceptorHandle {
     const answer = Promise.race([this.#next("listening"), this.#next("failed")]);
     this.#tell({ order: "listen", address });
     return answer;
+  }
+
+  /** Passes on what the http thread wants to know. */
+  ask(order: AcceptorQuestion): void {
+    this.#tell(order);
   }
 
   /** Other rules from now on. */

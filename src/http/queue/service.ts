@@ -3,6 +3,7 @@
 import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
+import type { ConnectionDesk } from "./connection-desk.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { IdempotencyKeys } from "./idempotency.ts";
 import type { LeaseBook } from "./lease-book.ts";
@@ -62,6 +63,7 @@ export interface Service {
   readonly leases: LeaseBook;
   readonly keys: IdempotencyKeys;
   readonly tasks: TaskBook;
+  readonly connections: ConnectionDesk;
   readonly words: ControlWords;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */

@@ -1,0 +1,175 @@
+// Connections of the beanstalkd protocol: what each uses, watches, waits for and holds; and closing one.
+
+import { type Static, Type } from "typebox";
+import type { Answers } from "../../message/control.ts";
+import { peersOf } from "../metrics/peers.ts";
+import type { OpenConnection } from "../queue/connection-desk.ts";
+import type { Service } from "../queue/service.ts";
+import { answers, type Routes, requireServing } from "./api.ts";
+import { Problem } from "./problem.ts";
+import { Fields } from "./schemas.ts";
+
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+
+const ConnectionView = Fields({
+  id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
+  address: Type.Union([Type.String(), Type.Null()]),
+  age: Type.Number({ description: "Seconds since it was accepted." }),
+  uses: Type.String(),
+  watches: Type.Array(Type.String(), { description: "The first 20." }),
+  watchCount: Type.Integer(),
+  producer: Type.Boolean(),
+  worker: Type.Boolean(),
+  waiting: Type.Boolean(),
+  held: Type.Integer(),
+  holds: Type.Array(Fields({ id: Type.Integer(), timeLeft: Type.Number() }), {
+    description: "The first 100 of each shard.",
+  }),
+  bytesIn: Type.Integer({ description: "Come, and not looked at." }),
+  bytesOut: Type.Integer({ description: "Replies that are not sent." }),
+});
+const Query = Type.Object(
+  {
+    state: Type.Optional(
+      Type.Union([Type.Literal("open"), Type.Literal("waiting"), Type.Literal("holding")]),
+    ),
+    tube: Type.Optional(Type.String({ description: "It uses or watches this tube." })),
+    sort: Type.Optional(Type.Union([Type.Literal("age"), Type.Literal("held"), Type.Literal("bytes")])),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+  },
+  { additionalProperties: false },
+);
+const List = Fields({ items: Type.Array(ConnectionView), total: Type.Integer(), matched: Type.Integer() });
+const Params = Type.Object({ id: Type.String({ maxLength: 60 }) });
+
+type View = Static<typeof ConnectionView>;
+type Held = Answers["sessions"][number];
+
+export const connectionRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/connections",
+    {
+      config: { may: "view" },
+      schema: { summary: "Open connections", querystring: Query, response: answers({ 200: List }, 400, 503) },
+    },
+    async (request) => {
+      requireServing(service);
+      const { state = "open", tube, sort = "age", limit = LIMIT } = request.query;
+      const all = await service.connections.list();
+      const held = await heldBy(service, all);
+      const matched = all.filter((each) => {
+        if (tube !== undefined && each.uses !== tube && !each.watches.includes(tube)) return false;
+        if (state === "waiting") return each.waits;
+        return state === "open" || held.get(each)!.held > 0;
+      });
+      const value = {
+        age: (each: OpenConnection) => -each.openedAtMs,
+        held: (each: OpenConnection) => held.get(each)!.held,
+        bytes: (each: OpenConnection) => each.bytesIn + each.bytesOut,
+      }[sort];
+      matched.sort((a, b) => value(b) - value(a));
+      const shown = matched.slice(0, limit);
+      const peers = peersOf(shown.map(({ descriptor }) => descriptor));
+      const items = shown.map((each, index) => viewOf(each, peers[index]!, held.get(each)!, service.nowMs()));
+      return { items, total: all.length, matched: matched.length };
+    },
+  );
+
+  api.get(
+    "/v1/connections/:id",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "A connection",
+        params: Params,
+        response: answers({ 200: ConnectionView }, 404, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const found = (await service.connections.list()).find((each) => idOf(each) === request.params.id);
+      if (found === undefined) throw noSuchConnection(request.params.id);
+      const held = await heldBy(service, [found]);
+      return viewOf(found, peersOf([found.descriptor])[0]!, held.get(found)!, service.nowMs());
+    },
+  );
+
+  api.delete(
+    "/v1/connections/:id",
+    {
+      config: { may: "admin" },
+      schema: {
+        summary: "Ends a connection once what it has under way is answered; its jobs are ready again",
+        params: Params,
+        response: answers({ 202: Fields({ id: Type.String() }) }, 404, 503),
+      },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const { id } = request.params;
+      const parts = /^(\d{1,4})\.(\d{1,9})\.(\d{1,16})$/.exec(id);
+      const isFound =
+        parts !== null &&
+        (await service.connections.end(Number(parts[1]), Number(parts[2]), Number(parts[3])));
+      if (!isFound) throw noSuchConnection(id);
+      reply.code(202);
+      return { id };
+    },
+  );
+};
+
+const idOf = ({ acceptor, slot, serial }: OpenConnection): string => `${acceptor}.${slot}.${serial}`;
+
+const noSuchConnection = (id: string): Problem =>
+  new Problem(
+    "connection-not-found",
+    `Connection ${id} is not open, or has moved to another thread: look for it anew.`,
+  );
+
+/** What each holds, over all shards. */
+async function heldBy(
+  { control }: Service,
+  connections: readonly OpenConnection[],
+): Promise<Map<OpenConnection, Held>> {
+  const sum = new Map(
+    connections.map((each): [OpenConnection, Held] => [each, { held: 0, jobs: [], waiting: false }]),
+  );
+  const byPort = Map.groupBy(connections, ({ acceptor }) => acceptor);
+  for (const [port, group] of byPort) {
+    for (let from = 0; from < group.length; from += LIMIT_MAX) {
+      const some = group.slice(from, from + LIMIT_MAX);
+      const shards = await control.askAll("sessions", { port, slots: some.map(({ slot }) => slot) });
+      for (const facts of shards) {
+        for (const [index, { held, jobs }] of facts.entries()) {
+          const before = sum.get(some[index]!)!;
+          sum.set(some[index]!, {
+            held: before.held + held,
+            jobs: [...before.jobs, ...jobs],
+            waiting: false,
+          });
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+function viewOf(facts: OpenConnection, address: string | null, { held, jobs }: Held, nowMs: number): View {
+  const { uses, watches, watchCount, isProducer, isWorker, waits, bytesIn, bytesOut, openedAtMs } = facts;
+  return {
+    id: idOf(facts),
+    address,
+    age: Math.round(nowMs - openedAtMs) / 1000,
+    uses,
+    watches: [...watches],
+    watchCount,
+    producer: isProducer,
+    worker: isWorker,
+    waiting: waits,
+    held,
+    holds: [...jobs],
+    bytesIn,
+    bytesOut,
+  };
+}
