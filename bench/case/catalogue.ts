@@ -2,6 +2,7 @@
 import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";
 import { backlogCase } from "./backlog-case.ts";
 import type { BenchCase } from "./bench-case.ts";
+import { bulkCase } from "./bulk-case.ts";
 import { busyCase } from "./busy-case.ts";
 import { type LoadCaseExtras, loadCase } from "./load-case.ts";
 import { memoryCase } from "./memory-case.ts";
@@ -119,6 +120,7 @@ export function namedCases(
   const base = { ...WORKLOAD_DEFAULTS, ...timing };
   return [
     backlogCase(asked.jobs ?? 5_000_000),
+    bulkCase(asked.jobs ?? 1_000_000),
     standingCase(asked.jobs ?? 1_000_000, { ...base, seconds: asked.seconds ?? STANDING_SECONDS }),
     p99At80Case(base),
     p99At80Case({ ...base, pipeline: 4 }),

@@ -18,6 +18,13 @@ export const FIGURES = {
   drainPerSecond: { label: "commands while draining", unit: "/s", better: "more" },
   fullBytes: { label: "resident memory, full", unit: "bytes", better: "less" },
   drainedBytes: { label: "resident memory, drained", unit: "bytes", better: "less" },
+  listSeconds: { label: "list of all", unit: "s", better: "less" },
+  searchSeconds: { label: "search in all", unit: "s", better: "less" },
+  clearSeconds: { label: "clear of all", unit: "s", better: "less" },
+  quietMax: { label: "others wait at most, before", unit: "us", better: "less" },
+  listMax: { label: "while listed", unit: "us", better: "less" },
+  searchMax: { label: "while searched", unit: "us", better: "less" },
+  clearMax: { label: "while cleared", unit: "us", better: "less" },
 } as const;
 
 export type FigureName = keyof typeof FIGURES;
