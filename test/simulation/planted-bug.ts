@@ -5,7 +5,7 @@ import type { SimulationOptions } from "./simulation.ts";
 
 export interface PlantedBug {
   readonly name: string;
-  readonly options: Pick<SimulationOptions, "createServer" | "plant">;
+  readonly options: Pick<SimulationOptions, "createServer" | "plant" | "extensions">;
 }
 
 /** True at every `n`th call. */
@@ -17,6 +17,11 @@ export function everyNth(n: number): () => boolean {
 /** A bug put into each server after it is made. */
 export function planted(name: string, plant: (server: InProcessServer) => void): PlantedBug {
   return { name, options: { plant } };
+}
+
+/** The same, to be found with commands that beanstalkd does not have. */
+export function plantedInExtension(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  return { name, options: { plant, extensions: true } };
 }
 
 /** A bug that lives in a kind of server of its own. */

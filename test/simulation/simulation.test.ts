@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
+import { PLANTED_JOB_BUGS } from "./planted-job-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
 import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted-move-bugs.ts";
@@ -83,7 +84,13 @@ describe("simulation", () => {
 });
 
 describe("simulation with a planted bug (canary)", () => {
-  const bugs = [...PLANTED_BUGS, ...PLANTED_LOOP_BUGS, ...PLANTED_LOG_BUGS, ...PLANTED_MOVE_BUGS];
+  const bugs = [
+    ...PLANTED_BUGS,
+    ...PLANTED_LOOP_BUGS,
+    ...PLANTED_LOG_BUGS,
+    ...PLANTED_MOVE_BUGS,
+    ...PLANTED_JOB_BUGS,
+  ];
 
   it("looks first for bugs that exist", () => {
     for (const name of Object.keys(FOUND_LAST))
