@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { loadGroup } from "../support/group-load.ts";
 import { KillLedger } from "../support/kill-ledger.ts";
 import { missingNats } from "../support/nats-cluster.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
@@ -49,28 +50,6 @@ type Deed = keyof typeof DEEDS;
 /** After these a job may have been held by two clients: a process that is stopped in the middle of a turn does not know the time. */
 const MAY_DOUBLE: readonly Deed[] = ["the primary is stopped for longer than its lease"];
 
-/** Clients that come back until they are told not to. */
-async function load(
-  group: ServerGroup,
-  ledger: KillLedger,
-  random: SeededRandom,
-  isOver: () => boolean,
-): Promise<void> {
-  while (!isOver()) {
-    try {
-      const client = await group.connect();
-      const timer = setInterval(() => {
-        if (isOver()) client.socket.destroy();
-      }, 20);
-      await ledger.work(client, random.between(0, 2 ** 31 - 1));
-      clearInterval(timer);
-      client.socket.destroy();
-    } catch {
-      await sleep(50);
-    }
-  }
-}
-
 const deeds = Object.keys(DEEDS) as Deed[];
 const rounds = ROUNDS === "" ? deeds.length : Number(ROUNDS);
 
@@ -84,8 +63,7 @@ test(`what was acknowledged survives ${rounds} rounds of kills and stops in a gr
   const ledger = new KillLedger();
   for (let round = 0; round < rounds; round++) {
     const deed = ROUNDS === "" ? deeds[round]! : random.pick(deeds)!;
-    let isOver = false;
-    const clients = Array.from({ length: CLIENTS }, () => load(group, ledger, random, () => isOver));
+    const clients = loadGroup(t, group, ledger, random, CLIENTS);
     await sleep(LOAD_MS);
     const before = ledger.acknowledgedPuts;
     await DEEDS[deed](group);
@@ -93,8 +71,7 @@ test(`what was acknowledged survives ${rounds} rounds of kills and stops in a gr
     (await group.serving()).socket.destroy();
     const servedMs = Date.now() - at;
     await sleep(LOAD_MS);
-    isOver = true;
-    await Promise.all(clients);
+    await clients.end();
     const client = await group.serving();
     if (MAY_DOUBLE.includes(deed)) ledger.surprises.length = 0;
     assert.deepEqual(

@@ -27,15 +27,23 @@ export function missingNats(): string | undefined {
 }
 
 interface Ports {
+  host: string;
   client: number;
   route: number;
   monitor: number;
+}
+
+/** Where a log server runs, if not beside the test. */
+export interface Machine {
+  readonly host: string;
+  readonly wrapper: readonly string[];
 }
 
 export class NatsCluster {
   readonly folder: string;
   readonly program: string;
   readonly #ports: Ports[] = [];
+  readonly #wrappers: (readonly string[])[] = [];
   readonly #processes: (ChildProcess | undefined)[] = [];
 
   private constructor(folder: string, program: string) {
@@ -44,10 +52,23 @@ export class NatsCluster {
   }
 
   /** Resolves when all serve; ended with the test. */
-  static async start(t: TestContext, servers: number, program = NATS_SERVERS[0]!): Promise<NatsCluster> {
+  static async start(
+    t: TestContext,
+    servers: number,
+    program = NATS_SERVERS[0]!,
+    machines: readonly Machine[] = [],
+  ): Promise<NatsCluster> {
     const cluster = new NatsCluster(temporaryFolder(t, "nats"), program);
-    for (let each = 0; each < servers; each++)
-      cluster.#ports.push({ client: await freePort(), route: await freePort(), monitor: await freePort() });
+    for (let each = 0; each < servers; each++) {
+      const { host = "127.0.0.1", wrapper = [] } = machines[each] ?? {};
+      cluster.#wrappers.push(wrapper);
+      cluster.#ports.push({
+        host,
+        client: await freePort(),
+        route: await freePort(),
+        monitor: await freePort(),
+      });
+    }
     t.after(() => cluster.end());
     for (let each = 0; each < servers; each++) cluster.startOne(each);
     await cluster.ready();
@@ -55,7 +76,7 @@ export class NatsCluster {
   }
 
   get servers(): readonly string[] {
-    return this.#ports.map(({ client }) => `127.0.0.1:${client}`);
+    return this.#ports.map(({ host, client }) => `${host}:${client}`);
   }
 
   url(group: string): string {
@@ -63,7 +84,8 @@ export class NatsCluster {
   }
 
   monitor(each: number): string {
-    return `http://127.0.0.1:${this.#ports[each]!.monitor}`;
+    const { host, monitor } = this.#ports[each]!;
+    return `http://${host}:${monitor}`;
   }
 
   pid(each: number): number {
@@ -75,23 +97,33 @@ export class NatsCluster {
   }
 
   startOne(each: number): void {
-    const { client, route, monitor } = this.#ports[each]!;
+    const { host, client, route, monitor } = this.#ports[each]!;
     const store = this.storeFolder(each);
     mkdirSync(store, { recursive: true });
     const several = this.#ports.length > 1;
-    const routes = this.#ports.map((ports) => `nats://127.0.0.1:${ports.route}`).join(", ");
+    const routes = this.#ports.map((ports) => `nats://${ports.host}:${ports.route}`).join(", ");
     const text = `
       server_name: n${each}
-      listen: 127.0.0.1:${client}
-      http: 127.0.0.1:${monitor}
+      listen: ${host}:${client}
+      http: ${host}:${monitor}
       max_payload: 1MB
       jetstream { store_dir: "${store}", max_file_store: 4GB, max_memory_store: 64MB, sync_interval: always }
-      ${several ? `cluster { name: test, listen: 127.0.0.1:${route}, routes: [${routes}] }` : ""}
+      ping_interval: "2s"
+      ping_max: 2
+      ${several ? `cluster { name: test, listen: ${host}:${route}, routes: [${routes}] }` : ""}
     `;
     const config = join(this.folder, `n${each}.conf`);
     writeFileSync(config, text);
     const log = join(this.folder, `n${each}.log`);
-    this.#processes[each] = spawn(this.program, ["-c", config, "-l", log], { stdio: "ignore" });
+    const [command = this.program, ...args] = [
+      ...this.#wrappers[each]!,
+      this.program,
+      "-c",
+      config,
+      "-l",
+      log,
+    ];
+    this.#processes[each] = spawn(command, args, { stdio: "ignore" });
   }
 
   async ready(): Promise<void> {

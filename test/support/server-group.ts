@@ -9,7 +9,7 @@ import { parseGroupUrl } from "../../src/replica/group-url.ts";
 import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
 import { type NodeReport, parseReport } from "../../src/replica/node-report.ts";
 import { freePort } from "./free-port.ts";
-import { NatsCluster } from "./nats-cluster.ts";
+import { NATS_SERVERS, NatsCluster } from "./nats-cluster.ts";
 import { OUR_MAIN, TEST_ENV } from "./server-process.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 import { WireClient } from "./wire-client.ts";
@@ -21,10 +21,19 @@ const ANSWER_MS = 2000;
 /** Longer than any fail-over, elections of the log servers included, on a machine that is busy. */
 const SERVES_MS_MAX = 90_000;
 
+/** Where a server runs: beside the test, or on a machine of its own. */
+export interface Place {
+  readonly host: string;
+  readonly wrapper: readonly string[];
+}
+
+const HERE: Place = { host: "127.0.0.1", wrapper: [] };
+
 /** One server of the group, over all its processes. */
 export class GroupServer {
   readonly port: number;
   readonly directory: string;
+  readonly place: Place;
   readonly #flags: readonly string[];
   #child: ChildProcess | undefined;
   /** What all its processes said. */
@@ -33,7 +42,8 @@ export class GroupServer {
   #keepsRunning = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(port: number, directory: string, flags: readonly string[]) {
+  constructor(port: number, directory: string, flags: readonly string[], place: Place = HERE) {
+    this.place = place;
     this.port = port;
     this.directory = directory;
     this.#flags = flags;
@@ -41,8 +51,10 @@ export class GroupServer {
 
   start(): void {
     this.#keepsRunning = true;
-    const flags = ["-p", `${this.port}`, "-b", this.directory, ...this.#flags];
-    const child = spawn(process.execPath, [OUR_MAIN, ...flags, "--replicate-as", `127.0.0.1:${this.port}`], {
+    const { host, wrapper } = this.place;
+    const flags = ["-l", host, "-p", `${this.port}`, "-b", this.directory, ...this.#flags];
+    const [command = process.execPath, ...args] = [...wrapper, process.execPath, OUR_MAIN, ...flags];
+    const child = spawn(command, [...args, "--replicate-as", this.address], {
       stdio: ["ignore", "ignore", "pipe"],
       env: TEST_ENV,
     });
@@ -54,6 +66,10 @@ export class GroupServer {
       this.exits.push(code ?? signal ?? "?");
       if (this.#keepsRunning) this.#timer = setTimeout(() => this.start(), RESTART_MS);
     });
+  }
+
+  get address(): string {
+    return `${this.place.host}:${this.port}`;
   }
 
   get pid(): number {
@@ -106,8 +122,9 @@ export class ServerGroup {
     flags: readonly string[] = [],
     logServers = 3,
     directory?: string,
+    machines: readonly Place[] = [],
   ): Promise<ServerGroup> {
-    const cluster = await NatsCluster.start(t, logServers);
+    const cluster = await NatsCluster.start(t, logServers, NATS_SERVERS[0]!, machines);
     const url = cluster.url(GROUP);
     const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
     t.after(() => log.close());
@@ -117,10 +134,10 @@ export class ServerGroup {
     });
     const group = new ServerGroup(t, cluster, log, url, flags);
     const folder = temporaryFolder(t, "group");
-    for (const name of ["a", "b"]) {
+    for (const [each, name] of ["a", "b"].entries()) {
       const own = join(folder, name);
       mkdirSync(own);
-      await group.add(name === "a" && directory !== undefined ? directory : own);
+      await group.add(name === "a" && directory !== undefined ? directory : own, machines[each]);
       if (directory !== undefined) await group.serving();
     }
     await group.serving();
@@ -128,8 +145,9 @@ export class ServerGroup {
   }
 
   /** One more server. */
-  async add(directory: string): Promise<GroupServer> {
-    const server = new GroupServer(await freePort(), directory, [...this.#flags, "--replicate", this.url]);
+  async add(directory: string, place: Place = HERE): Promise<GroupServer> {
+    const flags = [...this.#flags, "--replicate", this.url];
+    const server = new GroupServer(await freePort(), directory, flags, place);
     this.servers.push(server);
     this.#t.after(() => server.end());
     server.start();
@@ -141,36 +159,25 @@ export class ServerGroup {
     return this.#log.remove();
   }
 
-  /** A client of whoever serves. */
+  /** A client of whoever takes clients. */
   async connect(): Promise<WireClient> {
-    return (await this.#connectToAny()) ?? Promise.reject(new Error("none of the servers takes clients"));
-  }
-
-  async #connectToAny(): Promise<WireClient | undefined> {
-    for (const { port } of this.servers) {
+    for (const { port, place } of this.servers) {
       try {
-        return await WireClient.connect({ port, host: "127.0.0.1" });
+        return await connectInTime(port, place.host);
       } catch {
         // A standby, or nobody.
       }
     }
-    return undefined;
+    throw new Error("none of the servers takes clients");
   }
 
   /** Resolves with a client whose put was acknowledged: whoever has the lead serves, and the shared log answers. */
   serving(): Promise<WireClient> {
     return until("a server of the group serves", async () => {
-      const client = await this.#connectToAny();
-      if (client === undefined) return undefined;
-      try {
-        await Promise.race([client.ask("use probe"), sleep(ANSWER_MS)]);
-        const reply = await Promise.race([client.put("probe"), sleep(ANSWER_MS)]);
-        if (reply?.line.startsWith("INSERTED ")) return client;
-      } catch {
-        // It has ended meanwhile.
-      }
-      client.socket.destroy();
-      return undefined;
+      const clients = await Promise.all(this.servers.map((server) => servedBy(server)));
+      const [first, ...others] = clients.filter((client) => client !== undefined);
+      for (const each of others) each.socket.destroy();
+      return first;
     });
   }
 
@@ -184,7 +191,7 @@ export class ServerGroup {
     return until("somebody has the lead", async () => {
       const leads = (await this.reports()).filter(({ role }) => role === "primary");
       const last = leads.sort((a, b) => b.epoch - a.epoch)[0];
-      return this.servers.find(({ port }) => last?.address === `127.0.0.1:${port}`);
+      return this.servers.find(({ address }) => last?.address === address);
     });
   }
 
@@ -221,4 +228,28 @@ export async function until<T>(what: string, look: () => Promise<T | undefined>)
     }
   }
   throw new Error(`not within ${SERVES_MS_MAX} ms: ${what}${last === undefined ? "" : ` (${last})`}`);
+}
+
+/** A machine that is cut off answers nothing. */
+async function connectInTime(port: number, host: string): Promise<WireClient> {
+  const connecting = WireClient.connect({ port, host });
+  const client = await Promise.race([connecting, sleep(ANSWER_MS)]);
+  if (client !== undefined) return client;
+  connecting.then((late) => late.socket.destroy()).catch(() => {});
+  throw new Error(`${host} does not answer`);
+}
+
+/** A client of the server, if that acknowledges a put in time. */
+async function servedBy({ port, place }: GroupServer): Promise<WireClient | undefined> {
+  let client: WireClient | undefined;
+  try {
+    client = await connectInTime(port, place.host);
+    await Promise.race([client.ask("use probe"), sleep(ANSWER_MS)]);
+    const reply = await Promise.race([client.put("probe"), sleep(ANSWER_MS)]);
+    if (reply?.line.startsWith("INSERTED ")) return client;
+  } catch {
+    // It does not listen, or has ended meanwhile.
+  }
+  client?.socket.destroy();
+  return undefined;
 }

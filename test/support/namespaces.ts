@@ -1,0 +1,91 @@
+// Machines of a test: network namespaces on one bridge, each with an address, which can be cut off from each other. Needs root.
+
+import { spawnSync } from "node:child_process";
+import type { TestContext } from "node:test";
+
+/** So many groups of machines at the same time at most: their addresses differ. */
+const NETWORKS = 200;
+
+function ip(...args: string[]): void {
+  const { status, stderr } = spawnSync("ip", args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`ip ${args.join(" ")}: ${stderr}`);
+}
+
+/** Why there are none here, or undefined. */
+export function noNamespaces(): string | undefined {
+  if (process.getuid?.() !== 0) return "network namespaces need root";
+  if (spawnSync("ip", ["netns", "list"]).status !== 0) return "ip netns does not work here";
+  return undefined;
+}
+
+export class Namespaces {
+  readonly #name: string;
+  readonly #network: string;
+  readonly count: number;
+
+  /** Machines 1 to `count`; this process reaches all of them. Removed with the test. */
+  constructor(t: TestContext, count: number) {
+    this.#name = `rb${process.pid % 100_000}`;
+    this.#network = `10.77.${process.pid % NETWORKS}`;
+    this.count = count;
+    t.after(() => this.#remove());
+    ip("link", "add", this.#bridge, "type", "bridge");
+    ip("addr", "add", `${this.#network}.254/24`, "dev", this.#bridge);
+    ip("link", "set", this.#bridge, "up");
+    for (let machine = 1; machine <= count; machine++) {
+      const namespace = this.name(machine);
+      ip("netns", "add", namespace);
+      ip("link", "add", this.#link(machine), "type", "veth", "peer", "name", "eth0", "netns", namespace);
+      ip("link", "set", this.#link(machine), "master", this.#bridge, "up");
+      ip("-n", namespace, "addr", "add", `${this.address(machine)}/24`, "dev", "eth0");
+      ip("-n", namespace, "link", "set", "eth0", "up");
+      ip("-n", namespace, "link", "set", "lo", "up");
+    }
+  }
+
+  get #bridge(): string {
+    return `${this.#name}b`;
+  }
+
+  #link(machine: number): string {
+    return `${this.#name}v${machine}`;
+  }
+
+  name(machine: number): string {
+    return `${this.#name}n${machine}`;
+  }
+
+  address(machine: number): string {
+    return `${this.#network}.${machine}`;
+  }
+
+  /** What runs a program on a machine. */
+  wrapper(machine: number): string[] {
+    return ["ip", "netns", "exec", this.name(machine)];
+  }
+
+  /** Nobody reaches it, and it nobody. */
+  cut(machine: number): void {
+    ip("link", "set", this.#link(machine), "down");
+  }
+
+  /** It reaches no other machine, but its clients reach it. */
+  isolate(machine: number): void {
+    for (let other = 1; other <= this.count; other++)
+      if (other !== machine)
+        ip("-n", this.name(machine), "route", "add", "blackhole", `${this.address(other)}/32`);
+  }
+
+  heal(machine: number): void {
+    ip("link", "set", this.#link(machine), "up");
+    for (let other = 1; other <= this.count; other++)
+      if (other !== machine)
+        spawnSync("ip", ["-n", this.name(machine), "route", "del", "blackhole", `${this.address(other)}/32`]);
+  }
+
+  #remove(): void {
+    for (let machine = 1; machine <= this.count; machine++)
+      spawnSync("ip", ["netns", "del", this.name(machine)]);
+    spawnSync("ip", ["link", "del", this.#bridge]);
+  }
+}
