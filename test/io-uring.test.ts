@@ -20,6 +20,9 @@ const CLIENTS = 60;
 /** An acceptor sleeps for half of a second at most: for a moment now and then it is not blocked in any case. */
 const LOOKS = 15;
 const LOOK_MS = 20;
+/** More than a socket takes whose client does not read, in replies that are sent at once or not at all. */
+const SMALL_BYTES = 3900;
+const SMALL_REPLIES = 2500;
 const withoutIoUring = fileURLToPath(new URL("./support/without-io-uring.ts", import.meta.url));
 
 test("where io_uring is not permitted the server says so, and what works instead", async () => {
@@ -74,6 +77,26 @@ test("another transport than the two is refused with the names of the two", asyn
   assert.match(server.stderr, /invalid transport: tcp \(libuv or io_uring\)/);
 });
 
+test("small replies that find the socket full leave when their client reads, whole and in order", async (t) => {
+  const server = await startWithTransport(t, "io_uring", []);
+  if (server === undefined) return;
+  const other = await WireClient.connect(server.address);
+  const bodies = [1, 2, 3, 4, 5, 6, 7].map((each) => `${each}`.repeat(SMALL_BYTES + each));
+  for (const body of bodies) await other.put(body);
+  const slow = await WireClient.connect(server.address);
+  slow.socket.pause();
+  for (let each = 0; each < SMALL_REPLIES; each++) {
+    slow.send(`peek ${1 + (each % bodies.length)}\r\n`);
+    // Each reply by itself: not gathered with the next.
+    await other.ask("list-tube-used");
+  }
+  slow.socket.resume();
+  for (let each = 0; each < SMALL_REPLIES; each++) {
+    const { body } = await slow.readReply();
+    assert.equal(body!.toString("latin1"), bodies[each % bodies.length], `reply ${each}`);
+  }
+});
+
 /** Threads that wait for a disk, by the kernel's count; the least of some looks, since others may really wait for one. */
 async function leastBlocked(): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
@@ -92,7 +115,7 @@ test("acceptors with nothing to do are idle, and do not count as threads that wa
     return;
   }
   const before = await leastBlocked();
-  const flags = ["--acceptors", `${ACCEPTORS}`, "--shards", "1"];
+  const flags = ["--acceptors", `${ACCEPTORS}`, "--shards", "1", "--placement", "apart"];
   const server = await startWithTransport(t, "io_uring", flags);
   if (server === undefined) return;
   const clients: WireClient[] = [];

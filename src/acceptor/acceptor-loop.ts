@@ -40,8 +40,8 @@ type Action = (typeof Action)[keyof typeof Action];
 
 /** Sockets that the loop reads and writes itself, beside the event loop. */
 export interface LoopSockets {
-  /** Sends what there is to send, takes what has come. Returns how often something came. */
-  turn(): number;
+  /** Sends what there is to send, takes what has come. A sleep of the thread does the same. */
+  turn(): void;
 }
 
 /** What the loop turns: an acceptor, or all of its thread. Each is explained in acceptor-core.ts. */
@@ -152,8 +152,9 @@ export class AcceptorLoop {
           break;
         }
         case Action.Decide:
-          // What the sockets set going (bytes that were taken let a connection go on) is asked for after them.
-          this.#action = this.#turnSockets() || this.#goesOn() ? Action.Publish : Action.Announce;
+          this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
+          // Before a sleep the sockets have their turn with it: what there is to send goes to the kernel in the same call.
+          if (this.#action === Action.Publish) this.sockets?.turn();
           if (this.sockets !== undefined) {
             if (this.#action === Action.Publish && ++this.#passes < PASSES_PER_TURN) break;
             this.#passes = 0;
@@ -187,11 +188,6 @@ export class AcceptorLoop {
       }
       if (surroundings.isHeldUp()) return Point.HeldUp;
     }
-  }
-
-  /** Whether something has come from the sockets of the loop's own. */
-  #turnSockets(): boolean {
-    return this.sockets !== undefined && this.sockets.turn() > 0;
   }
 
   /** Whether there is more to do, or soon will be. */

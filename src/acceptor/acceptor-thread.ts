@@ -191,7 +191,10 @@ export class AcceptorThread implements AcceptorSurroundings {
     }
     const untilMs = monotonicMs() + ROUNDS_MS_MAX;
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      if (this.#loop.next() === Point.Turned) break;
+      if (this.#loop.next() === Point.Turned) {
+        if (uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
+        continue;
+      }
       if (!this.#listenToDoorbell()) {
         this.#loop.wake();
         break;

@@ -765,6 +765,11 @@ export class Connection
     return this.outbox.mayFlushHeld;
   }
 
+  /** Whether it goes on, with input or output, when the client has read everything that was handed over. */
+  get waitsForDrain(): boolean {
+    return this.outbox.gatheredBytes > 0 || this.#reader.bufferedBytes > 0 || !this.#idle;
+  }
+
   /** The client has read everything that was handed over. */
   onDrain(): void {
     if (this.outbox.gatheredBytes > 0) this.#host.agenda.markDirty(this);

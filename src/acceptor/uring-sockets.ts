@@ -55,8 +55,8 @@ export class UringSockets {
   #watchesEventLoop = false;
   readonly #sockets: (UringSocket | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Receives that were completed so far. */
-  #received = 0;
+  /** Those with a send that tells only of its failure. */
+  #silent: UringSocket[] = [];
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
@@ -69,7 +69,7 @@ export class UringSockets {
     this.#onActivity = onActivity;
   }
 
-  /** Whether the event loop has something to do, as the last wait has told. */
+  /** Whether the event loop has something to do, as the last turn or wait has told. */
   get eventLoopIsReady(): boolean {
     return !this.#watchesEventLoop;
   }
@@ -108,23 +108,26 @@ export class UringSockets {
     this.#onActivity();
   }
 
-  /** Gives the kernel what there is to send, takes what has come. Returns how many completions of receives there were. */
-  turn(): number {
+  /** Gives the kernel what there is to send, takes what has come. */
+  turn(): void {
+    this.#watchEventLoop();
     this.ring.submit();
-    const before = this.#received;
     this.#reap();
     for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.haveRead();
-    // What a send sets going the core knows.
-    return this.#received - before;
   }
 
   /** Gives it too, and sleeps until there is something for the sockets or for the event loop, at most `timeoutMs`. */
   wait(timeoutMs: number): void {
-    if (!this.#watchesEventLoop) {
-      this.#watchesEventLoop = true;
-      this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
-    }
-    this.ring.submitAndWait(timeoutMs);
+    this.#watchEventLoop();
+    // A send that tells only of its failure ends no sleep.
+    if (this.#silent.some((socket) => socket.isAwaited)) this.ring.submit();
+    else this.ring.submitAndWait(timeoutMs);
+  }
+
+  #watchEventLoop(): void {
+    if (this.#watchesEventLoop) return;
+    this.#watchesEventLoop = true;
+    this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
   }
 
   /** Takes what a wait has brought; returns how many completions there were. */
@@ -133,6 +136,7 @@ export class UringSockets {
   }
 
   #reap(): number {
+    if (this.#silent.length > 0) this.#settle();
     const taken = this.ring.reap(this.#complete);
     if (this.#toDeliver.length > 0) this.#deliver();
     if (this.#toFinish.length > 0) this.#finish();
@@ -147,10 +151,32 @@ export class UringSockets {
     const socket = this.#sockets[index]!;
     if (kind === Kind.Send) socket.onSent(result);
     else if (kind !== Kind.Cancel) {
-      this.#received++;
       socket.onReceived(result, this.ring.bufferOf(flags), this.ring.hasMore(flags));
       this.#onActivity();
     }
+  };
+
+  /** The socket has a send under way that tells only of its failure. */
+  sendsSilently(socket: UringSocket): void {
+    this.#silent.push(socket);
+  }
+
+  /**
+   * Sends that the kernel has taken and not told of are done. That comes before the completions: what a client sends next
+   * finds its replies gone.
+   */
+  #settle(): void {
+    const sockets = this.#silent;
+    this.#silent = [];
+    this.ring.look(this.#noteFailure);
+    for (const socket of sockets) {
+      if (this.ring.isSubmitted(socket.silentPlace)) socket.onSentSilently();
+      else this.#silent.push(socket);
+    }
+  }
+
+  readonly #noteFailure = (index: number, kind: number): void => {
+    if (kind === Kind.Send) this.#sockets[index]!.hasFailedSilently = true;
   };
 
   /** The socket may go on with what came during its pause, but not within the call that ended the pause. */
@@ -191,9 +217,7 @@ export class UringSockets {
 class Stages {
   readonly #memory = map(STAGES * STAGE_BYTES);
   readonly #bytes = new Uint8Array(this.#memory.buffer);
-  readonly #addresses = Array.from({ length: STAGES }, (_, stage) =>
-    halves(this.#memory.pointer + BigInt(stage * STAGE_BYTES)),
-  );
+  readonly #addresses = Array.from({ length: STAGES }, (_, stage) => this.#addressOf(stage, 0));
   readonly #free = Array.from({ length: STAGES }, (_, stage) => stage);
 
   /** Copies `bytes[0, length)` to a place; returns its number, or -1 if there is none left. */
@@ -204,8 +228,13 @@ class Stages {
     return stage;
   }
 
-  address(stage: number): { low: number; high: number } {
-    return this.#addresses[stage]!;
+  /** Where its bytes lie, from byte `at` on. */
+  address(stage: number, at = 0): { low: number; high: number } {
+    return at === 0 ? this.#addresses[stage]! : this.#addressOf(stage, at);
+  }
+
+  #addressOf(stage: number, at: number): { low: number; high: number } {
+    return halves(this.#memory.pointer + BigInt(stage * STAGE_BYTES + at));
   }
 
   give(stage: number): void {
@@ -229,6 +258,11 @@ class UringSocket implements Transport, Departure {
   pendingBytes = 0;
   /** Bytes of the send that the kernel has, 0 for none. */
   #sending = 0;
+  /** Of these so many have left before. */
+  #sentBefore = 0;
+  /** Place of a send that tells only of its failure, or -1. */
+  silentPlace = -1;
+  hasFailedSilently = false;
   /** Where they are: a stage's number, or else a buffer of the pool. */
   #stage = -1;
   #buffer: Uint8Array | undefined;
@@ -287,23 +321,55 @@ class UringSocket implements Transport, Departure {
   #start(buffer: Uint8Array, length: number): boolean {
     const { ring, stages } = this.#sockets;
     this.#sending = length;
+    this.#sentBefore = 0;
     this.#stage = length <= STAGE_BYTES ? stages.put(buffer, length) : -1;
     const staged = this.#stage >= 0;
     if (!staged) this.#buffer = buffer;
     const { low, high } = staged ? stages.address(this.#stage) : halves(pointerTo(buffer));
-    ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+    // A completion would end the sleep that the same call begins.
+    if (staged) this.silentPlace = ring.sendNow(this.descriptor, low, high, length, this.index, Kind.Send);
+    if (this.silentPlace >= 0) this.#sockets.sendsSilently(this);
+    else ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
     return staged;
   }
 
+  /** All of it was sent, unless it has been told otherwise. */
+  onSentSilently(): void {
+    if (this.silentPlace < 0 || this.hasFailedSilently) return;
+    this.silentPlace = -1;
+    this.onSent(this.#sending);
+  }
+
+  /** Whether something is to be done when what is being sent has left. */
+  get isAwaited(): boolean {
+    return this.#ending || this.#gone || this.#queue.length > 0 || this.#connection!.waitsForDrain;
+  }
+
+  /** It was not sent at once, or not all of it: the kernel goes on with the rest when there is room. */
+  #sendRest(sent: number): void {
+    this.silentPlace = -1;
+    this.#sentBefore = Math.max(0, sent);
+    const { ring, stages } = this.#sockets;
+    const { low, high } = stages.address(this.#stage, this.#sentBefore);
+    ring.send(this.descriptor, low, high, this.#sending - this.#sentBefore, this.index, Kind.Send);
+  }
+
   onSent(result: number): void {
+    this.hasFailedSilently = false;
+    if (this.silentPlace >= 0 && (result >= 0 || result === -EAGAIN)) {
+      this.#sendRest(result);
+      return;
+    }
+    this.silentPlace = -1;
     const length = this.#sending;
+    const wanted = length - this.#sentBefore;
     this.#sending = 0;
     if (this.#stage >= 0) this.#sockets.stages.give(this.#stage);
     else buffers.give(this.#buffer!);
     this.#buffer = undefined;
     this.pendingBytes -= length;
     // Less than all of it comes only with an error.
-    if (result !== length) this.#disconnect();
+    if (result !== wanted) this.#disconnect();
     const next = this.#gone ? undefined : this.#queue.shift();
     if (this.#gone) this.#finishIfIdle();
     else if (next !== undefined) {

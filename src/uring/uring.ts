@@ -34,12 +34,14 @@ const FEATURE_NO_IOWAIT = 1 << 17;
 const REGISTER_PBUF_RING = 22;
 const BUFFER_SELECT = 1 << 5;
 const RECV_POLL_FIRST = 1 << 0;
+const CQE_SKIP_SUCCESS = 1 << 6;
 const CQE_BUFFER = 1 << 0;
 const CQE_SOCK_NONEMPTY = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
 /** The kernel goes on by itself after a part has been sent. */
 const MSG_WAITALL = 0x100;
+const MSG_DONTWAIT = 0x40;
 const POLLIN = 0x1;
 
 const EINTR = 4;
@@ -171,6 +173,33 @@ export class Uring {
     sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
   }
 
+  /**
+   * Sends them at once or not at all: only a failure is told (EAGAIN, or how many were sent), in the completions of the call
+   * that submits it. Returns its place, for `isSubmitted`, or -1 if the ring is full: then nothing was asked for.
+   */
+  sendNow(
+    descriptor: number,
+    addressLow: number,
+    addressHigh: number,
+    length: number,
+    low: number,
+    high: number,
+  ): number {
+    if (this.#isFull || this.#waitingCount > 0) return -1;
+    const at = this.#entry(UringOp.Send | (CQE_SKIP_SUCCESS << 8), descriptor, low, high);
+    const sqes = this.#target;
+    sqes[at + 4] = addressLow;
+    sqes[at + 5] = addressHigh;
+    sqes[at + 6] = length;
+    sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT;
+    return this.#tail;
+  }
+
+  /** Whether the kernel has taken what was asked for at this place. */
+  isSubmitted(place: number): boolean {
+    return place <= this.#submitted;
+  }
+
   /** Has what was submitted with these two words complete at once, with ECANCELED if it has not completed by itself. */
   cancel(targetLow: number, targetHigh: number, low: number, high: number): void {
     const at = this.#entry(UringOp.AsyncCancel, -1, low, high);
@@ -264,6 +293,16 @@ export class Uring {
   }
 
   // --- completions ------------------------------------------------------------------------------------------------
+
+  /** Shows all completions there are, which stay. */
+  look(onCompletion: OnCompletion): void {
+    const words = this.#words;
+    const tail = Atomics.load(words, this.#cqTail);
+    for (let head = this.#head; (head | 0) !== tail; head++) {
+      const at = this.#cqes + (head & this.#cqMask) * (CQE_BYTES / 4);
+      onCompletion(words[at]!, words[at + 1]!, words[at + 2]!, words[at + 3]!);
+    }
+  }
 
   /** Hands over all completions there are; returns how many. A receive buffer is valid during its call only. */
   reap(onCompletion: OnCompletion): number {
