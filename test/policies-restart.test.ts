@@ -8,6 +8,8 @@ import { describe, it } from "node:test";
 import { ExitCode } from "../src/server/operator-error.ts";
 import { parseOptions } from "../src/server/options.ts";
 import { canRun, NEEDS } from "./support/need.ts";
+import { printSeed, seed } from "./support/seeded-property.ts";
+import { SeededRandom } from "./support/seeded-random.ts";
 import { type ServerProcess, startServer } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
@@ -96,6 +98,134 @@ describe("after a kill, with -f 0", () => {
       }
     });
 });
+
+/** `ROUNDS=200 node --test test/policies-restart.test.ts` for more kills. */
+const ROUNDS = Number(process.env["ROUNDS"] ?? 2);
+const TUBES = ["mails", "morgue6", "mails-dead34"];
+
+/** The ids that list-jobs finds in a tube. */
+async function idsIn(client: WireClient, tube: string): Promise<number[]> {
+  const ids: number[] = [];
+  for (let after = 0; ; ) {
+    const { body } = await client.ask(`list-jobs ${tube} after=${after} limit=1000`);
+    const text = body!.toString();
+    for (const [, id] of text.matchAll(/^- \{"id":(\d+),/gm)) ids.push(Number(id));
+    after = Number(/^next: (\d+)$/m.exec(text)![1]);
+    if (after === 0) return ids;
+  }
+}
+
+/** Puts, lets die, moves, redrives and deletes until the server is gone. Notes what was acknowledged. */
+class Mover {
+  readonly put = new Set<number>();
+  readonly deleted = new Set<number>();
+  /** The job of a delete that is under way: either may be. */
+  deleting = 0;
+  replies = 0;
+  readonly #client: WireClient;
+  readonly #random: SeededRandom;
+
+  constructor(client: WireClient, random: SeededRandom) {
+    this.#client = client;
+    this.#random = random;
+  }
+
+  async #ask(line: string): Promise<string> {
+    const reply = await this.#client.ask(line);
+    this.replies++;
+    return reply.line;
+  }
+
+  async run(): Promise<void> {
+    await this.#ask("set-tube mails max-attempts=1 dead-letter=morgue6");
+    for (;;) {
+      const wish = this.#random.below(10);
+      if (wish < 4) await this.#put();
+      else if (wish < 7) await this.#letDie();
+      else if (wish < 8) await this.#delete();
+      else if (wish < 9)
+        await this.#ask(`move-jobs morgue6 ${this.#random.pick(["*", "mails-dead34"])} limit=3`);
+      else await this.#ask("move-jobs mails-dead34 mails as=ready limit=2");
+    }
+  }
+
+  async #put(): Promise<void> {
+    const key = this.#random.chance(0.5) ? ` unique=k${this.#random.below(40)} unique-for=100` : "";
+    const reply = await this.#ask(`put-in-tube mails 0 0 60 3${key}\r\nabc`);
+    const id = /^INSERTED (\d+)$/.exec(reply)?.[1];
+    if (id !== undefined) this.put.add(Number(id));
+  }
+
+  #any(): number {
+    return this.#random.pick([...this.put].filter((id) => !this.deleted.has(id))) ?? 0;
+  }
+
+  async #letDie(): Promise<void> {
+    const id = this.#any();
+    await this.#ask(`reserve-job ${id}`);
+    await this.#ask(`release ${id} 0 0`);
+  }
+
+  async #delete(): Promise<void> {
+    this.deleting = this.#any();
+    if ((await this.#ask(`delete ${this.deleting}`)) === "DELETED") this.deleted.add(this.deleting);
+    this.deleting = 0;
+  }
+}
+
+/** What must be there, and what must not. */
+interface Kept {
+  readonly alive: Set<number>;
+  readonly gone: Set<number>;
+}
+
+/** Starts a server on what the last one left, checks that, and kills it in the middle of everything. */
+async function playRound(folder: string, random: SeededRandom, { alive, gone }: Kept): Promise<void> {
+  const server = await startServer({ kind: "ours", flags: ["-b", folder, "-f", "0", "--shards", "3"] });
+  const client = await WireClient.connect(server.address);
+  const found = await idsOfAll(client);
+  expectKept(found, { alive, gone });
+  const mover = new Mover(client, random);
+  for (const id of found) mover.put.add(id);
+  const ended = mover.run().catch(() => {});
+  const enough = 100 + random.below(300);
+  while (mover.replies < enough && client.error === undefined) await new Promise(setImmediate);
+  await server.kill();
+  await ended;
+  assert.ok(mover.replies >= enough);
+  alive.clear();
+  for (const id of mover.put) if (!mover.deleted.has(id) && id !== mover.deleting) alive.add(id);
+  for (const id of mover.deleted) gone.add(id);
+}
+
+function expectKept(found: readonly number[], { alive, gone }: Kept): void {
+  assert.equal(new Set(found).size, found.length, "a job is in one tube");
+  for (const id of alive) assert.ok(found.includes(id), `job ${id} is lost`);
+  for (const id of gone) assert.ok(!found.includes(id), `job ${id} is back`);
+}
+
+describe("kills while jobs die and move, with -f 0", () => {
+  it("leave each job that was acknowledged in one tube", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    printSeed(t);
+    const folder = temporaryFolder(t);
+    const random = new SeededRandom(seed);
+    const kept: Kept = { alive: new Set(), gone: new Set() };
+    for (let round = 0; round < ROUNDS; round++) await playRound(folder, random, kept);
+    const server = await startServer({ kind: "ours", flags: ["-b", folder, "--shards", "3"] });
+    const client = await WireClient.connect(server.address);
+    expectKept(await idsOfAll(client), kept);
+    assert.ok(kept.alive.size > 10 && kept.gone.size > 0);
+    client.close();
+    await server.stop();
+  });
+});
+
+async function idsOfAll(client: WireClient): Promise<number[]> {
+  const ids: number[] = [];
+  for (const tube of TUBES) ids.push(...(await idsIn(client, tube)));
+  return ids;
+}
 
 describe("--tubes", () => {
   it("holds at each start, over the log", async (t) => {

@@ -25,7 +25,7 @@ import { TimerHeap } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
 import { TubeClearing } from "./tube-clearing.ts";
 import { MoveOutcome } from "./tube-moving.ts";
-import { matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
+import { isWide, matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
 import { TubeTable } from "./tube-table.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -465,7 +465,9 @@ export class Engine {
    */
   setTubes(pattern: string, values: Partial<SettingValues>, nowMs: number): void {
     this.settings.set(pattern, values);
-    for (const tube of this.#tubes.byName.values()) {
+    const named = this.#tubes.byName.get(pattern);
+    const tubes = isWide(pattern) ? this.#tubes.byName.values() : named === undefined ? [] : [named];
+    for (const tube of tubes) {
       if (!matches(pattern, tube.name)) continue;
       const { policy } = this.#tubes.applySettings(tube, nowMs);
       if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
