@@ -80,9 +80,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "http/api": ["http/metrics", "http/queue", "message", "ring", "protocol", "base"],
   http: ["http/api", "http/metrics", "http/queue", "acceptor", "message", "ring", "protocol", "base"],
   client: [],
+  cli: ["client", "base"],
+  "cli/commands": ["cli", "client", "base"],
   server: [
+    "cli/commands",
     "host",
-    "http",
     "http",
     "acceptor",
     "shard",
@@ -128,6 +130,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/listen-address.ts",
       "server/line-sink.ts",
       "client/",
+      "cli/proxy.ts",
     ],
   },
   {
@@ -150,6 +153,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/tubes-file.ts",
       "server/line-sink.ts",
       "server/token-store.ts",
+      "cli/target.ts",
       "server/access-rules.ts",
     ],
   },
@@ -173,7 +177,11 @@ const KEEPERS: readonly Keeper[] = [
   { hazard: "ipaddr.js", pattern: /["']ipaddr\.js["']/, keepers: ["access/"] },
   { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },
   { hazard: "NATS", pattern: /["']@nats-io\//, keepers: ["replica/jetstream-log.ts"] },
-  { hazard: "child processes", pattern: moduleImport("child_process"), keepers: ["server/"] },
+  {
+    hazard: "child processes",
+    pattern: moduleImport("child_process"),
+    keepers: ["server/", "cli/commands/reserve.ts"],
+  },
 ];
 
 interface Source {

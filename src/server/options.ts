@@ -9,7 +9,8 @@ import { commandListText } from "../protocol/command-list.ts";
 import { describeHttpAddress, isLoopback } from "./http-address.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
-import { VERSION } from "./version.ts";
+import { SUBCOMMAND_WORDS } from "./subcommand-words.ts";
+import { PROGRAM, VERSION } from "./version.ts";
 
 export interface Options extends Settings {
   /** The file that was read. */
@@ -241,6 +242,10 @@ function addRemovedFlags(command: Command, line: CommandLine): void {
   }
 }
 
+const TOOLS = `Tools (${PROGRAM} WORD --help tells of each):
+ ${[...SUBCOMMAND_WORDS].join(" ")}
+`;
+
 function usageText(command: Command, program: string): string {
   const help = command.createHelp();
   help.helpWidth = 100;
@@ -251,7 +256,7 @@ function usageText(command: Command, program: string): string {
         : [option.short, option.flags.replace(/^-\w,? ?/, "")];
     return ` ${short}${option.short === undefined || long === "" ? "  " : ", "}${long.padEnd(26)} ${option.description}`;
   });
-  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n\nCommands that clients send:\n${commandListText()}`;
+  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n\n${TOOLS}\nCommands that clients send:\n${commandListText()}`;
 }
 
 function exitFor(error: unknown, command: Command, program: string): Exit {

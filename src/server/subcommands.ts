@@ -1,28 +1,48 @@
 // What `runnerbean WORD …` does where the first word is no option: tools, which start no server.
 
-/** Each reads its code only when it is asked for. */
-const SUBCOMMANDS: Readonly<Record<string, (args: string[]) => Promise<unknown>>> = {
-  async binlog(args) {
-    const { binlogCommand } = await import("../binlog/tools/cli.ts");
-    await binlogCommand().parseAsync(args, { from: "user" });
-  },
-  async config(args) {
-    const { configCommand } = await import("./config-command.ts");
-    await configCommand().parseAsync(args, { from: "user" });
-  },
-  async replica(args) {
-    const { replicaCommand } = await import("./replica-command.ts");
-    await replicaCommand().parseAsync(args, { from: "user" });
-  },
-  async token(args) {
-    const { tokenCommand } = await import("./token-command.ts");
-    await tokenCommand().parseAsync(args, { from: "user" });
-  },
-};
+import { Command } from "commander";
+import { SUBCOMMAND_WORDS } from "./subcommand-words.ts";
+import { PROGRAM } from "./version.ts";
+
+/** As operatorCommands' CommandFailed for bad arguments, and as the server's for a bad flag. */
+const BAD_ARGUMENTS = 5;
 
 /** Runs the tool that the arguments name; false if they name none. */
-export async function runSubcommand([word = "", ...args]: readonly string[]): Promise<boolean> {
-  if (!Object.hasOwn(SUBCOMMANDS, word)) return false;
-  await SUBCOMMANDS[word]!(args);
+export async function runSubcommand(args: readonly string[]): Promise<boolean> {
+  const [word = ""] = args;
+  if (!SUBCOMMAND_WORDS.has(word)) return false;
+  const program = word === "completion" ? await allCommands() : new Command(PROGRAM);
+  if (word !== "completion") for (const command of await commandsFor(word)) program.addCommand(command);
+  // Whoever reads the output may have had enough, as `head`.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    throw error;
+  });
+  // The tools of the log have exit codes of their own.
+  if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);
+  await program.parseAsync(args as string[], { from: "user" });
   return true;
+}
+
+function exitAsServer(command: Command): void {
+  command.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : BAD_ARGUMENTS));
+  for (const child of command.commands) exitAsServer(child);
+}
+
+/** Of the tools that the word is one of; no other code is read. */
+async function commandsFor(word: string): Promise<Command[]> {
+  if (word === "binlog") return [(await import("../binlog/tools/cli.ts")).binlogCommand()];
+  if (word === "config") return [(await import("./config-command.ts")).configCommand()];
+  if (word === "replica") return [(await import("./replica-command.ts")).replicaCommand()];
+  if (word === "token") return [(await import("./token-command.ts")).tokenCommand()];
+  return (await import("../cli/commands/operator-commands.ts")).operatorCommands();
+}
+
+/** All tools as one tree. */
+export async function allCommands(): Promise<Command> {
+  const program = new Command(PROGRAM);
+  for (const word of ["", "binlog", "config", "replica", "token"])
+    for (const command of await commandsFor(word)) program.addCommand(command);
+  const { completionCommand } = await import("../cli/commands/completion.ts");
+  return program.addCommand(completionCommand(() => program));
 }

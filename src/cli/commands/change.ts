@@ -1,0 +1,67 @@
+// What is done with jobs and tubes: delete, kick, pause, resume.
+
+import type { Command } from "commander";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print } from "../output.ts";
+import { type CommonOptions, newCommand, withWire } from "../run.ts";
+
+const KICK_MAX = 4294967295;
+
+export function changeCommands(): Command[] {
+  return [remove(), kick(), pause(), resume()];
+}
+
+function remove(): Command {
+  return newCommand("delete <ids...>", "delete jobs by their ids").action(
+    (ids: string[], options: CommonOptions) =>
+      withWire(options, async (session) => {
+        const replies = await Promise.all(ids.map((id) => session.ask(`delete ${id}`, "DELETED NOT_FOUND")));
+        const missing = ids.filter((_, index) => replies[index]!.words[0] === "NOT_FOUND");
+        print(`deleted ${ids.length - missing.length}`);
+        if (missing.length === 0) return;
+        const exitCode = missing.length < ids.length ? ExitCode.Partly : ExitCode.Nothing;
+        throw new CommandFailed(`not there, or reserved by somebody: ${missing.join(", ")}`, exitCode);
+      }),
+  );
+}
+
+function kick(): Command {
+  return newCommand(
+    "kick <what> [count]",
+    "make buried jobs of a tube ready, or delayed ones if none is buried; or a job by its id",
+  )
+    .option("--tube", "the first argument is a tube, although it looks like an id")
+    .action((what: string, count: string | undefined, options: CommonOptions & { tube?: true }) =>
+      withWire(options, async (session) => {
+        if (/^\d+$/.test(what) && options.tube !== true) {
+          const { words } = await session.ask(`kick-job ${what}`, "KICKED NOT_FOUND");
+          if (words[0] === "NOT_FOUND")
+            throw new CommandFailed(`no buried or delayed job ${what}`, ExitCode.Nothing);
+          print("kicked 1");
+          return;
+        }
+        const { words } = await session.wire.inTube(what, `kick ${count ?? KICK_MAX}`, "KICKED");
+        print(`kicked ${words[1]}`);
+      }),
+    );
+}
+
+function pause(): Command {
+  return newCommand("pause <tube> <seconds>", "let nobody reserve from a tube for a while").action(
+    (tube: string, seconds: string, options: CommonOptions) => pauseFor(tube, seconds, options),
+  );
+}
+
+function resume(): Command {
+  return newCommand("resume <tube>", "end a pause").action((tube: string, options: CommonOptions) =>
+    pauseFor(tube, "0", options),
+  );
+}
+
+function pauseFor(tube: string, seconds: string, options: CommonOptions): Promise<void> {
+  return withWire(options, async (session) => {
+    const { words } = await session.ask(`pause-tube ${tube} ${seconds}`, "PAUSED NOT_FOUND");
+    if (words[0] === "NOT_FOUND") throw new CommandFailed(`there is no tube ${tube}`, ExitCode.Nothing);
+    print(seconds === "0" ? "resumed" : `paused for ${seconds} s`);
+  });
+}

@@ -1,0 +1,115 @@
+// `check`: a tube as Nagios, Icinga and their kin want to hear of it.
+
+import { type Command, Option } from "commander";
+import { getHttp } from "../http-session.ts";
+import { print } from "../output.ts";
+import { newCommand } from "../run.ts";
+import { type Target, type TargetOptions, targetOf } from "../target.ts";
+import { WireSession } from "../wire-session.ts";
+
+/** Their exit codes. */
+const Status = { OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3 } as const;
+type Status = (typeof Status)[keyof typeof Status];
+
+const METRICS = ["ready", "reserved", "delayed", "buried", "waiting", "oldest"] as const;
+type Metric = (typeof METRICS)[number];
+type Values = Partial<Record<Metric, number>>;
+
+type CheckOptions = TargetOptions & { readonly tube: string } & Readonly<Record<string, string>>;
+
+export function checkCommand(): Command {
+  const command = newCommand("check", "a line for Nagios, with exit code 0, 1, 2 or 3");
+  command.requiredOption("--tube <name>", "the tube");
+  for (const metric of METRICS) {
+    const what = metric === "oldest" ? "seconds that a job is ready (over HTTP only)" : `${metric} jobs`;
+    const unit = metric === "waiting" ? "clients that wait; fewer are bad" : what;
+    for (const level of ["warn", "crit"])
+      command.addOption(new Option(`--${metric}-${level} <n>`, unit).argParser(threshold));
+  }
+  return command.action(check);
+}
+
+function threshold(text: string): string {
+  if (/^\d+(?:\.\d+)?$/.test(text)) return text;
+  print(`RUNNERBEAN UNKNOWN - ${text} is no number`);
+  process.exit(Status.UNKNOWN);
+}
+
+async function check(options: CheckOptions): Promise<void> {
+  try {
+    const target = targetOf(options, process.env);
+    const values =
+      target.kind === "http" ? await overHttp(target, options.tube) : await overWire(target, options);
+    const levels = METRICS.map((metric) => levelOf(metric, values[metric], options));
+    const worst = Math.max(...levels.map(({ status }) => status)) as Status;
+    const why = levels.filter(({ status }) => status === worst && worst > 0).map(({ text }) => text);
+    const name = Object.entries(Status).find(([, status]) => status === worst)![0];
+    const facts = METRICS.filter((metric) => values[metric] !== undefined);
+    const perfdata = facts.map((metric) => perfdataOf(metric, values[metric]!, options)).join(" ");
+    const summary =
+      why.length > 0 ? why.join(", ") : facts.map((metric) => `${values[metric]} ${metric}`).join(", ");
+    print(`RUNNERBEAN ${name} - ${options.tube}: ${summary} | ${perfdata}`);
+    process.exitCode = worst;
+  } catch (error) {
+    print(`RUNNERBEAN UNKNOWN - ${(error as Error).message.split("\n")[0]}`);
+    process.exitCode = Status.UNKNOWN;
+  }
+}
+
+/** A tube that does not exist has no jobs. */
+async function overWire(target: Target, options: CheckOptions): Promise<Values> {
+  if ((limitOf(options, "oldest", "warn") ?? limitOf(options, "oldest", "crit")) !== undefined)
+    throw new Error("how long jobs have been ready is known over HTTP only: --url http://127.0.0.1:11380");
+  const session = await WireSession.open(target);
+  try {
+    const report = (await session.report(`stats-tube ${options.tube}`)) ?? {};
+    const count = (key: string): number => Number(report[key] ?? 0);
+    return {
+      ready: count("current-jobs-ready"),
+      reserved: count("current-jobs-reserved"),
+      delayed: count("current-jobs-delayed"),
+      buried: count("current-jobs-buried"),
+      waiting: count("current-waiting"),
+    };
+  } finally {
+    await session.wire.end();
+  }
+}
+
+interface TubeView {
+  readonly jobs: Readonly<Record<"ready" | "reserved" | "delayed" | "buried", number>>;
+  readonly oldestReady: number | null;
+  readonly waiters: number;
+}
+
+async function overHttp(target: Target, tube: string): Promise<Values> {
+  const path = `/v1/tubes/-?${new URLSearchParams({ tube, missing: "zero" })}`;
+  const { jobs, oldestReady, waiters } = (await getHttp(target, path)) as TubeView;
+  const { ready, reserved, delayed, buried } = jobs;
+  return { ready, reserved, delayed, buried, waiting: waiters, oldest: oldestReady ?? 0 };
+}
+
+function limitOf(options: CheckOptions, metric: Metric, level: "warn" | "crit"): number | undefined {
+  const text = options[`${metric}${level === "warn" ? "Warn" : "Crit"}`];
+  return text === undefined ? undefined : Number(text);
+}
+
+function levelOf(metric: Metric, value: number | undefined, options: CheckOptions) {
+  const isOver = (limit: number | undefined): boolean =>
+    limit !== undefined && value !== undefined && (metric === "waiting" ? value < limit : value >= limit);
+  const [warn, crit] = [limitOf(options, metric, "warn"), limitOf(options, metric, "crit")];
+  const status = isOver(crit) ? Status.CRITICAL : isOver(warn) ? Status.WARNING : Status.OK;
+  const limit = status === Status.CRITICAL ? crit : warn;
+  const sign = metric === "waiting" ? "<" : ">=";
+  return { status, text: `${value} ${metric} (${sign} ${limit})` };
+}
+
+/** "ready=7;100;1000;0". */
+function perfdataOf(metric: Metric, value: number, options: CheckOptions): string {
+  const range = (level: "warn" | "crit"): string => {
+    const limit = limitOf(options, metric, level);
+    if (limit === undefined) return "";
+    return metric === "waiting" ? `${limit}:` : `${limit}`;
+  };
+  return `${metric}=${value}${metric === "oldest" ? "s" : ""};${range("warn")};${range("crit")};0`;
+}

@@ -1,0 +1,26 @@
+// All commands of operators.
+
+import type { Command } from "commander";
+import { changeCommands } from "./change.ts";
+import { checkCommand } from "./check.ts";
+import { jobsCommands } from "./jobs.ts";
+import { httpCommands } from "./over-http.ts";
+import { proxyCommand } from "./proxy.ts";
+import { putCommand } from "./put.ts";
+import { reserveCommand } from "./reserve.ts";
+import { showCommands } from "./show.ts";
+import { topCommand } from "./top.ts";
+
+export function operatorCommands(): Command[] {
+  return [
+    topCommand(),
+    ...showCommands(),
+    putCommand(),
+    reserveCommand(),
+    ...changeCommands(),
+    ...jobsCommands(),
+    checkCommand(),
+    ...httpCommands(),
+    proxyCommand(),
+  ];
+}

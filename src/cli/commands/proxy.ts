@@ -1,0 +1,70 @@
+// `proxy`: TLS and a token for clients that know neither.
+
+import type { Command } from "commander";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { tell } from "../output.ts";
+import { createProxy } from "../proxy.ts";
+import { newCommand, withTarget } from "../run.ts";
+import type { TargetOptions } from "../target.ts";
+
+interface ProxyOptions extends TargetOptions {
+  readonly listen: string;
+  readonly to?: string;
+  readonly tokenFile?: string;
+  readonly maxConnections: string;
+}
+
+export function proxyCommand(): Command {
+  return newCommand("proxy", "listen for clients that know neither TLS nor tokens, and add both")
+    .option("--listen <address>", "host:port or unix:PATH", "127.0.0.1:11300")
+    .option("--to <url>", "the server, as tls://queue.example.org:11400 (the same as --url)")
+    .option("--token-file <file>", "a file that holds the secret (the same as --token @FILE)")
+    .option("--max-connections <n>", "as many at once", "10000")
+    .action((options: ProxyOptions) =>
+      withTarget(
+        {
+          ...options,
+          ...(options.to === undefined ? {} : { url: options.to }),
+          ...(options.tokenFile === undefined ? {} : { token: `@${options.tokenFile}` }),
+        },
+        async (target) => {
+          if (target.kind !== "wire")
+            throw new CommandFailed(
+              "--to takes tls://host:port or beanstalk://host:port",
+              ExitCode.BadArguments,
+            );
+          const maxConnections = Number(options.maxConnections);
+          const server = createProxy({ target, maxConnections, onProblem: tell });
+          const close = (): void => {
+            server.close();
+            process.exit(0);
+          };
+          for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, close);
+          await new Promise<void>((resolve, reject) => {
+            server.once("listening", resolve);
+            server.once("error", (error) => {
+              reject(
+                new CommandFailed(
+                  `cannot listen on ${options.listen}: ${error.message}`,
+                  ExitCode.NoConnection,
+                ),
+              );
+            });
+            server.listen(whereOf(options.listen));
+          });
+          const bound = server.address();
+          const where =
+            bound !== null && typeof bound === "object" ? `${bound.address}:${bound.port}` : bound;
+          tell(`runnerbean proxy listens on ${where} for ${target.address}`);
+        },
+      ),
+    );
+}
+
+function whereOf(text: string): { path: string } | { host: string; port: number } {
+  if (text.startsWith("unix:")) return { path: text.slice(5) };
+  const [, v6, host, port] = /^(?:\[([\da-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text) ?? [];
+  if (port === undefined)
+    throw new CommandFailed(`${text} is no address: host:port or unix:PATH`, ExitCode.BadArguments);
+  return { host: v6 ?? host!, port: Number(port) };
+}

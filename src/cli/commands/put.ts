@@ -1,0 +1,71 @@
+// `put`: one job, or one for each line of stdin.
+
+import { createInterface } from "node:readline";
+import type { Command } from "commander";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print, tell } from "../output.ts";
+import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import type { WireSession } from "../wire-session.ts";
+
+/** Puts that are under way at once. */
+const UNDER_WAY_MAX = 1000;
+
+interface PutOptions extends CommonOptions {
+  readonly pri: string;
+  readonly delay: string;
+  readonly ttr: string;
+  readonly lines?: true;
+}
+
+export function putCommand(): Command {
+  return newCommand("put <tube> [body]", "store a job; without a body, or with -, it is read from stdin")
+    .option("--pri <n>", "the smallest is handed out first", "1024")
+    .option("--delay <seconds>", "not before then", "0")
+    .option("--ttr <seconds>", "time to run", "60")
+    .option("--lines", "one job for each line of stdin, many under way at once")
+    .action((tube: string, body: string | undefined, options: PutOptions) =>
+      withWire(options, async (session) => {
+        const { pri, delay, ttr } = options;
+        const put = (bytes: Buffer): Promise<string> =>
+          putOne(session, tube, `${pri} ${delay} ${ttr}`, bytes);
+        if (options.lines === true) await putLines(put);
+        else print(await put(body === undefined || body === "-" ? await readStdin() : Buffer.from(body)));
+      }),
+    );
+}
+
+/** Returns the id. */
+async function putOne(session: WireSession, tube: string, numbers: string, body: Buffer): Promise<string> {
+  const line = `put ${numbers} ${body.length}`;
+  const { words } = await session.wire.inTube(tube, line, "INSERTED", body);
+  return words[1]!;
+}
+
+async function putLines(put: (body: Buffer) => Promise<string>): Promise<void> {
+  let [stored, failed] = [0, 0];
+  const underWay = new Set<Promise<void>>();
+  for await (const line of createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
+    const one = put(Buffer.from(line)).then(
+      (id) => {
+        stored++;
+        print(id);
+      },
+      (error: Error) => {
+        if (failed++ === 0) tell(`runnerbean: ${error.message}`);
+      },
+    );
+    const tracked: Promise<void> = one.finally(() => underWay.delete(tracked));
+    underWay.add(tracked);
+    if (underWay.size >= UNDER_WAY_MAX) await Promise.race(underWay);
+  }
+  await Promise.all(underWay);
+  if (failed === 0) return;
+  const exitCode = stored > 0 ? ExitCode.Partly : ExitCode.Nothing;
+  throw new CommandFailed(`${stored} jobs are stored, ${failed} are not`, exitCode);
+}
+
+async function readStdin(): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,134 @@
+// `reserve`: shows the next jobs, or has a command do each of them.
+
+import { spawn } from "node:child_process";
+import type { Command } from "commander";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print, tell } from "../output.ts";
+import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import type { WireSession } from "../wire-session.ts";
+import { bodyOf } from "./show.ts";
+
+/** The exit code of a command that could not do it now: sysexits' EX_TEMPFAIL. */
+const TEMPORARY_FAILURE = 75;
+/** The time to run is renewed when so much of it is over. */
+const TOUCH_SHARE = 0.4;
+
+interface ReserveOptions extends CommonOptions {
+  readonly wait?: string;
+  readonly max: string;
+  readonly delete?: true;
+}
+
+interface Reserved {
+  readonly id: number;
+  readonly body: Buffer;
+}
+
+export function reserveCommand(): Command {
+  return newCommand(
+    "reserve <tubes...>",
+    "the next job of these tubes; behind -- a command that gets its body on stdin: exit 0 deletes it, 75 releases it, else it is buried",
+  )
+    .option("--wait <seconds>", "for a job to come (for ever, if it is left out)")
+    .option("--max <n>", "as many jobs, one after the other; 0 for no end", "1")
+    .option("--delete", "without a command: delete each job when it is printed; else they go back")
+    .action((words: string[], options: ReserveOptions, self: Command) =>
+      withWire(options, async (session) => {
+        const [tubes, command] = split(words, self);
+        await watchOnly(session, tubes);
+        await reserveMany(session, options, command);
+      }),
+    );
+}
+
+/** Tubes, and the command behind "--". */
+function split(words: readonly string[], self: Command): [tubes: string[], command: string[]] {
+  const raw = self.parent === null ? process.argv : ((self.parent as { rawArgs?: string[] }).rawArgs ?? []);
+  const at = raw.indexOf("--");
+  const command = at < 0 ? [] : raw.slice(at + 1);
+  const tubes = words.slice(0, words.length - command.length);
+  if (tubes.length === 0) throw new CommandFailed("name a tube before --", ExitCode.BadArguments);
+  return [tubes, command];
+}
+
+async function watchOnly(session: WireSession, tubes: readonly string[]): Promise<void> {
+  for (const tube of tubes) await session.ask(`watch ${tube}`, "WATCHING");
+  if (!tubes.includes("default")) await session.ask("ignore default", "WATCHING");
+}
+
+async function reserveMany(
+  session: WireSession,
+  options: ReserveOptions,
+  command: readonly string[],
+): Promise<void> {
+  const max = Number(options.max) || Number.POSITIVE_INFINITY;
+  let [taken, failed] = [0, 0];
+  for (; taken < max; taken++) {
+    const job = await reserve(session, options.wait);
+    if (job === undefined) break;
+    if (command.length === 0) await show(session, job, options);
+    else if (!(await runCommand(session, job, command))) failed++;
+  }
+  if (taken === 0) throw new CommandFailed("no job came", ExitCode.Nothing);
+  if (failed > 0) {
+    const exitCode = failed < taken ? ExitCode.Partly : ExitCode.Nothing;
+    throw new CommandFailed(`${failed} of ${taken} jobs failed`, exitCode);
+  }
+  if (command.length === 0 && options.delete !== true)
+    tell("what was not deleted goes back to the queue now; with --delete it is deleted");
+}
+
+async function reserve(session: WireSession, wait: string | undefined): Promise<Reserved | undefined> {
+  const command = wait === undefined ? "reserve" : `reserve-with-timeout ${wait}`;
+  const { words, jobs } = await session.ask(command, "RESERVED TIMED_OUT DEADLINE_SOON");
+  const [job] = jobs;
+  return words[0] !== "RESERVED" || job === undefined
+    ? undefined
+    : { id: job.id, body: Buffer.from(job.bytes) };
+}
+
+async function show(session: WireSession, { id, body }: Reserved, options: ReserveOptions): Promise<void> {
+  if (options.json === true) print(JSON.stringify({ id, ...bodyOf(body) }));
+  else {
+    await new Promise((resolve) => process.stdout.write(body, resolve));
+    if (process.stdout.isTTY) print("");
+  }
+  // Only when it is printed: what is lost before that is handed out again.
+  if (options.delete === true) await session.ask(`delete ${id}`, "DELETED");
+}
+
+/** Whether the command did it. */
+async function runCommand(
+  session: WireSession,
+  { id, body }: Reserved,
+  [program = "", ...args]: readonly string[],
+): Promise<boolean> {
+  const stats = await session.report(`stats-job ${id}`);
+  const touchMs = Math.max(500, Number(stats?.["ttr"] ?? 60) * 1000 * TOUCH_SHARE);
+  const touch = setInterval(() => {
+    session.ask(`touch ${id}`, "TOUCHED NOT_FOUND").catch(() => {});
+  }, touchMs);
+  const code = await exitOf(program, args, body, id, `${stats?.["tube"] ?? ""}`).finally(() =>
+    clearInterval(touch),
+  );
+  const pri = stats?.["pri"] ?? 1024;
+  if (code === 0) await session.ask(`delete ${id}`, "DELETED NOT_FOUND");
+  else if (code === TEMPORARY_FAILURE) await session.ask(`release ${id} ${pri} 0`, "RELEASED NOT_FOUND");
+  else await session.ask(`bury ${id} ${pri}`, "BURIED NOT_FOUND");
+  return code === 0;
+}
+
+/** The exit code; of a command that a signal ended, 128. */
+function exitOf(program: string, args: string[], body: Buffer, id: number, tube: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, JOB_ID: `${id}`, JOB_TUBE: tube };
+    const child = spawn(program, args, { env, stdio: ["pipe", "inherit", "inherit"] });
+    child.on("error", (error) =>
+      reject(new CommandFailed(`cannot run ${program}: ${error.message}`, ExitCode.BadArguments)),
+    );
+    child.on("close", (code) => resolve(code ?? 128));
+    // A command need not read it.
+    child.stdin.on("error", () => {});
+    child.stdin.end(body);
+  });
+}

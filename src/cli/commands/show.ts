@@ -1,0 +1,121 @@
+// What there is: stats, tubes, a tube, a job.
+
+import type { Command } from "commander";
+import { matchesGlob } from "../../base/glob.ts";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print, printable, printOne, printRows, type Row } from "../output.ts";
+import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import type { Report, WireSession } from "../wire-session.ts";
+
+export function showCommands(): Command[] {
+  return [stats(), tubes(), tube(), peek()];
+}
+
+function stats(): Command {
+  return newCommand("stats", "counters and gauges of the server").action((options: CommonOptions) =>
+    withWire(options, async (session) => printOne((await session.report("stats"))!, options)),
+  );
+}
+
+/** Columns of `tubes`, and what `stats-tube` calls them. */
+const COLUMNS: Readonly<Record<string, string>> = {
+  tube: "name",
+  ready: "current-jobs-ready",
+  urgent: "current-jobs-urgent",
+  reserved: "current-jobs-reserved",
+  delayed: "current-jobs-delayed",
+  buried: "current-jobs-buried",
+  puts: "total-jobs",
+  deletes: "cmd-delete",
+  users: "current-using",
+  watchers: "current-watching",
+  waiting: "current-waiting",
+  pause: "pause-time-left",
+};
+
+export function tubeRow(report: Report): Row {
+  return Object.fromEntries(Object.entries(COLUMNS).map(([column, key]) => [column, report[key]]));
+}
+
+export const TUBE_COLUMNS: readonly string[] = Object.keys(COLUMNS);
+
+/** By name, or by a number, the largest first. */
+export function sorted(rows: readonly Row[], column: string): Row[] {
+  const value = (row: Row): number => Number(row[column] ?? 0);
+  const byName = (a: Row, b: Row): number => (`${a["tube"]}` < `${b["tube"]}` ? -1 : 1);
+  return [...rows].sort((a, b) => (column === "tube" ? 0 : value(b) - value(a)) || byName(a, b));
+}
+
+export function checkColumn(column: string): void {
+  if (column in COLUMNS) return;
+  throw new CommandFailed(`--sort ${column}: one of ${TUBE_COLUMNS.join(", ")}`, ExitCode.BadArguments);
+}
+
+function tubes(): Command {
+  return newCommand("tubes [glob]", "all tubes, or those whose names match")
+    .option("--sort <column>", `by one of ${TUBE_COLUMNS.join(", ")}`, "tube")
+    .option("--names", "only their names")
+    .action((glob: string | undefined, options: CommonOptions & { sort: string; names?: true }) =>
+      withWire(options, async (session) => {
+        checkColumn(options.sort);
+        const names = (await session.tubeNames()).filter(
+          (name) => glob === undefined || matchesGlob(glob, name),
+        );
+        if (options.names === true) for (const name of names.sort()) print(printable(name));
+        else
+          printRows(sorted((await session.tubes(names)).map(tubeRow), options.sort), TUBE_COLUMNS, options);
+        if (names.length === 0) process.exitCode = ExitCode.Nothing;
+      }),
+    );
+}
+
+function tube(): Command {
+  return newCommand("tube <name>", "counters and gauges of a tube").action(
+    (name: string, options: CommonOptions) =>
+      withWire(options, async (session) => {
+        const report = await session.report(`stats-tube ${name}`);
+        if (report === undefined) throw new CommandFailed(`there is no tube ${name}`, ExitCode.Nothing);
+        printOne(report, options);
+      }),
+  );
+}
+
+interface PeekOptions extends CommonOptions {
+  readonly delayed?: true;
+  readonly buried?: true;
+  readonly stats?: true;
+}
+
+function peek(): Command {
+  return newCommand("peek <job>", "a job by its id, or the next one of a tube; it stays as it is")
+    .option("--delayed", "of a tube: the delayed job that is ready soonest")
+    .option("--buried", "of a tube: the job that was buried first")
+    .option("--stats", "its state instead of its body")
+    .action((job: string, options: PeekOptions) =>
+      withWire(options, async (session) => {
+        const found = await find(session, job, options);
+        if (found.words[0] === "NOT_FOUND")
+          throw new CommandFailed(`nothing there: ${job}`, ExitCode.Nothing);
+        const report = (await session.report(`stats-job ${found.words[1]}`)) ?? {};
+        if (options.stats === true) printOne(report, options);
+        else printBody(Buffer.from(found.body ?? []), report, options);
+      }),
+    );
+}
+
+function printBody(body: Buffer, report: Report, { json }: PeekOptions): void {
+  if (json === true) print(JSON.stringify({ ...report, ...bodyOf(body) }));
+  else process.stdout.write(process.stdout.isTTY ? `${printable(body.toString())}\n` : body);
+}
+
+function find(session: WireSession, job: string, { delayed, buried }: PeekOptions) {
+  if (/^\d+$/.test(job)) return session.ask(`peek ${job}`, "FOUND NOT_FOUND");
+  const state = delayed === true ? "delayed" : buried === true ? "buried" : "ready";
+  return session.wire.inTube(job, `peek-${state}`, "FOUND NOT_FOUND");
+}
+
+/** As text where it is UTF-8, else in base64. */
+export function bodyOf(body: Buffer): Row {
+  const text = body.toString("utf8");
+  return Buffer.from(text).equals(body) ? { body: text } : { bodyBase64: body.toString("base64") };
+}

@@ -1,0 +1,76 @@
+// Questions to the HTTP side of a server, for commands that the wire has no word for.
+
+import { request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { CommandFailed, ExitCode } from "./exit-code.ts";
+import type { Target } from "./target.ts";
+
+const ANSWER_MS = 30_000;
+const BODY_BYTES_MAX = 64 << 20;
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** Throws CommandFailed for the wire, no connection, 401, 403. */
+export async function askHttp(target: Target, method: string, path: string): Promise<HttpAnswer> {
+  if (target.kind !== "http")
+    throw new CommandFailed(
+      "this is asked over HTTP: --url http://127.0.0.1:11380, of a server that was started with --http",
+      ExitCode.BadArguments,
+    );
+  const { status, text } = await send(target, method, path);
+  const body = parse(text);
+  if (status === 401 || status === 403)
+    throw new CommandFailed(detailOf(body) ?? "this token may not do that", ExitCode.NotPermitted);
+  return { status, body };
+}
+
+/** The answer's body; throws CommandFailed where the server says no. */
+export async function getHttp(target: Target, path: string): Promise<unknown> {
+  const { status, body } = await askHttp(target, "GET", path);
+  if (status >= 400)
+    throw new CommandFailed(detailOf(body) ?? `the server answered ${status}`, ExitCode.Nothing);
+  return body;
+}
+
+function send({ address, token, ca }: Target, method: string, path: string) {
+  const headers = {
+    accept: "application/json",
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
+  const request = address.startsWith("https:") ? requestHttps : requestHttp;
+  return new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const fail = (error: Error): void => {
+      const why = error.message || (error as NodeJS.ErrnoException).code;
+      reject(new CommandFailed(`no answer from ${address}: ${why}`, ExitCode.NoConnection));
+    };
+    const options = { method, headers, timeout: ANSWER_MS, ...(ca === undefined ? {} : { ca }) };
+    const sent = request(new URL(path, address), options, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("error", fail);
+      response.on("data", (chunk: string) => {
+        text += chunk;
+        if (text.length > BODY_BYTES_MAX) response.destroy(new Error("the answer is too long"));
+      });
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
+    });
+    sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${ANSWER_MS} ms`)));
+    sent.on("error", fail);
+    sent.end();
+  });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text.trim();
+  }
+}
+
+function detailOf(body: unknown): string | undefined {
+  const { detail } = (typeof body === "object" && body !== null ? body : {}) as { detail?: unknown };
+  return typeof detail === "string" ? detail : undefined;
+}

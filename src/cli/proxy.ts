@@ -1,0 +1,86 @@
+// Stands beside clients that know neither TLS nor `auth`, and adds both on the way to the server.
+
+import { createServer, type Server, type Socket } from "node:net";
+import { dialer } from "../client/dial.ts";
+import type { Target } from "./target.ts";
+
+const DIAL_MS = 10_000;
+const ANSWER_MS = 10_000;
+const AUTHENTICATED = "AUTHENTICATED\r\n";
+/** No answer to `auth` is longer. */
+const ANSWER_BYTES_MAX = 64;
+
+export interface ProxyOptions {
+  readonly target: Target;
+  /** Connections at once; more wait in the backlog of the system. */
+  readonly maxConnections: number;
+  readonly onProblem: (message: string) => void;
+}
+
+/** A server that is to be told where to listen. */
+export function createProxy({ target, maxConnections, onProblem }: ProxyOptions): Server {
+  const dial = dialer(target.address, target.ca === undefined ? undefined : { ca: target.ca }, DIAL_MS);
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
+    client.on("error", () => client.destroy());
+    connect(dial, target.token).then(
+      (upstream) => join(client, upstream),
+      (error: Error) => {
+        onProblem(`a client was sent away: ${error.message}`);
+        client.destroy();
+      },
+    );
+  });
+  server.maxConnections = maxConnections;
+  return server;
+}
+
+async function connect(dial: () => Promise<Socket>, token: string | undefined): Promise<Socket> {
+  const upstream = await dial();
+  upstream.allowHalfOpen = true;
+  upstream.on("error", () => upstream.destroy());
+  if (token === undefined) return upstream;
+  upstream.write(`auth ${token}\r\n`);
+  try {
+    await authenticated(upstream);
+  } catch (error) {
+    upstream.destroy();
+    throw error;
+  }
+  return upstream;
+}
+
+/** The server sends nothing else before it is asked something else. */
+function authenticated(upstream: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let answer = "";
+    const finish = (error?: Error): void => {
+      clearTimeout(timer);
+      upstream.off("data", onData).off("close", onClose).pause();
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+    const onData = (chunk: Buffer): void => {
+      answer += chunk.toString("latin1");
+      if (answer === AUTHENTICATED) finish();
+      else if (!AUTHENTICATED.startsWith(answer) || answer.length > ANSWER_BYTES_MAX)
+        finish(new Error(`the server does not take the token: ${answer.trim().slice(0, ANSWER_BYTES_MAX)}`));
+    };
+    const onClose = (): void => finish(new Error("the server ended the connection"));
+    const timer = setTimeout(() => finish(new Error("the server does not answer")), ANSWER_MS);
+    upstream.on("data", onData).on("close", onClose);
+  });
+}
+
+/** Each waits for the other where that does not read; an end goes through, a half-close as such. */
+function join(client: Socket, upstream: Socket): void {
+  client.setNoDelay(true);
+  if (client.destroyed || upstream.destroyed) {
+    client.destroy();
+    upstream.destroy();
+    return;
+  }
+  client.pipe(upstream);
+  upstream.pipe(client);
+  client.on("close", () => upstream.destroy());
+  upstream.on("close", () => client.destroy());
+}

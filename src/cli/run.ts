@@ -1,0 +1,68 @@
+// Runs an operator's command: opens what it needs, closes it, and turns what goes wrong into a message and an exit code.
+
+import { Command } from "commander";
+import { BadFormat, ConnectionLost, NotSupported, ReplyError, Unauthorized } from "../client/errors.ts";
+import { CommandFailed, ExitCode } from "./exit-code.ts";
+import { tell } from "./output.ts";
+import { type Target, type TargetOptions, targetOf } from "./target.ts";
+import { WireSession } from "./wire-session.ts";
+
+export interface CommonOptions extends TargetOptions {
+  readonly json?: boolean;
+}
+
+/** A command with the options that all have. */
+export function newCommand(nameAndArguments: string, description: string): Command {
+  const [name = "", ...rest] = nameAndArguments.split(" ");
+  const command = new Command(name).description(description);
+  for (const argument of rest) command.argument(argument);
+  return command
+    .option("--url <url>", "the server: beanstalk://, tls://, unix:, http:// (RUNNERBEAN_URL)")
+    .option("--token <token>", "who you are; @FILE for what a file holds (RUNNERBEAN_TOKEN)")
+    .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM")
+    .option("--json", "one object a line");
+}
+
+/** Runs `action` with a connection. */
+export async function withWire(
+  options: TargetOptions,
+  action: (session: WireSession) => Promise<void>,
+): Promise<void> {
+  await withTarget(options, async (target) => {
+    if (target.kind === "http")
+      throw new CommandFailed(
+        "this is said in beanstalkd's protocol: --url beanstalk://host:port",
+        ExitCode.BadArguments,
+      );
+    const session = await WireSession.open(target);
+    try {
+      await action(session);
+    } finally {
+      await session.wire.end();
+    }
+  });
+}
+
+/** Runs `action`; what goes wrong is told, and decides the exit code. */
+export async function withTarget(
+  options: TargetOptions,
+  action: (target: Target) => Promise<void>,
+): Promise<void> {
+  try {
+    await action(targetOf(options, process.env));
+  } catch (error) {
+    const exitCode = exitCodeOf(error);
+    if (exitCode === undefined) throw error;
+    tell(`runnerbean: ${(error as Error).message}`);
+    process.exitCode = exitCode;
+  }
+}
+
+function exitCodeOf(error: unknown): number | undefined {
+  if (error instanceof CommandFailed) return error.exitCode;
+  if (error instanceof Unauthorized) return ExitCode.NotPermitted;
+  if (error instanceof BadFormat) return ExitCode.BadArguments;
+  if (error instanceof ConnectionLost) return ExitCode.NoConnection;
+  if (error instanceof NotSupported || error instanceof ReplyError) return ExitCode.Nothing;
+  return undefined;
+}

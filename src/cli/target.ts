@@ -1,0 +1,55 @@
+// Which server is meant, and who asks: --url and --token, or RUNNERBEAN_URL and RUNNERBEAN_TOKEN.
+
+import { readFileSync } from "node:fs";
+import { CommandFailed, ExitCode } from "./exit-code.ts";
+
+const URL_DEFAULT = "beanstalk://127.0.0.1:11300";
+const PORT = 11300;
+
+export interface TargetOptions {
+  readonly url?: string;
+  readonly token?: string;
+  readonly ca?: string;
+}
+
+export interface Target {
+  readonly kind: "wire" | "http";
+  /** For the wire as the client takes it ("host:port", "tls:host:port", "unix:PATH"); for HTTP a URL without path. */
+  readonly address: string;
+  readonly token: string | undefined;
+  /** Of authorities, PEM. */
+  readonly ca: Buffer | undefined;
+}
+
+const bad = (message: string): CommandFailed => new CommandFailed(message, ExitCode.BadArguments);
+
+/** Throws CommandFailed. */
+export function targetOf(options: TargetOptions, environment: NodeJS.ProcessEnv): Target {
+  const url = options.url ?? environment["RUNNERBEAN_URL"] ?? URL_DEFAULT;
+  const token = secretOf(options.token ?? environment["RUNNERBEAN_TOKEN"]);
+  const ca = options.ca === undefined ? undefined : read(options.ca);
+  if (/^https?:\/\//.test(url)) return { kind: "http", address: new URL(url).origin, token, ca };
+  return { kind: "wire", address: wireAddress(url), token, ca };
+}
+
+/** A token, or what a file holds whose name stands behind "@". */
+function secretOf(text: string | undefined): string | undefined {
+  return text?.startsWith("@") ? read(text.slice(1)).toString("utf8").trim() : text;
+}
+
+function read(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw bad(`cannot read ${file}: ${(error as Error).message}`);
+  }
+}
+
+function wireAddress(url: string): string {
+  if (url.startsWith("unix:")) return url;
+  const [, scheme = "", host, port] =
+    /^(?:(beanstalkd?|tcp|tls):\/\/)?(\[[\da-fA-F:.]+\]|[^:/[\]\s]+)(?::(\d{1,5}))?\/?$/.exec(url) ?? [];
+  if (host === undefined)
+    throw bad(`${url} is no address: beanstalk://host:port, tls://host:port, unix:PATH or http://host:port`);
+  return `${scheme.startsWith("tl") ? "tls:" : ""}${host}:${port ?? PORT}`;
+}

@@ -1,0 +1,258 @@
+// The operator's commands, against our server and, where they speak its protocol, against beanstalkd.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { printable, rowsText } from "../src/cli/output.ts";
+import { SUBCOMMAND_WORDS } from "../src/server/subcommand-words.ts";
+import { allCommands } from "../src/server/subcommands.ts";
+import { GuardedServer, newToken } from "./support/guarded-server.ts";
+import { canRun, NEEDS } from "./support/need.ts";
+import { type ServerKind, type ServerProcess, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
+import { runTool, type ToolResult } from "./support/tool.ts";
+
+for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[]) {
+  describe(`cli: ${kind}`, { concurrency: 2 }, () => {
+    let server: ServerProcess | undefined;
+    before(async () => {
+      // Beanstalkd may not be here; each test says so.
+      server = await startServer({ kind }).catch(() => undefined);
+    });
+    after(() => server?.stop());
+
+    const run = (args: readonly string[], input: string | Buffer = ""): Promise<ToolResult> =>
+      runTool(args, { input, env: { RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}` } });
+    const say = async (...args: string[]): Promise<string> => {
+      const { code, stdout, stderr } = await run(args);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    const need = kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
+
+    it("puts, shows, takes and deletes jobs, bytes as they are", async (t) => {
+      if (!canRun(t, need)) return;
+      const body = Buffer.from([0, 255, 13, 10, 128]);
+      const put = await run(["put", "cli-bytes", "-", "--pri", "7", "--ttr", "9"], body);
+      const id = put.stdout.trim();
+      assert.match(id, /^\d+$/, put.stderr);
+      assert.equal(await say("peek", "cli-bytes"), body.toString("latin1"));
+      assert.match(await say("peek", id, "--stats"), /^pri\t7$/m);
+      const seen = JSON.parse(await say("peek", id, "--json"));
+      assert.equal(seen.bodyBase64, body.toString("base64"));
+      assert.match(await say("tube", "cli-bytes"), /^current-jobs-ready\t1$/m);
+      const reserved = await run(["reserve", "cli-bytes", "--wait", "0"]);
+      assert.equal(reserved.stdout, body.toString("latin1"));
+      assert.match(reserved.stderr, /goes back to the queue/);
+      assert.equal(await say("reserve", "cli-bytes", "--delete"), body.toString("latin1"));
+      assert.equal((await run(["peek", id])).code, 1);
+      assert.equal((await run(["delete", id])).code, 1);
+    });
+
+    it("puts a job for each line, in order, and lists tubes for programs", async (t) => {
+      if (!canRun(t, need)) return;
+      const lines = Array.from({ length: 2500 }, (_, line) => `line ${line}`);
+      const { stdout, code } = await run(["put", "cli-lines", "--lines"], `${lines.join("\n")}\n`);
+      assert.equal(code, 0);
+      const ids = stdout.trim().split("\n").map(Number);
+      assert.deepEqual(
+        [...ids].sort((a, b) => a - b),
+        ids,
+      );
+      assert.equal(ids.length, lines.length);
+      const [head, row] = (await say("tubes", "cli-l*")).split("\n");
+      assert.equal(head!.split("\t")[0], "tube");
+      assert.equal(row!.split("\t").slice(0, 2).join(), "cli-lines,2500");
+      assert.equal(JSON.parse(await say("tubes", "cli-lines", "--json")).ready, 2500);
+      assert.equal((await run(["tubes", "no-such-*"])).code, 1);
+    });
+
+    it("has a command do jobs: 0 deletes, 75 releases, else they are buried; then kicks", async (t) => {
+      if (!canRun(t, need)) return;
+      for (const body of ["good", "later", "bad"]) await say("put", "cli-work", body, "--pri", "3");
+      const script =
+        'read body; echo "$JOB_TUBE $body"; case $body in good) exit 0;; later) exit 75;; esac; exit 1';
+      // "later" comes again at once, so it is done once more in the place of a fourth.
+      const done = await run(["reserve", "cli-work", "--wait", "0", "--max", "2", "--", "sh", "-c", script]);
+      assert.equal(done.code, 2, done.stderr);
+      assert.equal(done.stdout, "cli-work good\ncli-work later\n");
+      const rest = await run([
+        "reserve",
+        "cli-work",
+        "--wait",
+        "0",
+        "--max",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+      ]);
+      assert.equal(rest.code, 1);
+      assert.match(await say("tubes", "cli-work"), /^cli-work\t1\t1\t0\t0\t1\t3\t1\t/m);
+      assert.equal(await say("kick", "cli-work"), "kicked 1\n");
+      assert.equal((await run(["reserve", "cli-work", "--", "/nonexistent"])).code, 5);
+    });
+
+    it("pauses, resumes and checks a tube", async (t) => {
+      if (!canRun(t, need)) return;
+      await say("put", "cli-pause", "x");
+      await say("pause", "cli-pause", "1000");
+      assert.equal((await run(["reserve", "cli-pause", "--wait", "0"])).code, 1);
+      await say("resume", "cli-pause");
+      assert.equal(await say("reserve", "cli-pause", "--wait", "0", "--delete"), "x");
+      assert.equal((await run(["pause", "cli-nothing", "1"])).code, 1);
+      await say("put", "cli-check", "x");
+      const checks: [string[], number, RegExp][] = [
+        [["--ready-warn", "2"], 0, /^RUNNERBEAN OK - cli-check: .* \| ready=1;2;;0 /],
+        [["--ready-warn", "1", "--ready-crit", "5"], 1, /^RUNNERBEAN WARNING - cli-check: 1 ready \(>= 1\)/],
+        [["--ready-crit", "1", "--waiting-warn", "1"], 2, /^RUNNERBEAN CRITICAL/],
+        [["--waiting-warn", "1"], 1, /0 waiting \(< 1\)/],
+        [["--oldest-crit", "1"], 3, /UNKNOWN - .*HTTP/],
+        [["--ready-warn", "many"], 3, /UNKNOWN/],
+      ];
+      for (const [flags, code, line] of checks) {
+        const result = await run(["check", "--tube", "cli-check", ...flags]);
+        assert.equal(result.code, code, result.stdout);
+        assert.match(result.stdout, line);
+      }
+    });
+
+    it("shows the server again and again", async (t) => {
+      if (!canRun(t, need)) return;
+      const shown = await say("top", "-n", "2", "--every", "0.05");
+      assert.equal(shown.match(/^ready \d+ {2}reserved/gm)?.length, 2);
+      assert.match(await say("stats"), /^current-connections\t\d+$/m);
+    });
+
+    it("says by its exit code what was wrong", async (t) => {
+      // It has nothing to do with which server it is.
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const [args, code] of [
+        [["stats", "--url", "beanstalk://127.0.0.1:1"], 3],
+        [["stats", "--url", "gopher://x"], 5],
+        [["stats", "--url", "http://127.0.0.1:1"], 5],
+        [["health", "--url", "http://127.0.0.1:1"], 3],
+        [["health"], 5],
+        [["stats", "--nonsense"], 5],
+        [["put"], 5],
+        [["tubes", "--sort", "nonsense"], 5],
+        [["put", "bad name", "x"], 5],
+        [["stats", "--token", "@/nonexistent"], 5],
+        [["stats", "--token", "x"], 1],
+      ] as [string[], number][]) {
+        const result = await run(args);
+        assert.equal(result.code, code, `${args.join(" ")}: ${result.stderr}`);
+        assert.notEqual(result.stderr, "");
+        assert.doesNotMatch(result.stderr, /\n {4}at /, "no stack traces");
+      }
+    });
+
+    it("lists and clears jobs of a tube by what they are, where the server can", async (t) => {
+      if (!canRun(t, need)) return;
+      await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
+      const listed = await run(["jobs", "cli-jobs"]);
+      if (kind !== "ours") {
+        assert.equal(listed.code, 1);
+        assert.match(listed.stderr, /works with runnerbean only/);
+        return;
+      }
+      assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
+      assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
+      assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
+      assert.equal((await run(["clear", "cli-jobs"])).code, 5);
+      assert.equal(await say("clear", "cli-jobs", "--text", "t", "--yes"), "cleared 2\n");
+      assert.equal(await say("clear", "cli-jobs", "--yes"), "cleared 1\n");
+      assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
+    });
+  });
+}
+
+describe("cli with a token", () => {
+  it("signs in, from the environment or a file, and is told what it may not do", async (t) => {
+    const folder = temporaryFolder(t, "cli");
+    const viewer = newToken("eyes", "viewer");
+    const guarded = await GuardedServer.start(
+      folder,
+      viewer.line,
+      1,
+      ([port]) => `[[listener]]\naddress = "127.0.0.1:${port}"\nauth = "token"\n`,
+    );
+    t.after(() => guarded.server.stop());
+    const secretFile = join(folder, "secret");
+    writeFileSync(secretFile, `${viewer.secret}\n`);
+    const url = ["--url", `beanstalk://127.0.0.1:${guarded.ports[0]}`];
+    for (const [env, code] of [
+      [{ RUNNERBEAN_TOKEN: viewer.secret }, 0],
+      [{ RUNNERBEAN_TOKEN: `@${secretFile}` }, 0],
+      [{ RUNNERBEAN_TOKEN: "wrong" }, 4],
+      [{}, 4],
+    ] as const) {
+      const result = await runTool(["stats", ...url], { env });
+      assert.equal(result.code, code, result.stderr);
+      assert.ok(!result.stderr.includes(viewer.secret));
+    }
+    const forbidden = await runTool(["put", "a", "x", ...url], { env: { RUNNERBEAN_TOKEN: viewer.secret } });
+    assert.equal(forbidden.code, 4);
+  });
+});
+
+describe("cli over HTTP", () => {
+  it("tells of health and threads, and checks how old jobs are", async (t) => {
+    const server = await startServer({ kind: "ours", flags: ["--http", "127.0.0.1:0"] });
+    t.after(() => server.stop());
+    const port = /http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stderr)?.[1];
+    assert.ok(port !== undefined, server.stderr);
+    const url = ["--url", `http://127.0.0.1:${port}`];
+    assert.equal((await runTool(["health", ...url])).code, 0);
+    assert.equal((await runTool(["health", "--for", "put", ...url])).code, 0);
+    assert.match((await runTool(["threads", ...url])).stdout, /^thread\t.*\n(?:.*\n)*acceptor 0\t/);
+    const check = await runTool(["check", "--tube", "x", "--oldest-crit", "5", ...url]);
+    assert.match(check.stdout, /^RUNNERBEAN OK - x: .*oldest=0s;;5;0$/m);
+    assert.equal((await runTool(["stats", ...url])).code, 5);
+  });
+});
+
+describe("completion", () => {
+  it("names every tool, and the shells take it", async (t) => {
+    const tree = await allCommands();
+    assert.deepEqual(tree.commands.map((command) => command.name()).sort(), [...SUBCOMMAND_WORDS].sort());
+    for (const shell of ["bash", "zsh", "fish"]) {
+      const { stdout, code } = await runTool(["completion", shell]);
+      assert.equal(code, 0);
+      for (const word of SUBCOMMAND_WORDS) assert.ok(stdout.includes(word), `${shell}: ${word}`);
+      if (shell !== "bash") continue;
+      const path = join(temporaryFolder(t, "completion"), "completion.bash");
+      const complete = (...words: string[]): string[] => {
+        const script = `source ${path}; COMP_WORDS=(${words.join(" ")} ""); COMP_CWORD=${words.length}; _runnerbean; printf '%s\\n' "\${COMPREPLY[@]}"`;
+        return execFileSync("bash", ["-c", script], { encoding: "utf8" }).trim().split("\n");
+      };
+      writeFileSync(path, stdout);
+      assert.ok(complete("runnerbean").includes("tubes"));
+      assert.deepEqual(
+        complete("runnerbean", "token").filter((word) => !word.startsWith("-")),
+        ["add", "list", "remove"],
+      );
+      assert.ok(
+        complete("runnerbean", "config", "check").every((word) => word === "" || word.startsWith("-")),
+      );
+    }
+  });
+});
+
+describe("what is printed", () => {
+  it("holds no character that a terminal would obey", () => {
+    assert.equal(printable("a\u001b[2Jb\u202ec\nd"), "a\\u001b[2Jb\\u202ec\\u000ad");
+    assert.equal(rowsText([{ a: "x\ty" }], ["a"], false), "a\nx\\u0009y\n");
+  });
+
+  it("is aligned for people, numbers to the right", () => {
+    const rows = [
+      { name: "a", n: 5 },
+      { name: "long", n: 1234 },
+    ];
+    assert.equal(rowsText(rows, ["name", "n"], true), "name     n\na        5\nlong  1234\n");
+  });
+});
