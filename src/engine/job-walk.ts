@@ -75,6 +75,15 @@ export class JobWalk {
     this.#place = { id: afterId, looksLeft: 0 };
   }
 
+  /**
+   * About how many jobs it has to look at, or what costs as much. With a small limit it may come to its end before, but nobody
+   * knows.
+   */
+  work(tube: Tube): number {
+    const searched = this.filter.contains === undefined ? 0 : Math.ceil(tube.bytes / SEARCH_BYTES_PER_JOB);
+    return this.#walked.jobs.live + searched;
+  }
+
   /** All ids up to this one are done. */
   get doneId(): number {
     return this.#searchedBytes < 0 ? this.#place.id : this.#place.id - 1;

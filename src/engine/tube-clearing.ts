@@ -41,11 +41,11 @@ export class TubeClearing {
     this.#isWhole = createdByMs === Number.POSITIVE_INFINITY && contains === undefined && limit === Infinity;
   }
 
-  /** Jobs that it could delete now, or look at before: an estimate. */
+  /** About how many jobs it has to delete or look at, or bodies to search that cost as much. */
   get work(): number {
     const tube = this.#engine.findTube(this.tube);
     if (tube === undefined) return 0;
-    return this.#isWhole ? this.#jobsIn(tube) : Math.min(this.jobsLeft, this.#engine.jobs.live);
+    return this.#isWhole ? this.#jobsIn(tube) : this.walk.work(tube);
   }
 
   /** Deletes up to `jobsMax` jobs; returns whether that was all. */

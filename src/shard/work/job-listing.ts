@@ -13,6 +13,9 @@ const LIST_LOOKS_MAX = 100_000;
 const LIST_SEARCH_BYTES_MAX = 256 << 20;
 const LIST_TEXT_BYTES_MAX = 48 * 1024;
 
+/** So many bytes of bodies take as long to show as a job to change. */
+const SHOWN_BYTES_PER_JOB = 48;
+
 export interface ListedJobs {
   readonly tube: string;
   readonly walk: JobWalk;
@@ -43,7 +46,11 @@ export class JobListing implements LongMove {
   }
 
   get jobs(): number {
-    return Math.min(this.#looksLeft, this.#engine.jobs.live);
+    const { tube: name, walk, limit, showBytes } = this.#listed;
+    const tube = this.#engine.findTube(name);
+    if (tube === undefined) return 0;
+    const shown = Math.min(LIST_TEXT_BYTES_MAX, limit * showBytes, tube.bytes);
+    return walk.work(tube) + Math.ceil(shown / SHOWN_BYTES_PER_JOB);
   }
 
   step(jobsMax: number, nowMs: number): boolean {

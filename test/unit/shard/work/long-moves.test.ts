@@ -1,7 +1,8 @@
 // Kicks and ends of connections that take several turns of a shard: the replies are those of one that takes a single turn.
 
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
+import { type IndexPlace, JobIndex } from "../../../../src/engine/job-index.ts";
 import { JobState } from "../../../../src/engine/job-table.ts";
 import type { FakeSocket } from "../../../simulation/fake-socket.ts";
 import { InProcessServer } from "../../../simulation/in-process-server.ts";
@@ -175,6 +176,119 @@ describe("many kicks, each small, that arrive in one turn", () => {
       "8 kicks of 3 and one of 1 take the buried, the others the delayed",
     );
   });
+});
+
+const putAll = (tube: string, count: number): string =>
+  repeat(count, () => `put-in-tube ${tube} 0 0 100 1\r\nx\r\n`);
+
+/** Counts the ids that walks look at. */
+function countLooks(t: TestContext): { count: number } {
+  const looks = { count: 0 };
+  const { next } = JobIndex.prototype;
+  t.mock.method(JobIndex.prototype, "next", function (this: JobIndex, place: IndexPlace, lastId: number) {
+    const before = place.looksLeft;
+    const slot = next.call(this, place, lastId);
+    looks.count += before - place.looksLeft;
+    return slot;
+  });
+  return looks;
+}
+
+describe("a clear of more jobs than one turn deletes", () => {
+  it("counts them all, lets others in between, and leaves what comes meanwhile", () => {
+    const { server, client, ask, sendUntil } = scene();
+    ask(putAll("default", JOBS));
+    sendUntil("clear-tube default\r\npeek-ready\r\n", isHalfWay(server));
+    const other = server.connect();
+    other.write(Buffer.from("put 0 0 100 1\r\ny\r\n"));
+    while (!other.hasReceived) assert.ok(server.step());
+    assert.equal(other.takeReceived().toString(), `INSERTED ${JOBS + 1}\r\n`);
+    assert.ok(!client.hasReceived, "the clear goes on");
+    server.settle();
+    assert.equal(client.takeReceived().toString(), `CLEARED ${JOBS}\r\nFOUND ${JOBS + 1} 1\r\ny\r\n`);
+  });
+
+  it("frees reserved jobs of others, and finds them among those of other tubes", () => {
+    const { server, client, ask } = scene();
+    ask(putAll("a", JOBS) + putAll("b", JOBS));
+    const worker = server.connect();
+    ask(`watch b\r\n${repeat(JOBS, () => "reserve\r\n")}`, worker);
+    assert.equal(ask("clear-tube b\r\n"), "CLEARED 0\r\n");
+    assert.equal(ask("clear-tube b state=reserved limit=20\r\n"), "CLEARED 20\r\n");
+    assert.equal(ask("clear-tube b state=reserved,ready contains=x\r\n"), "CLEARED 5\r\n");
+    assert.equal(ask(`touch ${JOBS + 1}\r\n`, worker), "NOT_FOUND\r\n");
+    assert.match(ask("stats-tube a\r\n", client), /jobs-ready: 25\n/);
+  });
+
+  it("is finished although its client has gone", () => {
+    const { server, client, ask, sendUntil } = scene();
+    ask(putAll("default", JOBS));
+    sendUntil("clear-tube default\r\n", isHalfWay(server));
+    client.reset();
+    server.settle();
+    const other = server.connect();
+    assert.match(ask("stats\r\n", other), /current-jobs-ready: 0\n.*current-connections: 1\n/s);
+  });
+});
+
+describe("a list of more jobs than one turn looks at", () => {
+  it("is whole, and others are answered before", () => {
+    const { server, client, ask } = scene();
+    ask(putAll("default", 10 * JOBS));
+    client.write(Buffer.from("list-jobs default limit=1000\r\npeek 1\r\n"));
+    const other = server.connect();
+    other.write(Buffer.from("peek 2\r\n"));
+    while (!other.hasReceived) assert.ok(server.step());
+    assert.ok(!client.hasReceived, "the list goes on");
+    server.settle();
+    const reply = client.takeReceived().toString();
+    assert.deepEqual(
+      [...reply.matchAll(/^- \{"id":(\d+),/gm)].map(([, id]) => Number(id)),
+      Array.from({ length: 10 * JOBS }, (_, index) => index + 1),
+    );
+    assert.match(reply, /\nnext: 0\n.*\r\nFOUND 1 1\r\nx\r\n$/s);
+  });
+
+  it("ends with its client", (t) => {
+    const { server, client, ask } = scene();
+    ask(putAll("default", 10 * JOBS));
+    const looks = countLooks(t);
+    client.write(Buffer.from("list-jobs default contains=y\r\n"));
+    while (looks.count === 0) assert.ok(server.step());
+    client.reset();
+    server.settle();
+    assert.ok(looks.count < 10 * JOBS, `${looks.count} ids were looked at`);
+    assert.match(ask("stats\r\n", server.connect()), /current-connections: 1\n/);
+  });
+});
+
+describe("many walks that arrive in one turn", () => {
+  for (const line of [
+    "list-jobs default limit=1 contains=nowhere",
+    "clear-tube default limit=1 contains=nowhere",
+    "list-jobs default state=buried",
+  ])
+    it(`are spread over turns: ${line}`, (t) => {
+      const { server, ask } = scene();
+      ask(putAll("default", 10 * JOBS));
+      const clients = Array.from({ length: 12 }, () => server.connect());
+      for (const each of clients) each.write(Buffer.from(`${line}\r\n`));
+      const looks = countLooks(t);
+      let most = 0;
+      const core = server.shards[0]!;
+      const step = core.step.bind(core);
+      core.step = (nowMs) => {
+        looks.count = 0;
+        const taken = step(nowMs);
+        most = Math.max(most, looks.count);
+        return taken;
+      };
+      server.settle();
+      // Four at once, and one that stood in line.
+      assert.ok(most <= 5 * 5 * TURN_JOBS, `${most} ids in one turn`);
+      assert.ok(most > 0);
+      for (const each of clients) assert.match(each.takeReceived().toString(), /^(?:CLEARED 0|OK \d+)\r\n/);
+    });
 });
 
 describe("the end of a connection that holds more jobs than one turn moves", () => {
