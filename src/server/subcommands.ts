@@ -33,7 +33,7 @@ function exitAsServer(command: Command): void {
 async function commandsFor(word: string): Promise<Command[]> {
   if (word === "binlog") return [(await import("../binlog/tools/cli.ts")).binlogCommand()];
   if (word === "config") return [(await import("./config-command.ts")).configCommand()];
-  if (word === "replica") return [(await import("./replica-command.ts")).replicaCommand()];
+  if (word === "replica") return [(await import("./replica-command.ts")).replicaCommand().name("replica")];
   if (word === "token") return [(await import("./token-command.ts")).tokenCommand()];
   return (await import("../cli/commands/operator-commands.ts")).operatorCommands();
 }
