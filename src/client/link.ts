@@ -18,7 +18,7 @@ export interface LinkOptions {
   readonly retryMs?: readonly [first: number, last: number];
   /** How long a command waits for a connection before it fails; 30,000 if not given. */
   readonly offlineMs?: number;
-  /** How long an attempt to connect may take; 10,000 if not given. */
+  /** How long to connect, to end a wait and to close may take; 10,000 if not given. */
   readonly connectMs?: number;
   /** Told of each connection that is made or lost. */
   readonly onConnection?: (event: ConnectionEvent) => void;
@@ -128,8 +128,9 @@ export class Link {
   async #connect(): Promise<Error | undefined> {
     let wire: Wire | undefined;
     try {
-      wire = new Wire(await this.#dial(), (error) => this.wire === wire && this.#onLost(error));
-      await this.#greet(wire);
+      const { connectMs = 10_000 } = this.#options;
+      wire = new Wire(await this.#dial(), connectMs, (error) => this.wire === wire && this.#onLost(error));
+      await wire.inTime(this.#greet(wire));
       if (wire.isLost || this.#isClosed) throw new ConnectionLost("the connection was closed", false);
     } catch (error) {
       wire?.drop();
@@ -145,15 +146,10 @@ export class Link {
 
   /** `extensions` once a connection; plain beanstalkd does not know the command. */
   async #greet(wire: Wire): Promise<void> {
-    const { token, connectMs = 10_000 } = this.#options;
-    const timer = setTimeout(() => wire.drop(new Error(`no answer within ${connectMs} ms`)), connectMs);
-    try {
-      if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
-      const { body } = await wire.request("extensions", "OK UNKNOWN_COMMAND");
-      wire.extensions = new Set(reportLines(body).map((line) => line.split(":", 1)[0]!));
-    } finally {
-      clearTimeout(timer);
-    }
+    const { token } = this.#options;
+    if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED UNKNOWN_COMMAND");
+    const { body } = await wire.request("extensions", "OK UNKNOWN_COMMAND");
+    wire.extensions = new Set(reportLines(body).map((line) => line.split(":", 1)[0]!));
   }
 
   #onLost(error: ConnectionLost): void {

@@ -91,8 +91,9 @@ export class Reserver<Out> {
 
   /** Ends a wait: any command does, or the end of the connection, on which nothing is held then. */
   #stop(link: Link): void {
-    if (link.has("reserve-batch")) {
-      link.wire?.request("list-tube-used", "USING").catch(() => {});
+    const { wire } = link;
+    if (wire?.extensions.has("reserve-batch")) {
+      wire.inTime(wire.request("list-tube-used", "USING")).catch(() => {});
       return;
     }
     this.links.delete(link);

@@ -12,8 +12,6 @@ interface UnderWay {
 }
 
 const CR_LF = Buffer.from("\r\n");
-/** So long a server may take to end a connection. */
-const END_MS = 5000;
 
 export class Wire {
   /** What the server has besides beanstalkd's commands. */
@@ -21,6 +19,7 @@ export class Wire {
   /** The tubes that it watches. */
   watched: readonly string[] = ["default"];
   readonly #socket: Socket;
+  readonly #limitMs: number;
   readonly #onLost: (error: ConnectionLost) => void;
   #underWay: UnderWay[] = [];
   #lost: ConnectionLost | undefined;
@@ -29,8 +28,9 @@ export class Wire {
   #turn: Promise<unknown> = Promise.resolve();
   #turns = 0;
 
-  constructor(socket: Socket, onLost: (error: ConnectionLost) => void) {
+  constructor(socket: Socket, limitMs: number, onLost: (error: ConnectionLost) => void) {
     this.#socket = socket;
+    this.#limitMs = limitMs;
     this.#onLost = onLost;
     const reader = new ReplyReader((reply) => this.#onReply(reply));
     socket.on("error", (error) => this.drop(error));
@@ -100,11 +100,16 @@ export class Wire {
   /** Ends it after what is under way; resolves when it is closed. */
   async end(): Promise<void> {
     if (this.#lost !== undefined) return;
-    const timer = setTimeout(() => this.drop(), END_MS);
     const closed = new Promise((resolve) => this.#socket.once("close", resolve));
     this.#socket.end("quit\r\n");
-    await closed;
-    clearTimeout(timer);
+    await this.inTime(closed);
+  }
+
+  /** Breaks the connection off if the server takes too long for this, which it is to answer at once. */
+  async inTime<T>(work: Promise<T>): Promise<T> {
+    const tooLate = (): void => this.drop(new Error(`no answer within ${this.#limitMs} ms`));
+    const timer = setTimeout(tooLate, this.#limitMs);
+    return await work.finally(() => clearTimeout(timer));
   }
 
   /** Breaks it off. */

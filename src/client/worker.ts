@@ -61,8 +61,10 @@ export class Worker<Out> {
     });
     await Promise.race([late, Promise.all(this.#running.values())]);
     clearTimeout(timer);
-    await Promise.all([...this.#running.keys()].map((job) => this.#quietly(job.giveBack(), job)));
+    // Sent before the connections end, and not waited for longer than that.
+    const givenBack = [...this.#running.keys()].map((job) => this.#quietly(job.giveBack(), job));
     await this.#reserver.close();
+    await Promise.all(givenBack);
   }
 
   async #take(): Promise<void> {

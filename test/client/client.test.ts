@@ -501,6 +501,17 @@ for (const { kind, need, flags } of SERVERS) {
       if ((await queue.extensions()).has("update-job")) assert.equal(stats.releases, 1, "no lost attempt");
     });
 
+    test("stops a worker although the server says nothing any more", async (t) => {
+      const [queue, tube, network] = await openBehind(t, { connectMs: 2000 });
+      await queue.put(tube, "x");
+      let begun = 0;
+      const worker = work(queue, [tube], () => ++begun > 0 && new Promise(() => {}), { concurrency: 2 });
+      await eventually("it is begun", () => begun === 1);
+      network.holdReplies();
+      await worker.stop({ graceMs: 1 });
+      network.letRepliesGo();
+    });
+
     test("stops a worker that waits, at once", async (t) => {
       const [queue, tube] = await open(t);
       const worker = work(queue, [tube], () => assert.fail("there is no job"));
@@ -743,9 +754,12 @@ for (const { kind, need, flags } of SERVERS) {
 
     testOurs("sets what a tube does by itself", "set-tube", async (t) => {
       const [queue, tube] = await open(t);
-      await queue.tube(`${tube}*`).set({ maxJobs: 1, ttl: 0.2, expire: "delete" });
-      await queue.put(tube, "x");
+      await queue.tube(`${tube}*`).set({ maxJobs: 1 });
+      await queue.put(tube, "x", { ttl: 600 });
       await assert.rejects(queue.put(tube, "y"), TubeFull);
+      await queue.tube(tube).clear();
+      await queue.tube(`${tube}*`).set({ ttl: 0.05, expire: "delete" });
+      await queue.put(tube, "x");
       await eventually("it expires", async () => (await jobsOf(queue, tube)).ready === 0);
       await queue.tube(`${tube}*`).set({ ttl: null, maxJobs: null, maxAttempts: 1, backoff: 0.5 });
       const { id } = await queue.put(tube, "z");
