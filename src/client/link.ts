@@ -128,8 +128,8 @@ export class Link {
   async #connect(): Promise<Error | undefined> {
     let wire: Wire | undefined;
     try {
-      const { connectMs = 10_000 } = this.#options;
-      wire = new Wire(await this.#dial(), connectMs, (error) => this.wire === wire && this.#onLost(error));
+      const onLost = (error: ConnectionLost) => this.wire === wire && this.#onLost(error);
+      wire = new Wire(await this.#dial(), onLost, this.#options.connectMs);
       await wire.inTime(this.#greet(wire));
       if (wire.isLost || this.#isClosed) throw new ConnectionLost("the connection was closed", false);
     } catch (error) {

@@ -91,13 +91,13 @@ export class Reserver<Out> {
 
   /** Ends a wait: any command does, or the end of the connection, on which nothing is held then. */
   #stop(link: Link): void {
+    const discard = (): void => {
+      this.links.delete(link);
+      void link.close();
+    };
     const { wire } = link;
-    if (wire?.extensions.has("reserve-batch")) {
-      wire.inTime(wire.request("list-tube-used", "USING")).catch(() => {});
-      return;
-    }
-    this.links.delete(link);
-    void link.close();
+    if (!wire?.extensions.has("reserve-batch")) discard();
+    else wire.inTime(wire.request("list-tube-used", "USING")).catch(discard);
   }
 
   /** Undefined when the wait was ended by another command. */

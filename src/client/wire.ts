@@ -28,7 +28,7 @@ export class Wire {
   #turn: Promise<unknown> = Promise.resolve();
   #turns = 0;
 
-  constructor(socket: Socket, limitMs: number, onLost: (error: ConnectionLost) => void) {
+  constructor(socket: Socket, onLost: (error: ConnectionLost) => void, limitMs = 10_000) {
     this.#socket = socket;
     this.#limitMs = limitMs;
     this.#onLost = onLost;

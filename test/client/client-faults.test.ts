@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import {
   BadFormat,
   Buried,
@@ -158,6 +158,92 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
     );
     await assert.rejects(queue.reserve(), DeadlineSoon);
     await worker.stop({ graceMs: 0 });
+  });
+});
+
+/** Timers are not the machine's here, so nothing else may run in this process meanwhile. */
+describe("the client and time", { timeout: 30_000 }, () => {
+  /** Lets time pass in steps until something has come true. */
+  async function passTime(t: TestContext, stepMs: number, isSo: () => boolean): Promise<number> {
+    let passedMs = 0;
+    for (; !isSo(); passedMs += stepMs) {
+      t.mock.timers.tick(stepMs);
+      // For what comes through sockets.
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    }
+    return passedMs;
+  }
+
+  it("stops a worker and closes although the server says nothing any more", async (t) => {
+    let isSilent = false;
+    const server = await scriptedServer(t, (line) => {
+      if (isSilent) return "";
+      if (line === "extensions") return dictionary("reserve-batch", "update-job");
+      if (/^(?:watch|ignore)/.test(line)) return "WATCHING 1\r\n";
+      return line.startsWith("reserve-batch 2") ? "RESERVED_BATCH 1\r\nRESERVED 1 1 t\r\nx\r\n" : undefined;
+    });
+    const queue = await connect(server.address);
+    const warnings: unknown[] = [];
+    let signal: AbortSignal | undefined;
+    const handler = (_: unknown, given: AbortSignal): Promise<void> => {
+      signal = given;
+      return new Promise(() => {});
+    };
+    const worker = work(queue, ["t"], handler, {
+      concurrency: 2,
+      onWarning: (error) => warnings.push(error),
+    });
+    await eventually("it waits for another", () =>
+      server.lines.some((line) => line.startsWith("reserve-batch 1")),
+    );
+    isSilent = true;
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    let isStopped = false;
+    const stopped = worker
+      .stop({ graceMs: 1 })
+      .then(() => queue.close())
+      .then(() => {
+        isStopped = true;
+      });
+    const passedMs = await passTime(t, 1000, () => isStopped);
+    await stopped;
+    assert.ok(passedMs >= 10_000 && passedMs <= 60_000, `${passedMs} ms`);
+    assert.ok(signal?.aborted);
+  });
+
+  it("touches a job whenever half of its time to run is over", async (t) => {
+    const report = "---\nid: 1\nttr: 100\npri: 5\n";
+    const server = await scriptedServer(
+      t,
+      plain((line) => {
+        if (/^(?:watch|ignore)/.test(line)) return "WATCHING 1\r\n";
+        if (line === "reserve") return "RESERVED 1 1\r\nx\r\n";
+        if (line === "stats-job 1") return `OK ${report.length}\r\n${report}\r\n`;
+        if (line.startsWith("release")) return "RELEASED\r\n";
+        return line === "touch 1" ? "TOUCHED\r\n" : undefined;
+      }),
+    );
+    const queue = await connect(server.address);
+    const touches = (): number => server.lines.filter((line) => line === "touch 1").length;
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const job = (await queue.reserve()).keep().keep();
+    t.mock.timers.tick(400);
+    for (let touch = 1; touch < 5; touch++) {
+      // Replies come in order: with this one that of the touch before it is there.
+      await job.stats();
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(touches(), touch);
+      t.mock.timers.tick(45_000);
+      await job.stats();
+      assert.equal(touches(), touch);
+      t.mock.timers.tick(5000);
+    }
+    assert.equal(job.signal.aborted, false);
+    await job.release();
+    assert.equal(server.lines.at(-1), "release 1 5 0");
+    t.mock.timers.tick(1_000_000);
+    assert.equal(touches(), 5);
+    await queue.close();
   });
 });
 

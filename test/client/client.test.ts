@@ -423,14 +423,14 @@ for (const { kind, need, flags } of SERVERS) {
 
     test("keeps a job for longer than its time to run", async (t) => {
       const [queue, tube] = await open(t);
-      const { id } = await queue.put(tube, "slow", { ttr: 1 });
+      const { id } = await queue.put(tube, "slow", { ttr: 3 });
       let end = (): void => {};
       const over = new Promise<void>((resolve) => {
         end = resolve;
       });
       let begun = 0;
       const slow = work(queue, [tube], () => ++begun > 0 && over, { concurrency: 4 });
-      await eventually("its time is over, twice", async () => (await queue.job(id).stats()).age >= 2);
+      await eventually("its time is over", async () => (await queue.job(id).stats()).age >= 4);
       const { state, timeouts } = await queue.job(id).stats();
       assert.deepEqual([state, timeouts, begun], ["reserved", 0, 1]);
       // Other jobs are done meanwhile, beside it.
@@ -499,17 +499,6 @@ for (const { kind, need, flags } of SERVERS) {
       const stats = await queue.job(id).stats();
       assert.deepEqual([stats.state, stats.reserves, stats.timeouts, stats.buries], ["ready", 1, 0, 0]);
       if ((await queue.extensions()).has("update-job")) assert.equal(stats.releases, 1, "no lost attempt");
-    });
-
-    test("stops a worker although the server says nothing any more", async (t) => {
-      const [queue, tube, network] = await openBehind(t, { connectMs: 2000 });
-      await queue.put(tube, "x");
-      let begun = 0;
-      const worker = work(queue, [tube], () => ++begun > 0 && new Promise(() => {}), { concurrency: 2 });
-      await eventually("it is begun", () => begun === 1);
-      network.holdReplies();
-      await worker.stop({ graceMs: 1 });
-      network.letRepliesGo();
     });
 
     test("stops a worker that waits, at once", async (t) => {

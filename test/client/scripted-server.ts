@@ -3,7 +3,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 
-/** Returns what is sent back, or undefined for nothing. Lines of bodies are lines, too. */
+/** Returns what is sent back, or undefined for nothing; `quit` ends then, but for "". Lines of bodies are lines, too. */
 export type Answer = (line: string, connection: number, socket: Socket) => string | undefined;
 
 export interface ScriptedServer {
@@ -25,9 +25,9 @@ export async function scriptedServer(t: TestContext, answer: Answer): Promise<Sc
       rest = last;
       for (const line of whole.reverse()) {
         lines.push(line);
-        if (line === "quit") socket.end();
-        const reply = line === "quit" ? undefined : answer(line, connection, socket);
+        const reply = answer(line, connection, socket);
         if (reply !== undefined) socket.write(reply, "latin1");
+        else if (line === "quit") socket.end();
       }
     });
   });
