@@ -28,7 +28,7 @@ import { descriptorLimit } from "./descriptor-limit.ts";
 import { checkGroupOptions, GroupRole } from "./group-role.ts";
 import { describeHttpAddress } from "./http-address.ts";
 import { LineSink, nonBlockingWriter } from "./line-sink.ts";
-import { furtherAddress, type Listen, listenAddress } from "./listen-address.ts";
+import { furtherAddress, type Listen, listenAddress, probeAddress } from "./listen-address.ts";
 import { changedListeners } from "./listener-settings.ts";
 import { Listening } from "./listening.ts";
 import { createLog, type Diagnostics, droppedWords } from "./log.ts";
@@ -172,20 +172,22 @@ class Server {
     this.#verbose?.write(`pid ${process.pid}\n`);
     this.#handleSignals();
     const addresses = await this.#addresses();
-    const http = options.http === undefined ? undefined : this.#startHttp(options.http);
+    const http = options.http === undefined ? undefined : await this.#startHttp(options.http);
     // It is told below, where it is awaited.
-    http?.catch(() => {});
+    http?.listening.catch(() => {});
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
     const transport = await this.#startAcceptors(recovery.toShards);
     const { binlog, replicate } = options;
     // In a group the port is open where the clients are served, and nowhere else.
     let where = replicate === undefined ? await this.#listen(addresses) : "";
-    const httpWhere = await http;
     const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
     // All threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
-    if (options.user !== undefined) switchUser(options.user);
+    if (options.user !== undefined) {
+      await http?.listening;
+      switchUser(options.user);
+    }
     if (this.#stopping) return;
     this.#group?.start();
     await loadLog?.();
@@ -197,6 +199,8 @@ class Server {
     this.#http?.tell({ order: "serve", listeners: [where], transport });
     this.#group?.serves();
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
+    // Clients of the protocol are served meanwhile: that thread has more code to read than the others.
+    const httpWhere = await http?.listening;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     this.#log.info(
       `runnerbean ${VERSION} serves on ${where}${httpWhere === undefined ? "" : ` and ${httpWhere}`} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
@@ -250,8 +254,8 @@ class Server {
     };
   }
 
-  /** Starts the http thread, which tells of health and progress from now on; resolves with where it listens. */
-  async #startHttp(address: HttpAddress): Promise<string> {
+  /** Starts the http thread, which tells of health and progress as soon as it has read its code. */
+  async #startHttp(address: HttpAddress): Promise<{ listening: Promise<string> }> {
     const { httpHosts, compat, binlog, fsyncMs, binlogBytes, logLevel } = this.#options;
     const data: HttpThreadData = {
       topology: this.#topology,
@@ -282,14 +286,25 @@ class Server {
       if (news.news === "log") this.#log[news.level](news.message);
       else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);
     };
-    this.#http = new HttpThreadHandle(data, this.#onDeath, onNews);
-    const news = await this.#http.listening;
-    if (news.news === "listening") return news.where;
-    const why = news.news === "failed" ? news.message : news.news;
-    throw new OperatorError(
-      `cannot listen for HTTP on ${describeHttpAddress(address)}: ${why}; choose another address: --http HOST:PORT`,
-      ExitCode.Listen,
-    );
+    const cannot = (why: string): OperatorError =>
+      new OperatorError(
+        `cannot listen for HTTP on ${describeHttpAddress(address)}: ${why}; choose another address: --http HOST:PORT`,
+        ExitCode.Listen,
+      );
+    if ("host" in address && address.port !== 0) {
+      // Before anybody is served, whom an address that is taken would cut off.
+      await probeAddress(address.host, address.port).catch((error: Error) => {
+        throw cannot(error.message);
+      });
+    }
+    const handle = new HttpThreadHandle(data, this.#onDeath, onNews);
+    this.#http = handle;
+    const listening = async (): Promise<string> => {
+      const news = await handle.listening;
+      if (news.news === "listening") return news.where;
+      throw cannot(news.news === "failed" ? news.message : news.news);
+    };
+    return { listening: listening() };
   }
 
   /** Resolves when all take orders, with the name of what moves their bytes. */
