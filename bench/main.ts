@@ -6,7 +6,13 @@ import { runEntry } from "./run-entry.ts";
 
 await runEntry(async () => {
   const args = process.argv.slice(2);
-  if (args[args.indexOf("--scenario") + 1] === "http") {
+  const scenario = args[args.indexOf("--scenario") + 1] ?? "";
+  if (["replicated", "fail-over"].includes(scenario)) {
+    const { groupBench } = await import("./replica/group-bench.ts");
+    await groupBench(args);
+    return;
+  }
+  if (scenario === "http") {
     const { httpBench } = await import("./http/http-bench.ts");
     await httpBench(args);
     return;

@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
 import { missing } from "./need.ts";
@@ -53,7 +52,7 @@ export class NatsCluster {
 
   /** Resolves when all serve; ended with the test. */
   static async start(
-    t: TestContext,
+    t: { after(done: () => void): unknown },
     servers: number,
     program = NATS_SERVERS[0]!,
     machines: readonly Machine[] = [],

@@ -3,7 +3,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseGroupUrl } from "../../src/replica/group-url.ts";
 import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
@@ -13,6 +12,11 @@ import { NATS_SERVERS, NatsCluster } from "./nats-cluster.ts";
 import { OUR_MAIN, TEST_ENV } from "./server-process.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 import { WireClient } from "./wire-client.ts";
+
+/** A test, or whatever else says when it ends. */
+interface Ending {
+  after(done: () => void): unknown;
+}
 
 const GROUP = "test";
 const RESTART_MS = 300;
@@ -99,11 +103,11 @@ export class ServerGroup {
   readonly servers: GroupServer[] = [];
   readonly url: string;
   readonly #log: JetStreamLog;
-  readonly #t: TestContext;
+  readonly #t: Ending;
   readonly #flags: readonly string[];
 
   private constructor(
-    t: TestContext,
+    t: Ending,
     cluster: NatsCluster,
     log: JetStreamLog,
     url: string,
@@ -118,7 +122,7 @@ export class ServerGroup {
 
   /** Resolves when one of them serves: the first, if it is given a directory. */
   static async start(
-    t: TestContext,
+    t: Ending,
     flags: readonly string[] = [],
     logServers = 3,
     directory?: string,
