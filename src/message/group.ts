@@ -36,3 +36,29 @@ export type GroupNews =
   | { news: "applied"; bytes: number; n: number; isComplete: boolean }
   | { news: "lead-batch"; tag: number; expectedLast: number; bytes: Uint8Array }
   | { news: "set-aside"; folder: string };
+
+/** What the thread of a group tells metrics: float64 words that it alone writes. */
+export const GroupFigure = {
+  /** 0 starting, 1 standby, 2 opening its log, 3 primary. */
+  Role: 0,
+  Epoch: 1,
+  Batch: 2,
+  /** Written and not acknowledged; messages of them under way. */
+  PendingBatches: 3,
+  MessagesUnderWay: 4,
+  /** How often it had to read what became of a message. */
+  Doubts: 5,
+  /** Batches in the shared log that did not count. */
+  Ignored: 6,
+  /** Of a standby: messages that it has not read. */
+  Behind: 7,
+  LogBytes: 8,
+  LogLimitBytes: 9,
+  Standbys: 10,
+  /** Appends that were acknowledged, and how long they took all together, ms. */
+  Appends: 11,
+  AppendMs: 12,
+  /** How often it could not serve because the shared log did not answer. */
+  Freezes: 13,
+} as const;
+export const GROUP_FIGURES = 16;

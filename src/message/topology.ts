@@ -7,6 +7,7 @@ import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
+import { GROUP_FIGURES } from "./group.ts";
 
 /** Words of `control`, each on a cache line of its own (16 int32 words). */
 export const ControlWord = {
@@ -159,6 +160,8 @@ export interface GroupTopology {
   readonly ring: SharedArrayBuffer;
   /** How far the shared log is, as the binlog's own `progress`; the word is `Written`. */
   readonly progress: SharedArrayBuffer;
+  /** float64: see GroupFigure. */
+  readonly figures: SharedArrayBuffer;
   /** Whether replies wait for the shared log. */
   readonly repliesWait: boolean;
 }
@@ -249,6 +252,7 @@ function groupFor({ shards, binlog }: TopologyOptions): GroupTopology | undefine
   return {
     ring: createRing(GROUP_RING_BYTES),
     progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
+    figures: new SharedArrayBuffer(GROUP_FIGURES * 8),
     repliesWait: binlog.group.repliesWait,
   };
 }

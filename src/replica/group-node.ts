@@ -1,7 +1,7 @@
 // A node of a group in the event loop of its thread: connects cores, shared log and the log's thread. What it decides is in the cores.
 
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
-import type { GroupNews, GroupOrder } from "../message/group.ts";
+import { GroupFigure, type GroupNews, type GroupOrder } from "../message/group.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -10,7 +10,7 @@ import { type FollowEnd, FollowerCore } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import { JetStreamLog } from "./jetstream-log.ts";
 import { LeaderWatch } from "./leader-watch.ts";
-import type { NodeReport, NodeRole } from "./node-report.ts";
+import { type NodeReport, type NodeRole, parseReport } from "./node-report.ts";
 import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
 import { LogError, type LogMessage } from "./shared-log.ts";
 import { SharedWords } from "./shared-words.ts";
@@ -18,7 +18,7 @@ import { SharedWords } from "./shared-words.ts";
 /** How often a standby asks the log, and a primary looks at the time. */
 const LOOK_MS = 100;
 /** How often a primary asks how full the log is. */
-const FULL_LOOK_MS = 1000;
+const FULL_LOOK_MS = 2000;
 const NEARLY_FULL = 0.9;
 /** Bytes on their way to the own log at most, before more is read. */
 const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
@@ -61,6 +61,7 @@ export class GroupNode {
   readonly #tell: (news: NodeNews) => void;
   readonly #words: SharedWords;
   readonly #ring: RingReader;
+  readonly #figures: Float64Array;
   readonly #doorbell: DoorbellOwner;
   #log!: JetStreamLog;
   #node = 0;
@@ -90,6 +91,7 @@ export class GroupNode {
     this.#tell = tell;
     this.#words = new SharedWords(topology);
     this.#ring = new RingReader(binlogGroup(topology).ring);
+    this.#figures = new Float64Array(binlogGroup(topology).figures);
     this.#doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), groupBell(topology));
   }
 
@@ -192,6 +194,7 @@ export class GroupNode {
       if (this.#role !== "standby" || this.#ended) return;
       this.#lookAtLeader();
       this.#follower!.tick(monotonicMs());
+      this.#publishFigures();
       await sleep(LOOK_MS);
     }
   }
@@ -308,12 +311,17 @@ export class GroupNode {
     if (this.#ended) return;
     this.#primary!.tick(monotonicMs());
     this.#drain();
+    this.#publishFigures();
     setTimeout(() => this.#tick(), LOOK_MS);
   }
 
   async #append(message: Uint8Array, expectedLast: number, ticket: number): Promise<void> {
+    const figures = this.#figures;
+    const sentAtMs = monotonicMs();
     try {
       const sequence = await this.#log.append(message, expectedLast);
+      figures[GroupFigure.Appends]! += 1;
+      figures[GroupFigure.AppendMs]! += monotonicMs() - sentAtMs;
       this.#primary!.appended(ticket, sequence, monotonicMs());
     } catch {
       this.#primary!.failed(ticket, monotonicMs());
@@ -344,6 +352,10 @@ export class GroupNode {
     while (!this.#ended) {
       try {
         const { bytes, limitBytes } = await this.#log.ends();
+        this.#figures[GroupFigure.LogBytes] = bytes;
+        this.#figures[GroupFigure.LogLimitBytes] = limitBytes;
+        const others = (await this.#log.askAll()).map(parseReport);
+        this.#figures[GroupFigure.Standbys] = others.filter((report) => report?.role === "standby").length;
         this.#words.publishFull(limitBytes > 0 && bytes > NEARLY_FULL * limitBytes);
       } catch {
         // It does not answer: the primary finds out by itself.
@@ -363,8 +375,10 @@ export class GroupNode {
       this.#offer(offset, nowMs);
     }
     if (this.#ring.release()) this.#words.ringBinlog();
-    if (this.#words.publishLease(primary.serveUntilMs, nowMs) && this.#serving)
+    if (this.#words.publishLease(primary.serveUntilMs, nowMs) && this.#serving) {
+      this.#figures[GroupFigure.Freezes]! += 1;
       this.#say("info", "the shared log answers: serving goes on");
+    }
     this.#words.ringAll();
     if (this.#draining && primary.pendingBatches === 0 && !this.#ring.hasMessage) {
       this.#draining = false;
@@ -421,6 +435,22 @@ export class GroupNode {
     else this.#drain();
   }
 
+  /** For metrics, once in a while. */
+  #publishFigures(): void {
+    const figures = this.#figures;
+    const primary = this.#primary;
+    const follower = this.#follower;
+    figures[GroupFigure.Role] = ROLES.indexOf(this.#role);
+    figures[GroupFigure.Epoch] = this.#place.epoch;
+    figures[GroupFigure.Batch] = this.#place.n;
+    figures[GroupFigure.PendingBatches] = primary?.pendingBatches ?? 0;
+    figures[GroupFigure.MessagesUnderWay] = primary?.messagesUnderWay ?? 0;
+    figures[GroupFigure.Doubts] = primary?.doubts ?? 0;
+    figures[GroupFigure.Ignored] = follower?.ignored ?? 0;
+    const isBehind = primary === undefined && follower !== undefined;
+    figures[GroupFigure.Behind] = isBehind ? Math.max(0, follower.lastKnown + 1 - follower.next) : 0;
+  }
+
   #answer(question: string): string {
     if (question === "yield") {
       if (this.#role === "primary") this.#tell({ news: "yield-asked" });
@@ -458,6 +488,8 @@ export class GroupNode {
     else this.#tell({ news: "ended", how, why });
   }
 }
+
+const ROLES: readonly NodeRole[] = ["starting", "standby", "opening", "primary"];
 
 /** A hole that another look does not close is one. */
 const HOLES_MAX = 5;

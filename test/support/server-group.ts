@@ -178,10 +178,16 @@ export class ServerGroup {
   /** Resolves with a client whose put was acknowledged: whoever has the lead serves, and the shared log answers. */
   serving(): Promise<WireClient> {
     return until("a server of the group serves", async () => {
-      const clients = await Promise.all(this.servers.map((server) => servedBy(server)));
-      const [first, ...others] = clients.filter((client) => client !== undefined);
-      for (const each of others) each.socket.destroy();
-      return first;
+      let first: WireClient | undefined;
+      const looks = this.servers.map(async (server) => {
+        const client = await servedBy(server);
+        if (client === undefined) throw new Error(`${server.address} does not serve`);
+        if (first !== undefined) client.socket.destroy();
+        first ??= client;
+        return first;
+      });
+      // One that is stopped answers late, if at all: it is not waited for.
+      return await Promise.any(looks);
     });
   }
 

@@ -2,6 +2,7 @@
 
 import { memoryUsage } from "node:process";
 import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
+import { GroupFigure } from "../../message/group.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import {
   acceptorRole,
@@ -13,7 +14,7 @@ import {
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMANDS, commandName } from "../../protocol/commands.ts";
-import { putReadinessOf, readinessOf } from "../queue/health.ts";
+import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
 import { openDescriptors, threadCpu } from "./process-files.ts";
@@ -25,6 +26,7 @@ export function* serverFamilies(service: Service, totals: ShardTotals | undefine
   yield* connectionFamilies(service);
   if (totals !== undefined) yield memoryFamily(service, totals);
   if (service.topology.binlog !== undefined) yield* logFamilies(service);
+  if (service.topology.binlog?.group !== undefined) yield* groupFamilies(service);
   yield* threadFamilies(service);
   yield* processFamilies(service);
 }
@@ -106,6 +108,40 @@ function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
   };
   const samples = Object.entries(kinds).map(([kind, value]) => ({ value, labels: { kind } }));
   return gauge("memory_bytes", "Memory by what it is for; of http the JavaScript heap.", samples);
+}
+
+const GROUP_ROLES = ["starting", "standby", "opening", "primary"];
+
+/** Of a server with --replicate. */
+function* groupFamilies(service: Service): Iterable<Family> {
+  const figures = new Float64Array(service.topology.binlog!.group!.figures);
+  const at = (figure: number): number => figures[figure]!;
+  const roles = GROUP_ROLES.map((role, index) => ({
+    value: at(GroupFigure.Role) === index ? 1 : 0,
+    labels: { role },
+  }));
+  yield gauge("group_role", "1 for the role that this server has in its group.", roles);
+  yield gauge("group_epoch", "The lead that counts, of all that there were.", at(GroupFigure.Epoch));
+  yield gauge("group_may_serve", "1 while it has the right to serve.", isFrozen(service) ? 0 : 1);
+  yield gauge(
+    "group_standbys",
+    "Other servers of the group, as the primary sees them.",
+    at(GroupFigure.Standbys),
+  );
+  yield gauge("group_batches_pending", "Batches that are not acknowledged.", at(GroupFigure.PendingBatches));
+  yield gauge("group_messages_under_way", "Messages on their way.", at(GroupFigure.MessagesUnderWay));
+  yield gauge("group_behind_messages", "What a standby has not read yet.", at(GroupFigure.Behind));
+  yield gauge("group_log_bytes", "What the shared log takes.", at(GroupFigure.LogBytes));
+  yield gauge("group_log_limit_bytes", "What it may take.", at(GroupFigure.LogLimitBytes));
+  yield counter("group_appends", "Messages that the shared log has taken.", at(GroupFigure.Appends));
+  yield counter("group_append_seconds", "How long that took, all together.", at(GroupFigure.AppendMs) / 1000);
+  yield counter("group_doubts", "How often it had to read what became of one.", at(GroupFigure.Doubts));
+  yield counter(
+    "group_batches_ignored",
+    "Batches in the shared log that do not count.",
+    at(GroupFigure.Ignored),
+  );
+  yield counter("group_freezes", "How often the shared log did not answer in time.", at(GroupFigure.Freezes));
 }
 
 function* logFamilies({ topology, words }: Service): Iterable<Family> {

@@ -1,6 +1,7 @@
 // Whether the server lives, and is ready for what: as probes, people and metrics ask it.
 
 import { ControlWord } from "../../message/topology.ts";
+import { LeaseWord } from "../../ring/lease-word.ts";
 import { SILENT_MS_MAX } from "./liveness.ts";
 import type { Service } from "./service.ts";
 
@@ -16,17 +17,28 @@ const OK: Verdict = { ok: true, status: "ok", detail: "ok" };
 const no = (status: string, detail: string): Verdict => ({ ok: false, status, detail });
 
 /** Fails only where a restart helps: never for a replay, a full disk, draining or load. */
-export function livenessOf({ liveness }: Service): Verdict {
-  const { silent } = liveness;
-  if (silent.length === 0) return OK;
+export function livenessOf(service: Service): Verdict {
+  const { silent } = service.liveness;
+  // A standby, or a primary to which the shared log does not answer, lives: its shards answer when it may serve.
+  if (silent.length === 0 || isFrozen(service)) return OK;
   return no("silent", `shard ${silent.join(", ")} has not answered for ${SILENT_MS_MAX / 1000} s`);
 }
 
 /** Whether commands are served at all. */
-export function readinessOf({ state }: Service): Verdict {
-  if (state.phase === "serving") return OK;
+export function readinessOf(service: Service): Verdict {
+  const { state, topology } = service;
+  if (state.phase === "serving")
+    return isFrozen(service) ? no("frozen", "the shared log of the group does not answer") : OK;
   if (state.phase === "stopping") return no("stopping", "the server stops");
+  if (topology.binlog?.group !== undefined && state.replayed === 0)
+    return no("standby", "another server of the group has the lead");
   return no("starting", `the log is replayed: ${Math.floor(state.replayed * 100)} %`);
+}
+
+/** In a group: whether it has no right to serve now. */
+export function isFrozen({ topology, words, nowMs }: Service): boolean {
+  if (topology.binlog?.group === undefined) return false;
+  return new LeaseWord(words.words, ControlWord.ServeUntil).isOver(nowMs());
 }
 
 /** Whether puts are taken. */
@@ -35,6 +47,8 @@ export function putReadinessOf(service: Service): Verdict {
   if (!ready.ok) return ready;
   const { words } = service;
   if (words.isSet(ControlWord.Draining)) return no("draining", "new jobs are refused: the server drains");
+  if (words.isSet(ControlWord.SharedLogFull))
+    return no("shared-log-full", "new jobs are refused: the shared log of the group is nearly full");
   if (words.isSet(ControlWord.BinlogFull))
     return no("disk-full", "new jobs are refused: the disk of the log is full");
   return OK;
