@@ -6,6 +6,7 @@
 // still two. The hash has a seed that clients don't know: they could choose keys that all land in one place.
 
 import { assert } from "../base/assert.ts";
+import { copyBytes } from "../base/bytes.ts";
 import type { BodyArena } from "./body-arena.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 
@@ -22,6 +23,7 @@ const PARTS = 256;
 const PART_SLOTS_MIN = 8;
 /** A cell: a byte each for the length of tube and key, then both. */
 const CELL_HEAD_BYTES = 2;
+const CELL_BYTES_MAX = 512;
 
 class KeyPage {
   /** ms of the monotonic clock; 0: it ends with its job. */
@@ -91,7 +93,11 @@ export class KeyTable {
   readonly #rowsMax: number;
   #freeRow: number = NO_ROW;
   #rows = 0;
-  readonly #scratch = new Uint8Array(512);
+  /** The key that was asked for last, as a cell, and its hash. */
+  readonly #asked = new Uint8Array(CELL_BYTES_MAX);
+  #askedBytes = 0;
+  #askedHash = 0;
+  readonly #scratch = new Uint8Array(CELL_BYTES_MAX);
 
   constructor(arena: BodyArena, seed: readonly [number, number] = [0, 0], rowsMax = KEYS_MAX) {
     this.#arena = arena;
@@ -133,16 +139,28 @@ export class KeyTable {
 
   /** The row of a key, or NO_ROW. */
   find(key: TubeKey): number {
+    this.#ask(key);
     if (this.size === 0) return NO_ROW;
-    const hash = hashOf(key, this.#seed);
+    const hash = this.#askedHash;
     const part = this.#parts[hash >>> 24];
     if (part === undefined) return NO_ROW;
     const mask = part.length - 1;
     for (let at = hash & mask; ; at = (at + 1) & mask) {
       const row = part[at]! - 1;
       if (row < 0) return NO_ROW;
-      if (this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK] === hash && this.#isKey(row, key)) return row;
+      if (this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK] === hash && this.#isAsked(row)) return row;
     }
+  }
+
+  /** Puts a key together as a cell, with its hash. */
+  #ask({ tube, bytes, start, end }: TubeKey): void {
+    const asked = this.#asked;
+    asked[0] = tube.length;
+    asked[1] = end - start;
+    copyBytes(asked, CELL_HEAD_BYTES, tube, 0, tube.length);
+    copyBytes(asked, CELL_HEAD_BYTES + tube.length, bytes, start, end - start);
+    this.#askedBytes = CELL_HEAD_BYTES + tube.length + end - start;
+    this.#askedHash = hashOf(asked, this.#askedBytes, this.#seed[0], this.#seed[1]);
   }
 
   /**
@@ -150,11 +168,18 @@ export class KeyTable {
    * is exhausted, before anything has changed.
    */
   add(key: TubeKey, slot: number, id: number, untilMs: number): number {
-    const hash = hashOf(key, this.#seed);
+    this.#ask(key);
+    return this.addAsked(slot, id, untilMs);
+  }
+
+  /** The same for the key that `find` has just not found. */
+  addAsked(slot: number, id: number, untilMs: number): number {
+    const hash = this.#askedHash;
     this.#makeRoom(hash >>> 24);
     if (slot === NO_HOLDER) this.#windows.makeRoom();
     if (this.#freeRow === NO_ROW && this.#rows % PAGE_ROWS === 0) this.#pages.push(new KeyPage());
-    const cell = this.#store(key);
+    const cell = this.#arena.allocate(this.#askedBytes);
+    this.#arena.write(cell, 0, this.#asked, 0, this.#askedBytes);
     const row = this.#takeRow();
     const page = this.#pages[row >>> PAGE_BITS]!;
     const at = row & PAGE_MASK;
@@ -168,18 +193,6 @@ export class KeyTable {
     place(this.#parts[hash >>> 24]!, hash, row + 1);
     if (slot === NO_HOLDER) this.#windows.push(row);
     return row;
-  }
-
-  #store({ tube, bytes, start, end }: TubeKey): number {
-    const scratch = this.#scratch;
-    scratch[0] = tube.length;
-    scratch[1] = end - start;
-    scratch.set(tube, CELL_HEAD_BYTES);
-    scratch.set(bytes.subarray(start, end), CELL_HEAD_BYTES + tube.length);
-    const length = CELL_HEAD_BYTES + tube.length + end - start;
-    const cell = this.#arena.allocate(length);
-    this.#arena.write(cell, 0, scratch, 0, length);
-    return cell;
   }
 
   #takeRow(): number {
@@ -274,12 +287,10 @@ export class KeyTable {
     this.#parts[number] = larger;
   }
 
-  #isKey(row: number, { tube, bytes, start, end }: TubeKey): boolean {
+  #isAsked(row: number): boolean {
     const cell = this.cellOf(row);
-    if (cell[0] !== tube.length || cell[1] !== end - start) return false;
-    for (let i = 0; i < tube.length; i++) if (cell[CELL_HEAD_BYTES + i] !== tube[i]) return false;
-    const keyAt = CELL_HEAD_BYTES + tube.length;
-    for (let i = start; i < end; i++) if (cell[keyAt + i - start] !== bytes[i]) return false;
+    if (cell.length !== this.#askedBytes) return false;
+    for (let i = 0; i < cell.length; i++) if (cell[i] !== this.#asked[i]) return false;
     return true;
   }
 }
@@ -291,72 +302,35 @@ function place(part: Int32Array, hash: number, entry: number): void {
   part[at] = entry;
 }
 
-/** HalfSipHash-1-3 of the tube's length, the tube and the key. */
-function hashOf({ tube, bytes, start, end }: TubeKey, seed: readonly [number, number]): number {
-  sip.begin(seed[0], seed[1]);
-  sip.add(tube.length);
-  for (let i = 0; i < tube.length; i++) sip.add(tube[i]!);
-  for (let i = start; i < end; i++) sip.add(bytes[i]!);
-  return sip.end();
-}
-
-class HalfSip {
-  #v0 = 0;
-  #v1 = 0;
-  #v2 = 0;
-  #v3 = 0;
-  #word = 0;
-  #count = 0;
-
-  begin(seed0: number, seed1: number): void {
-    this.#v0 = seed0;
-    this.#v1 = seed1;
-    this.#v2 = 0x6c796765 ^ seed0;
-    this.#v3 = 0x74656462 ^ seed1;
-    this.#word = 0;
-    this.#count = 0;
-  }
-
-  add(byte: number): void {
-    this.#word |= byte << ((this.#count & 3) * 8);
-    if ((++this.#count & 3) !== 0) return;
-    this.#mix(this.#word);
-    this.#word = 0;
-  }
-
-  end(): number {
-    this.#mix(this.#word | (this.#count << 24));
-    this.#v2 ^= 0xff;
-    for (let i = 0; i < 3; i++) this.#round();
-    return (this.#v1 ^ this.#v3) >>> 0;
-  }
-
-  #mix(word: number): void {
-    this.#v3 ^= word;
-    this.#round();
-    this.#v0 ^= word;
-  }
-
-  #round(): void {
-    let v0 = (this.#v0 + this.#v1) | 0;
-    let v1 = rotate(this.#v1, 5) ^ v0;
-    v0 = rotate(v0, 16);
-    let v2 = (this.#v2 + this.#v3) | 0;
-    let v3 = rotate(this.#v3, 8) ^ v2;
+/** HalfSipHash-1-3 of `bytes[0, length)`. */
+function hashOf(bytes: Uint8Array, length: number, seed0: number, seed1: number): number {
+  let v0 = seed0;
+  let v1 = seed1;
+  let v2 = 0x6c796765 ^ seed0;
+  let v3 = 0x74656462 ^ seed1;
+  // Words of four bytes, then what is left and the length; at the end three rounds without a word.
+  const words = (length >> 2) + 1;
+  for (let round = 0; round < words + 3; round++) {
+    let word = 0;
+    if (round < words - 1) {
+      const at = round * 4;
+      word = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
+    } else if (round === words - 1) {
+      word = length << 24;
+      for (let at = round * 4; at < length; at++) word |= bytes[at]! << ((at & 3) * 8);
+    } else if (round === words) v2 ^= 0xff;
+    v3 ^= word;
+    v0 = (v0 + v1) | 0;
+    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
+    v0 = (v0 << 16) | (v0 >>> 16);
+    v2 = (v2 + v3) | 0;
+    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
     v0 = (v0 + v3) | 0;
-    v3 = rotate(v3, 7) ^ v0;
+    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
     v2 = (v2 + v1) | 0;
-    v1 = rotate(v1, 13) ^ v2;
-    v2 = rotate(v2, 16);
-    this.#v0 = v0;
-    this.#v1 = v1;
-    this.#v2 = v2;
-    this.#v3 = v3;
+    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
+    v2 = (v2 << 16) | (v2 >>> 16);
+    v0 ^= word;
   }
+  return (v1 ^ v3) >>> 0;
 }
-
-function rotate(word: number, bits: number): number {
-  return (word << bits) | (word >>> (32 - bits));
-}
-
-const sip = new HalfSip();

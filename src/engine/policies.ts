@@ -148,13 +148,9 @@ export class Policies {
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     if (attributes !== undefined) this.#joinGroup(slot, tube, true);
+    // `judge` has looked for it and not found it.
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart)
-      extras.keyRow[row] = this.keys.add(
-        keyOf(tube, attributes),
-        slot,
-        page.id[row]!,
-        attributes.uniqueUntilMs,
-      );
+      extras.keyRow[row] = this.keys.addAsked(slot, page.id[row]!, attributes.uniqueUntilMs);
   }
 
   #keep(extras: JobExtras, row: number, attributes: JobAttributes): void {
