@@ -1,0 +1,99 @@
+// With -f 0 what a policy says is as durable as any reply: a DUPLICATE tells of another client's put, and a SET of a change that a
+// shard has made. From many random schedules.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { LogWord } from "../../src/ring/log-words.ts";
+import { virtualOptions } from "../binlog/sample-log.ts";
+import { VirtualDisk } from "../binlog/virtual-disk.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+import type { FakeSocket } from "./fake-socket.ts";
+import { InProcessServer } from "./in-process-server.ts";
+
+const SEEDS = 60;
+
+async function serverOf(seed: number, shards: number): Promise<InProcessServer> {
+  const disk = new VirtualDisk();
+  const opened = await openBinlog({ ...virtualOptions(disk), shards, segmentBytes: 128 * 1024 });
+  const server = new InProcessServer({
+    shards,
+    acceptors: 2,
+    random: new SeededRandom(seed),
+    slowLog: 0.9,
+    log: {
+      disk,
+      opened,
+      repliesWaitFor: LogWord.Synced,
+      recordRingBytes: 4096,
+      wallOffsetMs: 1_700_000_000_000,
+    },
+  });
+  server.restore();
+  return server;
+}
+
+/** How far the log was synced, over all shards, when `socket` was sent the reply. */
+function syncedAt(server: InProcessServer, socket: FakeSocket, reply: string): () => number[] | undefined {
+  let found: number[] | undefined;
+  socket.onSent = (bytes) => {
+    if (Buffer.from(bytes).toString("latin1").includes(reply))
+      found ??= server.shards.map((_, shard) => server.storage!.syncedUpTo(shard));
+  };
+  return () => found;
+}
+
+describe("with -f 0", () => {
+  it("DUPLICATE leaves when the put that has the key is durable", async () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const server = await serverOf(seed, 1);
+      const [first, second] = [server.connect(0), server.connect(1)];
+      server.settle();
+      const before = server.storage!.syncedUpTo(0);
+      const seen = syncedAt(server, second, "DUPLICATE");
+      const put = Buffer.from("put-in-tube a 0 0 60 1 unique=k\r\nx\r\n");
+      first.write(put);
+      for (let steps = seed % 9; steps > 0; steps--) server.step();
+      second.write(put);
+      server.settle();
+      const replies = [first, second].map((socket) => socket.takeReceived().toString("latin1"));
+      if (!replies[1]!.startsWith("DUPLICATE")) continue;
+      assert.ok(seen()![0]! > before, `seed ${seed}: told before it is durable`);
+    }
+  });
+
+  it("SET of a pattern leaves when the shard that logs it has made it durable", async () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const server = await serverOf(seed, 3);
+      const socket = server.connect(0);
+      server.settle();
+      const before = server.shards.map((_, shard) => server.storage!.syncedUpTo(shard));
+      const seen = syncedAt(server, socket, "SET");
+      socket.write(Buffer.from("set-tube mail* max-jobs=1\r\n"));
+      server.settle();
+      assert.equal(socket.takeReceived().toString("latin1"), "SET\r\n");
+      assert.ok(
+        seen()!.some((synced, shard) => synced > before[shard]!),
+        `seed ${seed}: told before it is durable`,
+      );
+      for (const { engine } of server.shards)
+        assert.equal(engine.settings.get("mail*")?.maxJobs, 1, "all shards have it");
+    }
+  });
+
+  it("two changes of one pattern at the same moment have one winner on all shards", async () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const server = await serverOf(seed, 3);
+      const sockets = [server.connect(0), server.connect(1)];
+      server.settle();
+      for (const [index, socket] of sockets.entries()) {
+        socket.write(Buffer.from(`set-tube * max-jobs=${index + 1}\r\n`));
+        for (let steps = seed % 4; steps > 0; steps--) server.step();
+      }
+      server.settle();
+      const winners = new Set(server.shards.map(({ engine }) => engine.settings.get("*")?.maxJobs));
+      assert.equal(winners.size, 1, `seed ${seed}: ${[...winners].join(" and ")}`);
+      assert.equal(server.storage!.index.settings.get("*")?.text, `max-jobs=${[...winners][0]}`);
+    }
+  });
+});

@@ -1,0 +1,56 @@
+// More jobs expire at once than a turn may let go: nobody gets one of them meanwhile, and who waits gets the first that lives.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import type { ClientEffects } from "../../../src/engine/effects.ts";
+import { Engine, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../src/engine/job-attributes.ts";
+import { rowOf } from "../../../src/engine/job-table.ts";
+import { checkInvariants } from "../../support/engine-invariants.ts";
+
+const TURN = 5;
+const EXPIRED = 23;
+
+it("an expired job is given to nobody, however many there are", () => {
+  const given: number[] = [];
+  const effects: ClientEffects = {
+    reserved: (_, slot) => given.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!),
+    timedOut() {},
+    deadlineSoon() {},
+    waitDue() {},
+    claim: () => true,
+    stillWaiting: () => true,
+    nextTubeSequence: () => 1,
+  };
+  const engine: Engine = new Engine({ effects, ownsDefaultTube: true, turnDueMax: TURN });
+  const [worker, other] = [engine.session(0), engine.session(1)];
+  for (const session of [worker, other]) {
+    engine.use(session, "default");
+    engine.watch(session, "default");
+  }
+  engine.beginTurn();
+  for (let id = 1; id <= EXPIRED + 1; id++) {
+    const attributes = new JobAttributes();
+    // The last one has the worst priority, and lives.
+    attributes.expiresAtMs = id <= EXPIRED ? 1000 : 0;
+    const job = { id, pri: id, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
+    engine.put(worker, job, engine.bodies.allocate(0), 0, "default", attributes);
+  }
+  engine.beginTurn();
+  assert.equal(
+    engine.reserve(worker, 60_000, 1000),
+    ReserveOutcome.Waits,
+    "the next turns have to go on first",
+  );
+  assert.equal(engine.find(EXPIRED) >= 0, true, "there are some left");
+  for (let turn = 0; given.length === 0; turn++) {
+    assert.ok(turn <= EXPIRED / TURN + 1, "they end");
+    engine.beginTurn();
+    engine.runDue(1000);
+    assert.ok(given.every((id) => id > EXPIRED));
+  }
+  assert.deepEqual(given, [EXPIRED + 1]);
+  assert.equal(engine.jobs.live, 1);
+  assert.equal(engine.findTube("default")!.counts.expired, EXPIRED);
+  checkInvariants(engine, [0, 1]);
+});
