@@ -4,6 +4,7 @@
 // "a" and "aab". Whoever chooses bodies and text must not decide how long the others wait; this takes 1 to 4 ns for any byte.
 // And for a short body the call alone took 2 us.
 
+import { assert } from "../base/assert.ts";
 import type { BodyArena } from "./body-arena.ts";
 
 /** Bytes of a body that are looked through at once. */
@@ -51,6 +52,7 @@ export class BodySearch {
   }
 
   #learn(text: Uint8Array): void {
+    assert(text.length > 0 && text.length <= SEARCHED_BYTES_MAX, "a text that is looked for has its measure");
     const borders = this.#borders;
     this.#text = text;
     borders[0] = 0;

@@ -10,7 +10,7 @@ import type { ShardSession } from "./shard-session.ts";
 
 /** Ids that one list looks at, bytes of bodies that it searches, and bytes of its text: then it says how to go on. */
 const LIST_LOOKS_MAX = 100_000;
-const LIST_SEARCH_BYTES_MAX = 256 << 20;
+export const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
 const LIST_TEXT_BYTES_MAX = 48 * 1024;
 
 /** So many bytes of bodies take as long to show as a job to change. */
@@ -33,16 +33,25 @@ export class JobListing implements LongMove {
   readonly #rows: string[] = [];
   #textBytes = 0;
   #looksLeft = LIST_LOOKS_MAX;
-  #searchBytesLeft = LIST_SEARCH_BYTES_MAX;
-  /** All ids up to this one have been listed or left out. */
+  #searchBytesLeft: number;
+  /** All ids up to this one have been listed or left out; up to which they had been when it began. */
   #doneId: number;
+  readonly #beganId: number;
 
-  constructor(engine: Engine, replies: Replies, session: ShardSession, listed: ListedJobs) {
+  constructor(
+    engine: Engine,
+    replies: Replies,
+    session: ShardSession,
+    listed: ListedJobs,
+    searchBytesMax: number = LIST_SEARCH_BYTES_MAX,
+  ) {
+    this.#searchBytesLeft = searchBytesMax;
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;
     this.#listed = listed;
     this.#doneId = listed.walk.doneId;
+    this.#beganId = listed.walk.doneId;
   }
 
   get jobs(): number {
@@ -79,7 +88,8 @@ export class JobListing implements LongMove {
       this.#rows.length >= limit ||
       this.#doneId >= walk.lastId ||
       this.#looksLeft <= 0 ||
-      this.#searchBytesLeft <= 0
+      // The next list can't go on in the middle of a body: each gets behind one at least, however large that is.
+      (this.#searchBytesLeft <= 0 && this.#doneId > this.#beganId)
     );
   }
 
