@@ -271,7 +271,8 @@ export class CommandGrammar {
         // What is remembered, or expires, would make a conversation answer otherwise when it is played again.
         if (name === "unique-for") return "0";
         if (name === "ttl") return random.pick(["0", "100"]);
-        return random.pick(["0", "0", "0.0", "0.001", "1.5", "100"]);
+        // Nothing that is over while the same is asked again, cut otherwise.
+        return random.pick(["0", "0", "0.0", "100", "100.25", "4294967295.999"]);
       case OptionKind.Text:
         return random.pick(["a", "%0d%0A", "%00", "b", "\xff", "%25", "x".repeat(200)]);
       case OptionKind.Word:
