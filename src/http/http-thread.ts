@@ -6,11 +6,13 @@ import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptorCore } from "../acceptor/acceptor-core.ts";
 import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
+import type { Token } from "../access/token-file.ts";
 import { httpPort, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { Api } from "./api/api.ts";
 import { createApp } from "./api/app.ts";
+import { Authentication } from "./api/authentication.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
 import { connectionRoutes } from "./api/connection-routes.ts";
 import { healthRoutes } from "./api/health-routes.ts";
@@ -50,6 +52,8 @@ export interface HttpThreadData {
   /** Names by which the server may be asked, besides addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: MetricsRules;
+  /** Who may ask; undefined where nobody has to say who he is. */
+  readonly tokens: readonly Token[] | undefined;
 }
 
 export type { AcceptorQuestion };
@@ -62,6 +66,8 @@ export type HttpOrder =
   | { order: "serve"; listeners: readonly string[]; transport: string }
   /** What an acceptor says to a question. */
   | { order: "answer"; answer: AcceptorAnswer }
+  /** Other tokens from now on. */
+  | { order: "tokens"; tokens: readonly Token[] | undefined }
   | { order: "stop" };
 
 /** What it tells the main thread. */
@@ -101,12 +107,14 @@ export class HttpThread {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
   readonly #meter = new RequestMeter();
+  readonly #authentication: Authentication;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
     this.#data = data;
     this.#port = port;
     const { topology, facts, stats, hosts, metrics } = data;
+    this.#authentication = new Authentication(data.tokens);
     const core = new AcceptorCore({
       topology,
       acceptor: httpPort(topology),
@@ -163,6 +171,7 @@ export class HttpThread {
         taskRoutes,
       ],
       meter,
+      authentication: this.#authentication,
       onError: (message) => this.#tellError(message),
     });
     port.on("message", (order) => this.#obey(order));
@@ -186,6 +195,7 @@ export class HttpThread {
   #obey(order: HttpOrder): void {
     if (order.order === "replayed") this.#state.replayed = order.share;
     else if (order.order === "serve") this.#serve(order.listeners, order.transport);
+    else if (order.order === "tokens") this.#authentication.configure(order.tokens);
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();
   }

@@ -126,11 +126,11 @@ function checkThreads({ acceptors, placement, threads }: Options): void {
 }
 
 /** Anybody who reaches it may do anything: so that is the machine itself, unless the operator says otherwise. */
-function checkHttp({ http, httpInsecure }: Options): void {
-  if (http === undefined || httpInsecure || isLoopback(http)) return;
+function checkHttp({ http, httpInsecure, tokenFile }: Options): void {
+  if (http === undefined || httpInsecure || tokenFile !== undefined || isLoopback(http)) return;
   throw new OperatorError(
     `--http ${describeHttpAddress(http)} is reachable from other machines, and without tokens they may do anything: ` +
-      "choose a loopback address, or add --http-insecure if the network is trusted",
+      "add --token-file, choose a loopback address, or add --http-insecure if the network is trusted",
     ExitCode.Usage,
   );
 }

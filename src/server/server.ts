@@ -105,6 +105,7 @@ class Server {
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorHandle[] = [];
   #rules: AccessRules;
+  #tokenFile: string | undefined;
   readonly #connectionCounts: AcceptorSettings["connectionCounts"];
   #binlog: BinlogSupervisor | undefined;
   #binlogThread: BinlogThreadHandle | undefined;
@@ -133,6 +134,7 @@ class Server {
       const droppedLine = (count: number): string => `${droppedWords(count, "of -V")}\n`;
       this.#verbose = new LineSink(nonBlockingWriter(STDOUT), droppedLine);
     }
+    this.#tokenFile = options.tokenFile;
     this.#rules = readAccessRules(options, options.listen !== "none");
     this.#connectionCounts = connectionCountsFor(options);
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
@@ -281,6 +283,7 @@ class Server {
       address,
       hosts: httpHosts,
       metrics: { tubesMax: METRICS_TUBES_MAX, tubes: [] },
+      tokens: this.#httpTokens,
     };
     const onNews = (news: HttpNews): void => {
       if (news.news === "log") this.#log[news.level](news.message);
@@ -520,9 +523,16 @@ class Server {
     return () => {
       this.#log.level = next.logLevel;
       this.#rules = rules;
+      this.#tokenFile = next.tokenFile;
       for (const acceptor of this.#acceptors) acceptor.configure(rules);
+      this.#http?.tell({ order: "tokens", tokens: this.#httpTokens });
       this.#warnOfExpiry();
     };
+  }
+
+  /** Over HTTP everybody has to say who he is as soon as there is a token file. */
+  get #httpTokens(): AccessRules["tokens"] | undefined {
+    return this.#tokenFile === undefined ? undefined : this.#rules.tokens;
   }
 
   /** Certificates that end soon; every half a day again. */

@@ -10,6 +10,7 @@ import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
 import type { Api, Routes } from "./api.ts";
+import type { Authentication } from "./authentication.ts";
 import { checkHost, checkSite } from "./guards.ts";
 import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
@@ -29,11 +30,13 @@ export interface AppOptions {
   readonly hosts: ReadonlySet<string>;
   readonly routes: readonly Routes[];
   readonly meter: RequestMeter;
+  /** Who may ask; everybody without. */
+  readonly authentication?: Authentication;
   /** Is told of what no client did wrong. */
   readonly onError: (message: string) => void;
 }
 
-export function createApp({ service, hosts, routes, meter, onError }: AppOptions): Api {
+export function createApp({ service, hosts, routes, meter, authentication, onError }: AppOptions): Api {
   const api: Api = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES_MAX,
@@ -87,6 +90,7 @@ export function createApp({ service, hosts, routes, meter, onError }: AppOptions
     },
   });
   void api.register((scope, _options, done) => {
+    authentication?.addTo(scope as Api);
     for (const add of routes) add(scope as Api, service);
     done();
   });

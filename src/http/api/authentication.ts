@@ -1,0 +1,185 @@
+// Who asks, and whether he may: by a token, a name with its secret, or a session. Without tokens everybody may everything.
+
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { Authenticator } from "../../access/authenticator.ts";
+import { FailureLimit } from "../../access/failure-limit.ts";
+import { type Identity, mayTouchTube } from "../../access/identity.ts";
+import { Permission as Bit, permissionNames } from "../../access/permission.ts";
+import type { Token } from "../../access/token-file.ts";
+import { type Api, answers, type Permission } from "./api.ts";
+import { Problem } from "./problem.ts";
+import { Sessions } from "./sessions.ts";
+
+const BITS: Readonly<Record<Permission, number>> = {
+  metrics: Bit.Metrics,
+  view: Bit.View,
+  bodies: Bit.Bodies,
+  put: Bit.Put,
+  work: Bit.Work,
+  manage: Bit.Manage,
+  admin: Bit.Admin,
+};
+
+declare module "fastify" {
+  interface FastifyRequest {
+    identity?: Identity;
+  }
+}
+
+/** Routes that name no tube and that a token with tubes may call all the same: a lease belongs to who has got it. */
+const OF_OWN_LEASES: ReadonlySet<string> = new Set([
+  "/v1/leases",
+  "/v1/leases/:lease/delete",
+  "/v1/leases/:lease/release",
+  "/v1/leases/:lease/bury",
+  "/v1/leases/:lease/touch",
+]);
+
+export class Authentication {
+  #authenticator: Authenticator | undefined;
+  readonly #sessions = new Sessions();
+  readonly #failures = new FailureLimit();
+
+  /** `tokens` are undefined where none are demanded. */
+  constructor(tokens: readonly Token[] | undefined) {
+    this.configure(tokens);
+  }
+
+  /** Other tokens from now on; sessions of those that are gone end. */
+  configure(tokens: readonly Token[] | undefined): void {
+    this.#authenticator = tokens === undefined ? undefined : new Authenticator(tokens);
+  }
+
+  /** Adds the check to all routes that are added later, and those of sessions. */
+  addTo(api: Api): void {
+    api.addHook("onRequest", async (request, reply) => {
+      if (this.#authenticator === undefined) return;
+      const { may } = request.routeOptions.config;
+      if (may === null) return;
+      const identity = await this.#identify(request, this.#authenticator);
+      if (identity === undefined) {
+        reply.header("www-authenticate", challenge(request));
+        throw new Problem(
+          "unauthenticated",
+          "Send a token: Authorization: Bearer rb1_…, made by runnerbean token add.",
+        );
+      }
+      request.identity = identity;
+      request.owner = identity.name;
+      request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
+      if (may !== undefined && (identity.permissions & BITS[may]) === 0)
+        throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
+    });
+    api.addHook("preHandler", async (request) => {
+      if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
+    });
+    this.#addSessionRoutes(api);
+  }
+
+  async #identify(request: FastifyRequest, authenticator: Authenticator): Promise<Identity | undefined> {
+    const { authorization, cookie } = request.headers;
+    const nowMs = Date.now();
+    if (authorization === undefined)
+      return this.#sessions.find(cookie, nowMs, (identity) => authenticator.stillValid(identity, nowMs));
+    return await this.#prove(request.ip, () => byHeader(authorization, authenticator, nowMs));
+  }
+
+  /** Throws where the address has failed too often. */
+  async #prove(
+    address: string,
+    find: () => Identity | undefined | Promise<Identity | undefined>,
+  ): Promise<Identity | undefined> {
+    const nowMs = Date.now();
+    if (this.#failures.isOver(address, nowMs))
+      throw new Problem(
+        "too-many-requests",
+        "Too many wrong tokens came from this address; try again in a minute.",
+      );
+    const identity = await find();
+    if (identity === undefined) this.#failures.note(address, nowMs);
+    return identity;
+  }
+
+  #addSessionRoutes(api: Api): void {
+    const Login = Type.Object({ token: Type.String({ maxLength: 256 }) }, { additionalProperties: false });
+    const open = { may: null, quiet: false } as const;
+    const schema = { summary: "Begin a session: a cookie in the place of a token", body: Login };
+    const responses = answers({ 204: Type.Null() }, 401, 429);
+    api.post(
+      "/v1/session",
+      { config: open, schema: { ...schema, response: responses } },
+      async (request, reply) => {
+        const authenticator = this.#authenticator;
+        if (authenticator === undefined) return reply.code(204).send();
+        const nowMs = Date.now();
+        const { token } = request.body;
+        const identity = await this.#prove(request.ip, () => authenticator.byToken(token, nowMs));
+        if (identity === undefined) throw new Problem("unauthenticated", "Nobody has this token.");
+        return reply
+          .header("set-cookie", this.#sessions.begin(identity, nowMs, request.protocol === "https"))
+          .code(204)
+          .send();
+      },
+    );
+    const who = { summary: "Who asks, and what he may", response: answers({ 200: Type.Unknown() }, 401) };
+    api.get("/v1/session", { config: open, schema: who }, async (request) => {
+      const authenticator = this.#authenticator;
+      if (authenticator === undefined)
+        return { name: null, roles: ["admin"], permissions: Object.keys(BITS), tubes: null };
+      const identity = await this.#identify(request, authenticator);
+      if (identity === undefined) throw new Problem("unauthenticated", "Nobody is known by this request.");
+      const { name, roles, permissions, tubes } = identity;
+      return { name, roles, permissions: permissionNames(permissions), tubes: tubes ?? null };
+    });
+    const leave = { summary: "End the session", response: answers({ 204: Type.Null() }) };
+    api.delete("/v1/session", { config: open, schema: leave }, async (request, reply) =>
+      reply.header("set-cookie", this.#sessions.end(request.headers.cookie)).code(204).send(),
+    );
+  }
+}
+
+function byHeader(
+  authorization: string,
+  authenticator: Authenticator,
+  nowMs: number,
+): Identity | undefined | Promise<Identity | undefined> {
+  const [, scheme = "", value = ""] = /^(\w+) +(\S+)$/.exec(authorization) ?? [];
+  if (/^bearer$/i.test(scheme)) return authenticator.byToken(value, nowMs);
+  if (!/^basic$/i.test(scheme)) return undefined;
+  const text = Buffer.from(value, "base64").toString("utf8");
+  const colon = text.indexOf(":");
+  return colon < 0 ? undefined : authenticator.byPassword(text.slice(0, colon), text.slice(colon + 1), nowMs);
+}
+
+/** Only a page that is opened by hand makes a browser ask; a script of ours asks by itself. */
+function challenge({ headers }: FastifyRequest): string {
+  const bearer = 'Bearer realm="runnerbean"';
+  const isScript = headers["sec-fetch-mode"] !== undefined && headers["sec-fetch-mode"] !== "navigate";
+  return isScript ? bearer : `${bearer}, Basic realm="runnerbean", charset="UTF-8"`;
+}
+
+/** Throws unless all that the request touches is of the token's tubes: what is not known to be is refused. */
+function checkTubes(request: FastifyRequest, identity: Identity): void {
+  const named = namedTubes(request);
+  const known = named.length > 0 || OF_OWN_LEASES.has(request.routeOptions.url ?? "");
+  const strange = named.find((tube) => !mayTouchTube(identity, tube));
+  if (known && strange === undefined) return;
+  const what = strange === undefined ? "what is not of some tube" : `the tube "${strange}"`;
+  throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not touch ${what}.`);
+}
+
+function namedTubes({ params, query, body }: FastifyRequest): string[] {
+  const { tube } = (params ?? {}) as { tube?: string };
+  const { tube: asked } = (query ?? {}) as { tube?: string };
+  const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
+  const own = tube === "-" ? asked : tube;
+  return [
+    ...(own === undefined ? [] : [own]),
+    ...(Array.isArray(tubes) ? tubes.map(String) : []),
+    ...(typeof to === "string" ? [to] : []),
+  ];
+}
+
+const isPlain = (body: unknown): boolean =>
+  typeof body === "object" && body !== null && !Buffer.isBuffer(body) && !("pipe" in body);

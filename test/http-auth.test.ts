@@ -1,0 +1,164 @@
+// Over HTTP as on the wire: nobody comes in without a token where there are some, and nobody may more than his.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { get } from "node:http";
+import { after, before, describe, it } from "node:test";
+import { drawSecret } from "../src/access/secrets.ts";
+import { GuardedServer, newToken } from "./support/guarded-server.ts";
+import { launch, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
+import { untilItSays } from "./support/until-it-says.ts";
+
+const tokens = {
+  monitor: newToken("prometheus", "monitor"),
+  producer: newToken("shop", "producer"),
+  worker: newToken("mailer", "worker"),
+  viewer: newToken("eyes", "viewer"),
+  operator: newToken("person", "operator"),
+  limited: newToken("limited", "operator tubes=mail-*"),
+  gone: newToken("gone", "viewer"),
+};
+const LINES = Object.values(tokens).map(({ line }) => line);
+
+describe("http auth", () => {
+  const folder = temporaryFolder({ after }, "http-auth");
+  let guarded: GuardedServer;
+  let base: string;
+
+  before(async () => {
+    guarded = await GuardedServer.start(folder, LINES.join(""), 0, () => "", ["--http", "127.0.0.1:0"]);
+    base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
+  });
+  after(() => guarded.server.stop());
+
+  const ask = (path: string, headers: Record<string, string> = {}, method = "GET", body?: unknown) =>
+    fetch(base + path, {
+      method,
+      headers: { ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}` });
+  const basic = (name: string, secret: string): Record<string, string> => ({
+    authorization: `Basic ${Buffer.from(`${name}:${secret}`).toString("base64")}`,
+  });
+  const statusOf = async (...args: Parameters<typeof ask>): Promise<number> => (await ask(...args)).status;
+
+  it("leaves health open, and nothing else", async () => {
+    for (const path of ["/livez", "/readyz", "/healthz"]) assert.equal(await statusOf(path), 200, path);
+    for (const path of ["/v1/stats", "/v1/tubes", "/metrics", "/v1/server", "/v1/session"])
+      assert.equal(await statusOf(path), 401, path);
+    assert.equal(await statusOf("/v1/tubes/a/jobs", {}, "POST", { body: "x" }), 401);
+    const refused = await ask("/v1/stats");
+    assert.equal(((await refused.json()) as { code: string }).code, "unauthenticated");
+    // `fetch` is a script; curl, or a page that is opened by hand, is asked for a name, too.
+    const challenge = await new Promise((resolve) =>
+      get(`${base}/v1/stats`, ({ headers }) => resolve(headers["www-authenticate"])),
+    );
+    assert.match(`${challenge}`, /Bearer.*Basic/);
+    const script = await ask("/v1/stats", { "sec-fetch-mode": "cors" });
+    assert.doesNotMatch(script.headers.get("www-authenticate") ?? "", /Basic/);
+  });
+
+  it("takes a token as Bearer and as Basic, and lets each role do what it may", async () => {
+    const put = (secret: string): Promise<number> =>
+      statusOf("/v1/tubes/mail-1/jobs", bearer(secret), "POST", { body: "x" });
+    assert.equal(await statusOf("/metrics", basic("prometheus", tokens.monitor.secret)), 200);
+    assert.equal(await statusOf("/metrics", basic("eyes", tokens.monitor.secret)), 401);
+    assert.equal(await put(tokens.producer.secret), 201);
+    assert.equal(await put(tokens.viewer.secret), 403);
+    assert.equal(await statusOf("/v1/stats", bearer(tokens.producer.secret)), 403);
+    assert.equal(await statusOf("/v1/stats", bearer(tokens.viewer.secret)), 200);
+    const forbidden = await ask("/v1/tubes/mail-1/kick", bearer(tokens.worker.secret), "POST", {});
+    assert.equal(forbidden.status, 403);
+    assert.match(((await forbidden.json()) as { detail: string }).detail, /permission "manage"/);
+    const reserved = await ask("/v1/reserve", bearer(tokens.worker.secret), "POST", {
+      tubes: ["mail-1"],
+      wait: 0,
+    });
+    assert.equal(reserved.status, 200);
+    const { jobs } = (await reserved.json()) as { jobs: { lease: string }[] };
+    // A lease belongs to whom it was given.
+    const path = `/v1/leases/${jobs[0]!.lease}/delete`;
+    assert.notEqual(await statusOf(path, bearer(tokens.operator.secret), "POST", {}), 200);
+    assert.equal(await statusOf(path, bearer(tokens.worker.secret), "POST", {}), 200);
+  });
+
+  it("keeps a token with tubes within them", async () => {
+    const limited = bearer(tokens.limited.secret);
+    assert.equal(await statusOf("/v1/tubes/mail-2/jobs", limited, "POST", { body: "x" }), 201);
+    assert.equal(await statusOf("/v1/tubes/mail-2", limited), 200);
+    for (const [path, method, body] of [
+      ["/v1/tubes/secret/jobs", "POST", { body: "x" }],
+      ["/v1/tubes/secret", "GET", undefined],
+      ["/v1/tubes/-?tube=secret", "GET", undefined],
+      ["/v1/tubes/mail-2/move", "POST", { states: ["ready"], to: "secret" }],
+      ["/v1/reserve", "POST", { tubes: ["mail-2", "secret"], wait: 0 }],
+      ["/v1/reserve", "POST", { wait: 0 }],
+      ["/v1/tubes", "GET", undefined],
+      ["/v1/jobs", "GET", undefined],
+      ["/v1/jobs/1", "GET", undefined],
+      ["/v1/stats", "GET", undefined],
+      ["/metrics", "GET", undefined],
+    ] as const) {
+      const status = await statusOf(path, limited, method, body);
+      assert.ok(status === 403 || (status === 400 && path === "/v1/reserve"), `${method} ${path}: ${status}`);
+    }
+  });
+
+  it("begins a session for a token, and ends it", async () => {
+    const begun = await ask("/v1/session", {}, "POST", { token: tokens.viewer.secret });
+    assert.equal(begun.status, 204);
+    const cookie = begun.headers.get("set-cookie") ?? "";
+    assert.match(cookie, /^runnerbean_session=[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/);
+    const session = { cookie: `other=1; ${cookie.split(";")[0]}` };
+    assert.equal(await statusOf("/v1/stats", session), 200);
+    const who = (await (await ask("/v1/session", session)).json()) as Record<string, unknown>;
+    assert.deepEqual(who, {
+      name: "eyes",
+      roles: ["viewer"],
+      permissions: ["metrics", "view", "bodies"],
+      tubes: null,
+    });
+    // A page of another site may neither begin nor use one.
+    const foreign = { ...session, "sec-fetch-site": "cross-site" };
+    assert.equal(await statusOf("/v1/session", foreign, "DELETE"), 403);
+    assert.equal(await statusOf("/v1/session", session, "DELETE"), 204);
+    assert.equal(await statusOf("/v1/stats", session), 401);
+    assert.equal(await statusOf("/v1/session", {}, "POST", { token: "wrong" }), 401);
+  });
+
+  it("forgets a token, and the sessions of it, at SIGHUP", async () => {
+    const begun = await ask("/v1/session", {}, "POST", { token: tokens.gone.secret });
+    const session = { cookie: begun.headers.get("set-cookie")!.split(";")[0]! };
+    assert.equal(await statusOf("/v1/stats", session), 200);
+    writeFileSync(guarded.tokenFile, LINES.filter((line) => line !== tokens.gone.line).join(""));
+    guarded.server.signal("SIGHUP");
+    await untilItSays(guarded.server, /configuration read again/);
+    for (let attempt = 0; (await statusOf("/v1/stats", session)) !== 401; attempt++)
+      assert.ok(attempt < 1000, "it is let in again and again");
+    assert.equal(await statusOf("/v1/stats", bearer(tokens.gone.secret)), 401);
+    assert.equal(await statusOf("/v1/stats", bearer(tokens.viewer.secret)), 200);
+  });
+
+  it("answers guesses with 429 before long, and logs no secret", async () => {
+    let answered = 0;
+    while ((await statusOf("/v1/stats", bearer(drawSecret()))) === 401)
+      assert.ok(++answered <= 10, "it goes on answering");
+    assert.equal(await statusOf("/livez"), 200);
+    for (const { secret } of Object.values(tokens)) assert.ok(!guarded.server.stderr.includes(secret));
+  });
+});
+
+describe("http without tokens", () => {
+  it("stays on the machine; with a token file it may be reached by others", async (t) => {
+    const refused = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
+    assert.equal((await refused.exited).code, 5);
+    assert.match(refused.stderr, /--token-file/);
+    const tokenFile = `${temporaryFolder(t, "http-open")}/tokens`;
+    writeFileSync(tokenFile, tokens.viewer.line, { mode: 0o600 });
+    const flags = ["--http", "0.0.0.0:0", "--token-file", tokenFile];
+    const server = await startServer({ kind: "ours", flags });
+    assert.equal((await server.stop()).code, 0);
+  });
+});
