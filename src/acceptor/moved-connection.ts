@@ -11,6 +11,8 @@ export interface ConnectionState {
   readonly touched: readonly number[];
   readonly isProducer: boolean;
   readonly isWorker: boolean;
+  /** Of the next batch that it may abort: its sessions remember those before. */
+  readonly nextBatchNumber: number;
   readonly history: MoveHistory;
 }
 
