@@ -136,6 +136,7 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
+      "http/http-thread.ts",
       "replica/peer-address.ts",
       "server/listen-address.ts",
       "server/line-sink.ts",
@@ -150,6 +151,7 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/disk/",
       "http/metrics/process-files.ts",
       "http/metrics/peers.ts",
+      "http/http-thread.ts",
       // Whether its own code can be read; files that the operator names.
       "binlog/thread.ts",
       "binlog/tools/tools.ts",
