@@ -94,8 +94,6 @@ export class Engine {
   readonly settings = new TubeSettings();
   readonly policies: Policies;
   readonly #ownsTube: (name: string) => boolean;
-  /** Jobs that died here, while their dead-letter tube is on another shard, in no order. */
-  readonly deadElsewhere: number[] = [];
   readonly waiters: Waiters;
   readonly #search: BodySearch;
   readonly #sessions: (Session | undefined)[] = [];
@@ -127,7 +125,6 @@ export class Engine {
       find: (id) => this.find(id),
       end: (slot, tube) => this.#end(slot, tube),
       ownsTube: this.#ownsTube,
-      died: (slot) => this.deadElsewhere.push(this.jobs.pageOf(slot).id[rowOf(slot)]!),
       keySeed: options.keySeed ?? [0, 0],
     });
     this.waiters = new Waiters(effects);
