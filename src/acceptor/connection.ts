@@ -131,8 +131,9 @@ export class Connection
   history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
   /** It is about to move to another acceptor: nothing is taken from its client, and it does not end. */
   #leaving = false;
-  /** The server stops. */
+  /** It has been told to end since. */
   #endsAfterLeaving = false;
+  readonly #isGated: boolean;
 
   /**
    * `moved` is what it was at another acceptor; without, it is new. `gate`, where a listener has one, stands between the
@@ -147,7 +148,8 @@ export class Connection
   ) {
     this.#host = host;
     this.slot = slot;
-    this.openedAtMs = host.nowMs();
+    this.openedAtMs = moved?.openedAtMs ?? host.nowMs();
+    this.#isGated = gate !== undefined;
     this.#transport = transport;
     this.#reader = new LineReader(gate?.guard(this) ?? this);
     this.outbox = new Outbox(transport, host);
@@ -880,7 +882,7 @@ export class Connection
   /** Called whenever its client has got all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
-    if (moves === undefined || this.#habit.streak < moves.commands || !this.#isQuiet) return;
+    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#isQuiet) return;
     const { shard } = this.#habit;
     this.#habit.forget();
     moves.consider(this, shard);
@@ -902,6 +904,10 @@ export class Connection
     this.#leaving = true;
   }
 
+  get isToEnd(): boolean {
+    return this.#endsAfterLeaving;
+  }
+
   stay(): void {
     this.#leaving = false;
     if (this.#endsAfterLeaving) this.endWhenIdle();
@@ -915,6 +921,7 @@ export class Connection
       isProducer: this.#isProducer,
       isWorker: this.#isWorker,
       nextBatchNumber: this.#nextBatchNumber,
+      openedAtMs: this.openedAtMs,
       history,
     };
   }
