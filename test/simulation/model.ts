@@ -60,7 +60,7 @@ export interface ModelSession {
   lastWait: number;
   /** Shards on which it can't wait any more. */
   readonly halfClosedOn: Set<number>;
-  /** Event in which a reservation of it ran out last. */
+  /** Event in which a reservation of it ran out last, or was taken away. */
   expiredAt: number;
   /** By shard, up to which of its reservations a touch of all that goes in slices has come. */
   readonly touchedUpTo: Map<number, number>;
@@ -810,6 +810,8 @@ export class Model {
   /** Deletes jobs, whoever holds them. */
   clear(jobs: readonly ModelJob[]): void {
     for (const job of jobs) {
+      // A reserve under way may have been told of its margin before.
+      if (job.holder !== undefined) job.holder.expiredAt = this.event;
       this.jobs.delete(job.id);
       this.changes.push({ id: job.id, job: undefined });
       job.tube.deletes++;
