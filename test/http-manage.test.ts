@@ -220,6 +220,19 @@ describe("Browsing and managing over HTTP", () => {
     });
   });
 
+  it("drains the server, and takes that back", async () => {
+    assert.deepEqual((await server.ask("/v1/server/drain", { method: "PUT" })).json, { draining: true });
+    const refused = await server.ask("/v1/tubes/drained/jobs", { json: { body: "a" } });
+    assert.deepEqual(
+      [refused.status, refused.json.code, refused.headers["retry-after"]],
+      [503, "draining", "1"],
+    );
+    assert.equal((await server.ask("/readyz?for=put")).status, 503);
+    assert.equal((await server.ask("/readyz")).status, 200);
+    await server.ask("/v1/server/drain", { method: "DELETE" });
+    assert.equal((await server.ask("/v1/tubes/drained/jobs", { json: { body: "a" } })).status, 201);
+  });
+
   it("tasks are kept with what they did, and one that is over is not cancelled", async () => {
     await putTo("task", 10);
     await server.ask("/v1/tubes/task/clear", { json: { states: ["ready"] } });

@@ -18,6 +18,7 @@ const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), 
 
 export const serverRoutes: Routes = (api, service) => {
   addServer(api, service);
+  addDrain(api, service);
   addCounts(api, service);
   addLog(api, service);
 };
@@ -55,6 +56,28 @@ const addServer: Routes = (api, service) => {
           httpHeap: memoryUsage().heapUsed,
         },
       };
+    },
+  );
+};
+
+const addDrain: Routes = (api, service) => {
+  const Draining = Fields({ draining: Type.Boolean() });
+  const admin = { may: "admin" } as const;
+  const response = answers({ 200: Draining });
+  api.put(
+    "/v1/server/drain",
+    { config: admin, schema: { summary: "Takes no new jobs from now on", response } },
+    () => {
+      service.words.set(ControlWord.Draining);
+      return { draining: true };
+    },
+  );
+  api.delete(
+    "/v1/server/drain",
+    { config: admin, schema: { summary: "Takes new jobs again", response } },
+    () => {
+      service.words.clear(ControlWord.Draining);
+      return { draining: false };
     },
   );
 };

@@ -103,7 +103,7 @@ function comparison(sort: string, order: "asc" | "desc"): (a: TubeEntry, b: Tube
   const sign = order === "asc" ? 1 : -1;
   const byName = (a: TubeEntry, b: TubeEntry): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
   if (sort === "name") return (a, b) => sign * byName(a, b);
-  const value = TUBE_ORDERS[sort];
+  const value = Object.hasOwn(TUBE_ORDERS, sort) ? TUBE_ORDERS[sort] : undefined;
   if (value === undefined)
     throw new Problem(
       "bad-request",

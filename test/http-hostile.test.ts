@@ -1,0 +1,155 @@
+// Hostile bytes over HTTP: whatever comes, who sent it gets a clear refusal at most, and everybody else is served.
+
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { eventually } from "./support/eventually.ts";
+import { type HttpServer, startHttpServer } from "./support/http-server.ts";
+import { printSeed, seed } from "./support/seeded-property.ts";
+import { SeededRandom } from "./support/seeded-random.ts";
+import { WireClient } from "./support/wire-client.ts";
+
+const GARBAGE = 150;
+const IDLE_CONNECTIONS = 300;
+
+describe("HTTP and hostile clients", () => {
+  let server: HttpServer;
+  let client: WireClient;
+
+  before(async () => {
+    server = await startHttpServer("--shards", "2");
+    client = await WireClient.connect(server.process.address);
+  });
+  after(async () => {
+    client.socket.destroy();
+    await server.process.stop();
+  });
+
+  /** Sends bytes as they are; resolves with what came until the end. */
+  const raw = (bytes: string | Uint8Array): Promise<string> =>
+    new Promise((resolve) => {
+      const socket = connect(server.port, "127.0.0.1");
+      let text = "";
+      socket.on("data", (chunk) => {
+        text += chunk.toString("latin1");
+      });
+      socket.on("error", () => {});
+      socket.on("close", () => resolve(text));
+      socket.end(bytes);
+    });
+
+  const serves = async (): Promise<void> => {
+    assert.equal((await server.ask("/readyz")).status, 200);
+    assert.match((await client.ask("stats-tube default")).line, /^OK/);
+  };
+
+  it("any bytes", async (t) => {
+    printSeed(t);
+    const random = new SeededRandom(seed);
+    const beginnings = [
+      "",
+      "GET / HTTP/1.1\r\n",
+      "POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+      "PUT /v1/tubes/a/pause HTTP/1.1\r\nhost: localhost\r\n",
+    ];
+    for (let n = 0; n < GARBAGE; n++) {
+      const bytes = Buffer.from(Array.from({ length: random.below(300) }, () => random.below(256)));
+      await raw(Buffer.concat([Buffer.from(beginnings[random.below(beginnings.length)]!), bytes]));
+    }
+    await serves();
+  });
+
+  it("requests that two parsers could read as different ones", async () => {
+    const head = "POST /v1/tubes/smuggled/jobs HTTP/1.1\r\nHost: localhost\r\n";
+    for (const lines of [
+      "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\n\r\n",
+      "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+      "Transfer-Encoding: xchunked\r\n\r\nhello",
+      "Content-Length: -1\r\n\r\nhello",
+      "Content-Length: 5 \r\n X: y\r\n\r\nhello",
+    ])
+      assert.match(await raw(head + lines), /^HTTP\/1\.1 400 /, lines);
+    assert.equal((await server.ask("/v1/tubes/smuggled?missing=zero")).json.totals.puts, 0);
+  });
+
+  it("paths that lead elsewhere, and names of prototypes", async () => {
+    for (const path of [
+      "/v1/../../etc/passwd",
+      "/v1/tubes/..%2f..%2fetc",
+      "/%00",
+      "/v1/jobs/1e9",
+      "/v1/jobs/__proto__",
+      "/v1/tasks/__proto__",
+      "/v1/leases/constructor/delete",
+      "/v1/tubes?sort=constructor",
+      "/v1/tubes?fields=__proto__",
+      "//evil.example/v1/tubes",
+    ]) {
+      const { status } = await server.ask(path);
+      assert.ok(status >= 400 && status < 500, `${path}: ${status}`);
+    }
+    await serves();
+  });
+
+  it("what is too large", async () => {
+    assert.match(
+      await raw(`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(20_000)}\r\n\r\n`),
+      /^HTTP\/1\.1 431 /,
+    );
+    const type = { "content-type": "application/json" };
+    // The answer comes before the end of the request, and the connection ends with it.
+    const json = `{"tubes":["${"a".repeat(9_000_000)}"]}`;
+    const large = await raw(
+      `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${json.length}\r\n\r\n`,
+    );
+    assert.match(large, /^HTTP\/1\.1 413 .*body-too-big/s);
+    const deep = await server.ask("/v1/tubes/deep/jobs", {
+      method: "POST",
+      body: `{"body":${"[".repeat(5000)}${"]".repeat(5000)}}`,
+      headers: type,
+    });
+    assert.equal(deep.status, 400);
+    const nested = Buffer.concat([Buffer.alloc(5000, 0x91), Buffer.from([0xc0])]);
+    const packed = await server.ask("/v1/tubes/deep/jobs", {
+      method: "POST",
+      body: nested,
+      headers: { "content-type": "application/vnd.msgpack" },
+    });
+    assert.equal(packed.status, 400);
+    const huge = Buffer.from([0xdd, 0xff, 0xff, 0xff, 0xff]);
+    const lied = await server.ask("/v1/tubes/deep/jobs", {
+      method: "POST",
+      body: huge,
+      headers: { "content-type": "application/vnd.msgpack" },
+    });
+    assert.equal(lied.status, 400);
+    await serves();
+  });
+
+  it("many connections that say nothing", async () => {
+    const sockets = Array.from({ length: IDLE_CONNECTIONS }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.write("GET /livez HTTP/1.1\r\nHost");
+    }
+    await serves();
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("waits whose clients go away leave nothing behind", async () => {
+    const head =
+      'POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 28\r\n\r\n{"tubes":["gone"],"wait":99}';
+    const sockets = Array.from({ length: 50 }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.write(head);
+    }
+    const tube = async () => (await server.ask("/v1/tubes/gone?missing=zero")).json;
+    await eventually("all wait", async () => (await tube()).waiters === 50);
+    for (const socket of sockets) socket.destroy();
+    await eventually("none waits, and none watches", async () => {
+      const { waiters, watchers } = await tube();
+      return waiters === 0 && watchers === 0;
+    });
+  });
+});
