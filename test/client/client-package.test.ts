@@ -17,7 +17,6 @@ import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { connect } from "../../src/client/client.ts";
 import { canRun, NEEDS, type Need } from "../support/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
 
@@ -176,10 +175,6 @@ describe("the client as a package", { timeout: 120_000 }, () => {
       it(`runs ${example.name} of docs/client.md with ${kind}`, async (t) => {
         if (!canRun(t, need)) return;
         const server = await (servers[kind] ??= startServer({ kind }));
-        const queue = await connect(`127.0.0.1:${server.port}`);
-        const has = await queue.extensions();
-        await queue.close();
-        if (!example.needs.every((verb) => has.has(verb))) return t.skip(`${kind} lacks ${example.needs}`);
         const path = join(folder, "out", `${example.name}-${server.port}.js`);
         const code = readFileSync(join(folder, "out", `${example.name}.js`), "utf8");
         assert.ok(code.includes(ADDRESS));
