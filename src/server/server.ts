@@ -38,6 +38,7 @@ import { type ChosenPlacement, choosePlacement } from "./placement.ts";
 import { Reloader } from "./reload.ts";
 import type { Settings } from "./settings.ts";
 import { switchUser } from "./switch-user.ts";
+import { notifySystemd } from "./systemd-notify.ts";
 import {
   type AcceptorHandle,
   type BinlogThreadHandle,
@@ -204,6 +205,7 @@ class Server {
     // Clients of the protocol are served meanwhile: that thread has more code to read than the others.
     const httpWhere = await http?.listening;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
+    notifySystemd("ready", `serves on ${where}`);
     this.#log.info(
       `runnerbean ${VERSION} serves on ${where}${httpWhere === undefined ? "" : ` and ${httpWhere}`} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
     );
@@ -549,6 +551,7 @@ class Server {
     }
     this.#stopping = true;
     this.#log.info(`${signal}: stopping; once more to stop at once`);
+    notifySystemd("stopping", `${signal}: stopping`);
     this.#listening.removeSocketFiles();
     if (!this.#serving) {
       setTimeout(() => {

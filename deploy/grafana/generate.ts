@@ -1,0 +1,266 @@
+// Makes dashboard.json: `node deploy/grafana/generate.ts`. A test checks that the file is what this makes, and that the
+// server has every series that stands here.
+
+import { writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+interface Panel {
+  readonly title: string;
+  /** What is drawn, with the legend of each. */
+  readonly queries: readonly (readonly [expr: string, legend: string])[];
+  readonly unit?: string;
+  /** In 24ths of the width. */
+  readonly width: number;
+  readonly isStat?: true;
+}
+
+interface Row {
+  readonly title: string;
+  readonly panels: readonly Panel[];
+}
+
+const SELECT = '{instance=~"$instance"}';
+const OF_TUBES = '{instance=~"$instance", tube=~"$tube"}';
+const rate = (series: string, select = SELECT): string =>
+  `rate(runnerbean_${series}${select}[$__rate_interval])`;
+const quantile = (q: number, series: string): string =>
+  `histogram_quantile(${q}, sum by (le) (rate(runnerbean_${series}_bucket${SELECT}[$__rate_interval])))`;
+const quantiles = (series: string): [string, string][] => [
+  [quantile(0.5, series), "p50"],
+  [quantile(0.99, series), "p99"],
+];
+const stat = (title: string, expr: string, unit?: string): Panel => ({
+  title,
+  queries: [[expr, ""]],
+  width: 4,
+  isStat: true,
+  ...(unit === undefined ? {} : { unit }),
+});
+
+export const ROWS: readonly Row[] = [
+  {
+    title: "Overview",
+    panels: [
+      stat("ready", `sum(runnerbean_jobs{instance=~"$instance", state="ready"})`),
+      stat("reserved", `sum(runnerbean_jobs{instance=~"$instance", state="reserved"})`),
+      stat("buried", `sum(runnerbean_jobs{instance=~"$instance", state="buried"})`),
+      stat("oldest ready", `max(runnerbean_tube_oldest_ready_seconds${SELECT})`, "s"),
+      stat("waiting clients", `sum(runnerbean_waiting${SELECT})`),
+      stat("serves", `min(runnerbean_ready${SELECT})`),
+      {
+        title: "jobs a second",
+        width: 12,
+        unit: "ops",
+        queries: ["puts", "reserves", "deletes", "releases", "buries", "timeouts"].map((what) => [
+          `sum(${rate(`${what}_total`)})`,
+          what,
+        ]),
+      },
+      { title: "jobs", width: 12, queries: [[`sum by (state) (runnerbean_jobs${SELECT})`, "{{state}}"]] },
+      { title: "ready until reserved", width: 12, unit: "s", queries: quantiles("job_wait_seconds") },
+      { title: "reserved until done", width: 12, unit: "s", queries: quantiles("job_hold_seconds") },
+    ],
+  },
+  {
+    title: "Tubes",
+    panels: [
+      {
+        title: "oldest ready, the ten oldest",
+        width: 12,
+        unit: "s",
+        queries: [[`topk(10, runnerbean_tube_oldest_ready_seconds${OF_TUBES})`, "{{tube}}"]],
+      },
+      {
+        title: "ready, the ten longest",
+        width: 12,
+        queries: [
+          [`topk(10, runnerbean_tube_jobs{instance=~"$instance", tube=~"$tube", state="ready"})`, "{{tube}}"],
+        ],
+      },
+      {
+        title: "puts a second",
+        width: 8,
+        unit: "ops",
+        queries: [[`topk(10, ${rate("tube_puts_total", OF_TUBES)})`, "{{tube}}"]],
+      },
+      {
+        title: "deletes a second",
+        width: 8,
+        unit: "ops",
+        queries: [[`topk(10, ${rate("tube_deletes_total", OF_TUBES)})`, "{{tube}}"]],
+      },
+      {
+        title: "buried, and timed out a second",
+        width: 8,
+        queries: [
+          [
+            `runnerbean_tube_jobs{instance=~"$instance", tube=~"$tube", state="buried"} > 0`,
+            "{{tube}} buried",
+          ],
+          [`${rate("tube_timeouts_total", OF_TUBES)} > 0`, "{{tube}} timeouts"],
+        ],
+      },
+    ],
+  },
+  {
+    title: "Connections and commands",
+    panels: [
+      {
+        title: "connections",
+        width: 12,
+        queries: [
+          [`sum(runnerbean_connections${SELECT})`, "connections"],
+          [`sum(runnerbean_producers${SELECT})`, "producers"],
+          [`sum(runnerbean_workers${SELECT})`, "workers"],
+          [`sum(runnerbean_waiting${SELECT})`, "waiting"],
+        ],
+      },
+      {
+        title: "commands a second",
+        width: 12,
+        unit: "ops",
+        queries: [[`sum by (command) (${rate("commands_total")}) > 0`, "{{command}}"]],
+      },
+    ],
+  },
+  {
+    title: "Log",
+    panels: [
+      {
+        title: "bytes",
+        width: 8,
+        unit: "bytes",
+        queries: [[`sum by (kind) (runnerbean_binlog_bytes${SELECT})`, "{{kind}}"]],
+      },
+      { title: "fsync", width: 8, unit: "s", queries: quantiles("binlog_sync_seconds") },
+      {
+        title: "records a second",
+        width: 8,
+        unit: "ops",
+        queries: [[`sum(${rate("binlog_records_total")})`, "records"]],
+      },
+    ],
+  },
+  {
+    title: "Threads and memory",
+    panels: [
+      {
+        title: "CPU",
+        width: 12,
+        unit: "percentunit",
+        queries: [[`sum by (thread) (${rate("thread_cpu_seconds_total")})`, "{{thread}}"]],
+      },
+      {
+        title: "memory",
+        width: 12,
+        unit: "bytes",
+        queries: [[`sum by (kind) (runnerbean_memory_bytes${SELECT})`, "{{kind}}"]],
+      },
+    ],
+  },
+  {
+    title: "HTTP",
+    panels: [
+      {
+        title: "requests a second",
+        width: 12,
+        unit: "reqps",
+        queries: [[`sum by (route, status) (${rate("http_requests_total")})`, "{{route}} {{status}}"]],
+      },
+      { title: "time of a request", width: 12, unit: "s", queries: quantiles("http_request_seconds") },
+    ],
+  },
+];
+
+const HEIGHT = 8;
+const STAT_HEIGHT = 4;
+const WIDTH = 24;
+// biome-ignore lint/suspicious/noTemplateCurlyInString: Grafana replaces it
+const DATASOURCE = { type: "prometheus", uid: "${datasource}" };
+
+function panelsOf(rows: readonly Row[]): object[] {
+  const panels: object[] = [];
+  let y = 0;
+  for (const { title, panels: own } of rows) {
+    panels.push({
+      type: "row",
+      title,
+      collapsed: false,
+      gridPos: { x: 0, y: y++, w: WIDTH, h: 1 },
+      id: panels.length + 1,
+    });
+    let [x, height] = [0, 0];
+    for (const panel of own) {
+      const h = panel.isStat === true ? STAT_HEIGHT : HEIGHT;
+      if (x + panel.width > WIDTH) {
+        y += height;
+        x = 0;
+      }
+      panels.push({ ...panelOf(panel), gridPos: { x, y, w: panel.width, h }, id: panels.length + 1 });
+      x += panel.width;
+      height = h;
+    }
+    y += height;
+  }
+  return panels;
+}
+
+function panelOf({ title, queries, unit, isStat }: Panel): object {
+  return {
+    type: isStat === true ? "stat" : "timeseries",
+    title,
+    datasource: DATASOURCE,
+    fieldConfig: { defaults: { unit: unit ?? "short", min: 0 }, overrides: [] },
+    options:
+      isStat === true
+        ? { reduceOptions: { calcs: ["lastNotNull"] } }
+        : { tooltip: { mode: "multi", sort: "desc" } },
+    targets: queries.map(([expr, legendFormat], index) => ({
+      refId: String.fromCharCode(65 + index),
+      datasource: DATASOURCE,
+      expr,
+      legendFormat,
+    })),
+  };
+}
+
+function variable(name: string, query: string): object {
+  return {
+    name,
+    type: "query",
+    datasource: DATASOURCE,
+    query,
+    refresh: 2,
+    includeAll: true,
+    multi: true,
+    current: { text: "All", value: "$__all" },
+  };
+}
+
+export function dashboard(): string {
+  const body = {
+    uid: "runnerbean",
+    title: "runnerbean",
+    tags: ["queue"],
+    timezone: "browser",
+    refresh: "10s",
+    schemaVersion: 41,
+    time: { from: "now-1h", to: "now" },
+    templating: {
+      list: [
+        {
+          name: "datasource",
+          type: "datasource",
+          query: "prometheus",
+          current: { text: "Prometheus", value: "prometheus" },
+        },
+        variable("instance", "label_values(runnerbean_build_info, instance)"),
+        variable("tube", 'label_values(runnerbean_tube_jobs{instance=~"$instance"}, tube)'),
+      ],
+    },
+    panels: panelsOf(ROWS),
+  };
+  return `${JSON.stringify(body, undefined, 1)}\n`;
+}
+
+if (import.meta.main) writeFileSync(fileURLToPath(new URL("dashboard.json", import.meta.url)), dashboard());
