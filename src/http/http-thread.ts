@@ -42,6 +42,7 @@ import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/se
 import { TaskBook } from "./queue/task-book.ts";
 import { TotalsBook } from "./queue/totals-book.ts";
 import { TubeBook } from "./queue/tube-book.ts";
+import { TubeHistory } from "./queue/tube-history.ts";
 import { WireClients } from "./queue/wire-clients.ts";
 
 export type HttpAddress = { readonly host: string; readonly port: number } | { readonly path: string };
@@ -138,6 +139,7 @@ export class HttpThread {
       core,
       control,
       tubes: new TubeBook(control, monotonicMs),
+      tubeHistory: new TubeHistory(metrics.tubesMax),
       totals: new TotalsBook(control, Date.now),
       liveness: new Liveness(control, monotonicMs),
       wire,
@@ -207,12 +209,12 @@ export class HttpThread {
   }
 
   #serve(listeners: readonly string[], transport: string): void {
-    const { totals, tubes, liveness, leases } = this.#service;
+    const { totals, tubes, tubeHistory, liveness, leases } = this.#service;
     Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
     // Into the first sleep, from which shards can ring it.
     this.#loop.wake();
     this.#each(TOTALS_EACH_MS, () => totals.ask());
-    this.#each(TUBES_EACH_MS, () => tubes.fresh());
+    this.#each(TUBES_EACH_MS, async () => tubeHistory.note(await tubes.fresh(), Date.now()));
     this.#each(TUBES_EACH_MS, () => leases.sweep());
     this.#each(PING_EACH_MS, () => liveness.ping());
   }

@@ -54,8 +54,6 @@ import { usableCores } from "./usable-cores.ts";
 import { PROGRAM, VERSION } from "./version.ts";
 
 const RING_BYTES = 1 << 20;
-/** Tubes with series of their own in metrics. */
-const METRICS_TUBES_MAX = 500;
 /** How long an orderly stop may take. */
 const STOP_MS_MAX = 4000;
 /** The same before anybody has been served: there is nothing to answer, and the log has been read only. */
@@ -260,7 +258,8 @@ class Server {
 
   /** Starts the http thread, which tells of health and progress as soon as it has read its code. */
   async #startHttp(address: HttpAddress): Promise<{ listening: Promise<string> }> {
-    const { httpHosts, compat, binlog, fsyncMs, binlogBytes, logLevel } = this.#options;
+    const { httpHosts, metricsTubesMax, metricsTubes, compat, binlog, fsyncMs, binlogBytes, logLevel } =
+      this.#options;
     const data: HttpThreadData = {
       topology: this.#topology,
       facts: {
@@ -284,7 +283,7 @@ class Server {
       stats: this.#processFacts,
       address,
       hosts: httpHosts,
-      metrics: { tubesMax: METRICS_TUBES_MAX, tubes: [] },
+      metrics: { tubesMax: metricsTubesMax, tubes: metricsTubes },
       tokens: this.#httpTokens,
     };
     const onNews = (news: HttpNews): void => {

@@ -58,6 +58,9 @@ export interface Settings {
   httpInsecure: boolean;
   /** Names by which the HTTP side may be asked, besides addresses and localhost. */
   httpHosts: readonly string[];
+  /** Tubes with series of their own in metrics, and globs of those that come first. */
+  metricsTubesMax: number;
+  metricsTubes: readonly string[];
   /** Start with what can be proven whole of a damaged log. */
   salvage: boolean;
   /** The group that this server belongs to: nats://a,b,c/GROUP; undefined for none. */
@@ -80,6 +83,7 @@ export interface Settings {
 
 const BINLOG_BYTES_DEFAULT = 10485760;
 const FSYNC_MS_DEFAULT = 50;
+const METRICS_TUBES_MAX = 500;
 const THREADS = defaultThreads(usableCores());
 
 export function defaultSettings(): Settings {
@@ -105,6 +109,8 @@ export function defaultSettings(): Settings {
     http: undefined,
     httpInsecure: false,
     httpHosts: [],
+    metricsTubesMax: METRICS_TUBES_MAX,
+    metricsTubes: [],
     salvage: false,
     replicate: undefined,
     replicateAs: undefined,
@@ -480,10 +486,33 @@ const TABLES: readonly Setting<Settings>[] = [
   },
 ];
 
+const OF_METRICS: readonly Setting<Settings>[] = [
+  {
+    key: "metrics.max-tubes",
+    kind: "number",
+    text: `tubes with series of their own in metrics (default ${METRICS_TUBES_MAX}); the others are summed`,
+    apply(options, tubes) {
+      options.metricsTubesMax = count("metrics.max-tubes", tubes, 100_000);
+    },
+    show: ({ metricsTubesMax }) => metricsTubesMax,
+  },
+  {
+    key: "metrics.tubes",
+    kind: "list",
+    text: "globs of tubes that have series before all others",
+    example: ["mail-*"],
+    set(options, globs) {
+      options.metricsTubes = globs;
+    },
+    show: ({ metricsTubes }) => metricsTubes,
+  },
+];
+
 export const SETTINGS: readonly Setting<Settings>[] = [
   ...OF_BEANSTALKD,
   ...FURTHER,
   ...OF_HTTP,
+  ...OF_METRICS,
   ...LIMIT_SETTINGS,
   ...TABLES,
 ];

@@ -3,6 +3,7 @@
 import { Type } from "typebox";
 import { matchesGlob } from "../queue/glob.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
+import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../queue/tube-history.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 import { Problem } from "./problem.ts";
@@ -41,6 +42,11 @@ const List = Fields({
 });
 
 export const tubeRoutes: Routes = (api, service) => {
+  addTubes(api, service);
+  addHistory(api, service);
+};
+
+const addTubes: Routes = (api, service) => {
   api.get(
     "/v1/tubes",
     {
@@ -95,6 +101,50 @@ export const tubeRoutes: Routes = (api, service) => {
     },
   );
 };
+
+const addHistory: Routes = (api, service) => {
+  const Query = Type.Object({
+    ...tubeQuery,
+    seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3000 })),
+    series: Type.Optional(
+      Type.String({ description: `Some of ${TUBE_SERIES_NAMES.join(", ")}, with commas between.` }),
+    ),
+  });
+  const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
+  api.get(
+    "/v1/tubes/:tube/history",
+    {
+      config: view,
+      schema: {
+        summary: "The last 50 minutes of a tube in steps of 10 s",
+        params: TubeParams,
+        querystring: Query,
+        response: answers({ 200: Fields({ step: Type.Number(), series: Series }) }, 400, 404),
+      },
+    },
+    (request) => {
+      const { seconds = 3000, series } = request.query;
+      const tube = tubeOf(request.params, request.query);
+      const names = series === undefined ? TUBE_SERIES_NAMES : series.split(",").map(seriesNamed);
+      const kept = service.tubeHistory.of(tube, names, service.wallMs() - seconds * 1000);
+      if (kept === undefined)
+        throw new Problem(
+          "tube-not-found",
+          `No history of "${tube}": it does not exist, is seconds old, or others came first.`,
+        );
+      return { step: STEP_SECONDS, series: kept };
+    },
+  );
+};
+
+function seriesNamed(name: string): TubeSeriesName {
+  const known = TUBE_SERIES_NAMES.find((each) => each === name);
+  if (known !== undefined) return known;
+  throw new Problem(
+    "bad-request",
+    `There is no series "${name}"; there are ${TUBE_SERIES_NAMES.join(", ")}.`,
+  );
+}
 
 /** Asks for a fresh table are answered by one that is so old at most: 5 a second for all who ask, ms. */
 const FRESH_MS = 200;

@@ -14,6 +14,7 @@ import type { Reservations } from "./reservations.ts";
 import type { TaskBook } from "./task-book.ts";
 import type { TotalsBook } from "./totals-book.ts";
 import type { TubeBook } from "./tube-book.ts";
+import type { TubeHistory } from "./tube-history.ts";
 import type { WireClients } from "./wire-clients.ts";
 
 /** What does not change while the server runs. */
@@ -56,6 +57,7 @@ export interface Service {
   readonly core: AcceptorCore;
   readonly control: ControlClient;
   readonly tubes: TubeBook;
+  readonly tubeHistory: TubeHistory;
   readonly totals: TotalsBook;
   readonly liveness: Liveness;
   readonly wire: WireClients;
