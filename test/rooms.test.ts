@@ -73,11 +73,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "ring",
     "base",
   ],
+  dashboard: [],
   replica: ["loop", "message", "ring", "base"],
   host: ["acceptor", "shard", "loop"],
   "http/queue": ["acceptor", "loop", "message", "ring", "protocol", "base"],
   "http/metrics": ["http/queue", "message", "ring", "protocol", "base"],
-  "http/api": ["http/metrics", "http/queue", "message", "ring", "access", "protocol", "base"],
+  "http/api": ["dashboard", "http/metrics", "http/queue", "message", "ring", "access", "protocol", "base"],
   http: [
     "http/api",
     "http/metrics",
@@ -136,7 +137,6 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/http-thread.ts",
       "replica/peer-address.ts",
       "server/listen-address.ts",
       "server/line-sink.ts",
@@ -151,7 +151,8 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/disk/",
       "http/metrics/process-files.ts",
       "http/metrics/peers.ts",
-      "http/http-thread.ts",
+      // The dashboard's files, once at its start.
+      "http/api/dashboard-assets.ts",
       // Whether its own code can be read; files that the operator names.
       "binlog/thread.ts",
       "binlog/tools/tools.ts",
@@ -187,6 +188,7 @@ const KEEPERS: readonly Keeper[] = [
   { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
   { hazard: "node:tls", pattern: moduleImport("tls"), keepers: ["acceptor/tls-sockets.ts", "client/"] },
   { hazard: "ipaddr.js", pattern: /["']ipaddr\.js["']/, keepers: ["access/"] },
+  { hazard: "lit-html and uPlot", pattern: /from ["'](?:lit-html|uplot)/, keepers: ["dashboard/"] },
   { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },
   { hazard: "NATS", pattern: /["']@nats-io\//, keepers: ["replica/jetstream-log.ts"] },
   {

@@ -46,7 +46,4 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.Auth]: 0,
   [Op.SetTube]: Manage,
   [Op.MoveJobs]: Manage,
-  [Op.ReserveBatch]: Work,
-  [Op.DeleteBatch]: Work,
-  [Op.TouchAll]: Work,
 };

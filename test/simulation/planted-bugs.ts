@@ -41,10 +41,7 @@ class LostRing extends InProcessServer {
 }
 
 /** Breaks each connection when it is made. */
-export function onConnections(
-  acceptors: readonly AcceptorCore[],
-  plant: (connection: Connection) => void,
-): void {
+function onConnections(acceptors: readonly AcceptorCore[], plant: (connection: Connection) => void): void {
   for (const core of acceptors) {
     const connect = core.connect.bind(core);
     core.connect = (transport) => {

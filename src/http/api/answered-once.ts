@@ -32,8 +32,7 @@ export async function answeredOnce<Answer extends { readonly status: number; rea
   if (before !== "begun") return before as Answer;
   try {
     const answer = await act();
-    const { results } = answer.payload as { results?: readonly unknown[] };
-    keys.end(key, answer, results?.length ?? 1);
+    keys.end(key, answer);
     return answer;
   } catch (error) {
     keys.forget(key);

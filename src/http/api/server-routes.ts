@@ -1,16 +1,14 @@
 // The server as a whole: what it is, what it counts, its threads, its log.
 
-import { memoryUsage } from "node:process";
 import { type Static, Type } from "typebox";
-import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
-import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../message/topology.ts";
+import { ControlWord } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { threadCpu } from "../metrics/process-files.ts";
-import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import { HISTORY_SERIES, type HistorySeries } from "../queue/totals-book.ts";
 import { answers, type Routes, requireServing } from "./api.ts";
 import { Problem } from "./problem.ts";
 import { Anything, Fields, Quantiles } from "./schemas.ts";
+import { logView, serverView } from "./server-view.ts";
 
 const view = { may: "view" } as const;
 
@@ -24,38 +22,13 @@ export const serverRoutes: Routes = (api, service) => {
 };
 
 const addServer: Routes = (api, service) => {
-  const { facts, state, topology } = service;
+  const { state } = service;
   api.get(
     "/v1/server",
     { config: view, schema: { summary: "What this server is", response: answers({ 200: Anything }, 503) } },
     async () => {
       const totals = state.phase === "serving" ? await service.totals.ask() : undefined;
-      return {
-        name: "runnerbean",
-        version: facts.version,
-        node: process.version,
-        id: facts.instanceId,
-        hostname: facts.hostname,
-        pid: facts.pid,
-        startedAt: new Date(facts.startedAtMs).toISOString(),
-        uptime: Math.floor((service.nowMs() - facts.startedAtMonotonicMs) / 1000),
-        status: readinessOf(service).status,
-        replayed: state.replayed,
-        readyForPuts: putReadinessOf(service).ok,
-        draining: service.words.isSet(ControlWord.Draining),
-        listeners: state.listeners,
-        transport: state.transport,
-        shards: topology.shards,
-        acceptors: topology.acceptors,
-        maxJobSize: topology.jobBytesMax,
-        options: facts.options,
-        memory: {
-          resident: memoryUsage.rss(),
-          jobs: totals?.jobsMemoryBytes ?? 0,
-          bodies: totals?.bodiesMemoryBytes ?? 0,
-          httpHeap: memoryUsage().heapUsed,
-        },
-      };
+      return serverView(service, totals);
     },
   );
 };
@@ -127,11 +100,7 @@ const addLog: Routes = (api, service) => {
     () => {
       if (topology.binlog === undefined)
         throw new Problem("no-binlog", "The server was started without -b: nothing survives its end.");
-      return logView(
-        topology,
-        service.words.isSet(ControlWord.BinlogFull),
-        service.words.isSet(ControlWord.BinlogEnded),
-      );
+      return logView(service);
     },
   );
 
@@ -169,29 +138,3 @@ function seriesNamed({ series }: Static<typeof HistoryQuery>): HistorySeries[] {
 }
 
 const HistoryQuery = Type.Object({ series: Type.Optional(Type.String()) });
-
-function logView(topology: Topology, isFull: boolean, hasEnded: boolean): Record<string, unknown> {
-  const counters = countersOf(topology, binlogRole(topology));
-  const bytes = counters[Counter.BinlogBytes]!;
-  const live = counters[Counter.BinlogLiveBytes]!;
-  const counted = (at: number, bounds: readonly number[]): { le: number | null; count: number }[] =>
-    Array.from({ length: bounds.length + 1 }, (_, index) => ({
-      le: bounds[index] ?? null,
-      count: counters[Counter.LogFigures + at + index]!,
-    }));
-  return {
-    bytes,
-    live,
-    dead: Math.max(0, bytes - live),
-    amplification: live === 0 ? null : Math.round((bytes / live) * 100) / 100,
-    oldestFile: counters[Counter.BinlogOldest],
-    currentFile: counters[Counter.BinlogCurrent],
-    recordsWritten: counters[Counter.BinlogWritten],
-    recordsMigrated: counters[Counter.BinlogMigrated],
-    full: isFull,
-    ended: hasEnded,
-    syncSeconds: counted(LogFigures.Sync, SYNC_BOUNDS_SECONDS),
-    waitSeconds: counted(LogFigures.Wait, SYNC_BOUNDS_SECONDS),
-    batchRecords: counted(LogFigures.Batch, BATCH_BOUNDS_RECORDS),
-  };
-}

@@ -3,7 +3,6 @@
 import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
-import type { Bodies } from "./bodies.ts";
 import type { ConnectionDesk } from "./connection-desk.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { IdempotencyKeys } from "./idempotency.ts";
@@ -61,7 +60,6 @@ export interface Service {
   readonly totals: TotalsBook;
   readonly liveness: Liveness;
   readonly wire: WireClients;
-  readonly bodies: Bodies;
   readonly puts: PutLanes;
   readonly reservations: Reservations;
   readonly leases: LeaseBook;

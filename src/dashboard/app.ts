@@ -1,0 +1,233 @@
+// The dashboard: the frame around all pages, the address that says which one is shown, and the keys.
+
+import { html, nothing, render } from "lit-html";
+import { duration } from "./format.ts";
+import { Live } from "./live.ts";
+import { BAR, type Desk, PAGES, type Page, type Place } from "./pages.ts";
+import type { Part } from "./parts.ts";
+import type { Frame } from "./view-types.ts";
+
+const FETCH_EACH_MS = 3000;
+const CHART_EACH_MS = 5000;
+const THEME_KEY = "runnerbean.theme";
+
+class App {
+  #place: Place = placeOf(location.hash);
+  #view: { readonly frame: Frame } | undefined;
+  /** The query that the view belongs to. */
+  #shown = "";
+  #fetched: unknown;
+  #fetchedFrom = "";
+  #fetchTimer = 0;
+  #frame: Frame | undefined;
+  readonly #live = new Live(
+    (view) => this.#came(view as { readonly frame: Frame }),
+    () => this.#render(),
+  );
+  #chart: { show(series: never): void } | undefined;
+  #chartPlace: Element | undefined;
+  #chartAtMs = 0;
+  #leading = false;
+
+  begin(): void {
+    setTheme(localStorage.getItem(THEME_KEY) ?? "");
+    window.addEventListener("hashchange", () => this.#move());
+    document.addEventListener("keydown", (event) => this.#key(event));
+    this.#move();
+  }
+
+  get #page(): Page {
+    const { page, name } = this.#place;
+    if (page === "tubes" && name !== "") return PAGES["tube"]!;
+    if (page === "jobs") return PAGES["job"]!;
+    return PAGES[page] ?? PAGES[""]!;
+  }
+
+  #move(): void {
+    this.#place = placeOf(location.hash);
+    document.title = `${this.#page.title(this.#place)} – runnerbean`;
+    const query = this.#page.view(this.#place);
+    if (query !== this.#shown && !sameView(query, this.#shown)) this.#view = undefined;
+    this.#shown = query;
+    this.#live.look(query);
+    this.#refetch();
+    this.#render();
+  }
+
+  #came(view: { readonly frame: Frame }): void {
+    this.#view = view;
+    this.#frame = view.frame;
+    this.#render();
+  }
+
+  /** What a page asks for besides its view. */
+  #refetch(): void {
+    clearTimeout(this.#fetchTimer);
+    const from = this.#page.fetch?.(this.#place);
+    if (from === undefined) {
+      this.#fetched = undefined;
+      this.#fetchedFrom = "";
+      return;
+    }
+    if (from.split("?")[0] !== this.#fetchedFrom.split("?")[0]) this.#fetched = undefined;
+    this.#fetchedFrom = from;
+    void this.#fetch(from);
+  }
+
+  async #fetch(from: string): Promise<void> {
+    if (!document.hidden && !this.#live.isFrozen) {
+      try {
+        const response = await fetch(from);
+        const fetched: unknown = await response.json();
+        if (from !== this.#fetchedFrom) return;
+        this.#fetched = fetched;
+        this.#render();
+      } catch {
+        // The stream says that the server is gone.
+      }
+    }
+    if (from === this.#fetchedFrom)
+      this.#fetchTimer = window.setTimeout(() => void this.#fetch(from), FETCH_EACH_MS);
+  }
+
+  #render(): void {
+    const { lostSinceMs } = this.#live;
+    const view = this.#view;
+    const desk: Desk = {
+      place: this.#place,
+      go: (change) => this.#go(change),
+      chart: (place) => void this.#drawChart(place),
+      fetched: this.#fetched,
+    };
+    const page = view === undefined ? html`<p class="quiet">…</p>` : this.#page.show(view as never, desk);
+    render(
+      html`<div class="frame">
+        ${this.#top()}
+        <nav class="nav" aria-label="Pages">
+          <ul>
+            ${BAR.map(
+              ({ page: name, label, key }) => html`<li>
+                <a href="#/${name}" aria-current=${this.#isAt(name) ? "page" : nothing} title="g ${key}">${label}</a>
+              </li>`,
+            )}
+          </ul>
+        </nav>
+        <main class=${lostSinceMs === 0 ? "" : "stale"} id="main" tabindex="-1">${page}</main>
+      </div>`,
+      document.body,
+    );
+  }
+
+  #isAt(name: string): boolean {
+    return this.#place.page === name || (name === "tubes" && this.#place.page === "jobs");
+  }
+
+  #top(): Part {
+    const { lostSinceMs, isFrozen } = this.#live;
+    const frame = this.#frame;
+    const [tone, said] =
+      lostSinceMs > 0
+        ? ["bad", `disconnected for ${duration((Date.now() - lostSinceMs) / 1000)}`]
+        : frame === undefined
+          ? ["warn", "connecting"]
+          : isFrozen
+            ? ["warn", "frozen"]
+            : frame.status === "ok"
+              ? ["", "ready"]
+              : ["warn", frame.detail];
+    return html`<header class="top">
+      <a class="brand" href="#/">runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
+      <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
+      <button class="button" type="button" @click=${nextTheme} aria-label="Theme: light, dark, or as the system has it">◐</button>
+    </header>`;
+  }
+
+  #go(change: Readonly<Record<string, string>>): void {
+    const query = new URLSearchParams(this.#place.query);
+    for (const [key, value] of Object.entries(change)) {
+      if (value === "") query.delete(key);
+      else query.set(key, value);
+    }
+    const { page, name } = this.#place;
+    const path = name === "" ? page : `${page}/${encodeURIComponent(name)}`;
+    const search = `${query}`;
+    history.replaceState(null, "", `#/${path}${search === "" ? "" : `?${search}`}`);
+    this.#move();
+  }
+
+  async #drawChart(place: Element | undefined): Promise<void> {
+    if (place === undefined || document.hidden) return;
+    const isNew = place !== this.#chartPlace;
+    if (!isNew && Date.now() - this.#chartAtMs < CHART_EACH_MS) return;
+    this.#chartAtMs = Date.now();
+    this.#chartPlace = place;
+    const { RateChart, inWords } = await import("./chart.ts");
+    if (isNew || this.#chart === undefined) {
+      place.replaceChildren();
+      this.#chart = new RateChart(place as HTMLElement);
+    }
+    try {
+      const response = await fetch("v1/history?seconds=300&series=puts,reserves,deletes");
+      const { series } = (await response.json()) as { series: never };
+      this.#chart.show(series);
+      const said = document.querySelector("#chart-words");
+      if (said !== null) said.textContent = `The last 5 minutes. ${inWords(series)}`;
+    } catch {
+      // The next one may come.
+    }
+  }
+
+  #key(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+      return;
+    if (this.#leading) {
+      this.#leading = false;
+      const bar = BAR.find(({ key }) => key === event.key);
+      if (bar !== undefined) location.hash = `#/${bar.page}`;
+      return;
+    }
+    if (event.key === "g") this.#leading = true;
+    else if (event.key === "/") {
+      const filter = document.querySelector<HTMLInputElement>('input[type="search"]');
+      if (filter === null) return;
+      event.preventDefault();
+      filter.focus();
+    } else if (event.key === ".") this.#live.freeze(!this.#live.isFrozen);
+    else if (event.key === "d") nextTheme();
+  }
+}
+
+/** "#/tubes/mail?state=buried". */
+function placeOf(hash: string): Place {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [page = "", ...rest] = path.split("/");
+  let name = rest.join("/");
+  try {
+    name = decodeURIComponent(name);
+  } catch {
+    // Typed by hand: as it is.
+  }
+  return { page, name, query: new URLSearchParams(query) };
+}
+
+/** Whether two queries are of one view, so that the old one may stand until the new one comes. */
+const sameView = (a: string, b: string): boolean => {
+  const [left, right] = [new URLSearchParams(a), new URLSearchParams(b)];
+  return left.get("view") === right.get("view") && left.get("tube") === right.get("tube");
+};
+
+function setTheme(theme: string): void {
+  if (theme === "") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme;
+}
+
+function nextTheme(): void {
+  const themes = ["", "dark", "light"];
+  const now = document.documentElement.dataset["theme"] ?? "";
+  const next = themes[(themes.indexOf(now) + 1) % themes.length]!;
+  localStorage.setItem(THEME_KEY, next);
+  setTheme(next);
+}
+
+new App().begin();

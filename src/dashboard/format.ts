@@ -1,0 +1,39 @@
+// Numbers, sizes and times as people read them.
+
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const EXACT = new Intl.NumberFormat("en");
+
+/** 12,345. */
+export const exact = (value: number): string => EXACT.format(value);
+
+/** 12.3 k. */
+export const short = (value: number): string => SHORT.format(value).replace("K", " k").replace("M", " M");
+
+/** A rate a second. */
+export function rate(value: number): string {
+  if (value === 0) return "0";
+  return value < 10 ? value.toFixed(1) : short(Math.round(value));
+}
+
+/** 3 min; "-" for none. */
+export function duration(seconds: number | null): string {
+  if (seconds === null) return "–";
+  if (seconds < 1) return "< 1 s";
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} days`;
+}
+
+/** 1.2 MB. */
+export function bytes(value: number): string {
+  if (value < 1000) return `${value} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let rest = value;
+  let unit = -1;
+  while (rest >= 1000 && unit < units.length - 1) {
+    rest /= 1000;
+    unit++;
+  }
+  return `${rest < 10 ? rest.toFixed(1) : Math.round(rest)} ${units[unit]}`;
+}

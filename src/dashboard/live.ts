@@ -1,0 +1,103 @@
+// A view of the server that renews itself: by an event stream, by asking now and then where there is none, and not at all while
+// nobody looks.
+
+/** What is known of the way to the server. */
+export interface Link {
+  /** Since when nothing has come, ms of the clock; 0 while all is well. */
+  readonly lostSinceMs: number;
+  readonly isFrozen: boolean;
+}
+
+const POLL_MS = 3000;
+const HIDDEN_CLOSE_MS = 5000;
+const RETRY_MS = 2000;
+
+export class Live {
+  readonly #onView: (view: unknown) => void;
+  readonly #onLink: () => void;
+  #query = "";
+  #source: EventSource | undefined;
+  #timer = 0;
+  #hiddenTimer = 0;
+  lostSinceMs = 0;
+  isFrozen = false;
+
+  constructor(onView: (view: unknown) => void, onLink: () => void) {
+    this.#onView = onView;
+    this.#onLink = onLink;
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(this.#hiddenTimer);
+      if (document.hidden) this.#hiddenTimer = window.setTimeout(() => this.#close(), HIDDEN_CLOSE_MS);
+      else if (this.#source === undefined && this.#query !== "") this.#open();
+    });
+  }
+
+  /** Shows the view of this query from now on. */
+  look(query: string): void {
+    if (query === this.#query) return;
+    this.#query = query;
+    this.#close();
+    this.#open();
+  }
+
+  freeze(isFrozen: boolean): void {
+    this.isFrozen = isFrozen;
+    this.#onLink();
+  }
+
+  #open(): void {
+    this.#close();
+    const query = this.#query;
+    const source = new EventSource(`v1/events?${query}`);
+    this.#source = source;
+    source.addEventListener("view", (event) =>
+      this.#came(query, JSON.parse((event as MessageEvent<string>).data)),
+    );
+    source.addEventListener("error", () => {
+      if (this.#source !== source) return;
+      // Refused, and not only broken: the browser does not come again by itself. All streams are taken, or the server is gone.
+      if (source.readyState === EventSource.CLOSED) {
+        this.#close();
+        void this.#poll(query);
+      } else this.#lost();
+    });
+  }
+
+  #close(): void {
+    clearTimeout(this.#timer);
+    this.#source?.close();
+    this.#source = undefined;
+  }
+
+  #came(query: string, view: unknown): void {
+    if (query !== this.#query) return;
+    this.lostSinceMs = 0;
+    if (!this.isFrozen) this.#onView(view);
+    else this.#onLink();
+  }
+
+  #lost(): void {
+    if (this.lostSinceMs === 0) this.lostSinceMs = Date.now();
+    this.#onLink();
+  }
+
+  /** The next question never comes before the last answer. */
+  async #poll(query: string): Promise<void> {
+    if (query !== this.#query || this.#source !== undefined) return;
+    let waitMs = POLL_MS;
+    try {
+      const response = await fetch(`v1/events?${query}`);
+      if (!response.ok) throw new Error(`${response.status}`);
+      this.#came(query, await response.json());
+    } catch {
+      waitMs = RETRY_MS;
+      this.#lost();
+    }
+    if (query === this.#query && this.#source === undefined)
+      this.#timer = window.setTimeout(() => {
+        // Where the server was gone a stream may be had again.
+        if (waitMs === RETRY_MS) this.#open();
+        else void this.#poll(query);
+      }, waitMs);
+  }
+}

@@ -1,0 +1,163 @@
+// Parts that pages are made of.
+
+import { html, nothing, type TemplateResult } from "lit-html";
+import { repeat } from "lit-html/directives/repeat.js";
+import { bytes, duration, exact, rate, short } from "./format.ts";
+import type { Frame, JobCounts, TubeRow } from "./view-types.ts";
+
+export type Part = TemplateResult | typeof nothing;
+
+/** The states of a job, each with its sign: colour is never the only thing that tells them apart. */
+export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: string }[] = [
+  { name: "ready", sign: "▸" },
+  { name: "reserved", sign: "◔" },
+  { name: "delayed", sign: "◷" },
+  { name: "buried", sign: "✖" },
+];
+
+export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
+
+export const may = (frame: Frame | undefined, what: string): boolean => frame?.may.includes(what) === true;
+
+export function tile(label: string | Part, value: string, note: string | Part = nothing, title = ""): Part {
+  return html`<div class="tile"><dt>${label}</dt><dd title=${title}>${value}<small>${note}</small></dd></div>`;
+}
+
+/** The four states as tiles. */
+export function stateTiles(jobs: JobCounts): Part[] {
+  return STATES.map(({ name, sign }) =>
+    tile(
+      html`<span class="sign ${name}" aria-hidden="true">${sign}</span>${name}`,
+      short(jobs[name]),
+      nothing,
+      exact(jobs[name]),
+    ),
+  );
+}
+
+export interface Column {
+  readonly key: string;
+  readonly label: string | Part;
+  /** Left out on a narrow screen. */
+  readonly optional?: true;
+  readonly cell: (tube: TubeRow) => string;
+  readonly isZero?: (tube: TubeRow) => boolean;
+  readonly tone?: (tube: TubeRow) => string;
+}
+
+const count = (name: keyof JobCounts, sign: string): Column => ({
+  key: name,
+  label: html`<span class=${name} aria-hidden="true">${sign}</span> ${name}`,
+  cell: ({ jobs }) => exact(jobs[name]),
+  isZero: ({ jobs }) => jobs[name] === 0,
+  tone: ({ jobs }) => (name === "buried" && jobs[name] > 0 ? "buried" : ""),
+});
+
+export const COLUMNS: readonly Column[] = [
+  ...STATES.map(({ name, sign }) => count(name, sign)),
+  {
+    key: "oldest",
+    label: "oldest",
+    cell: ({ oldestReady }) => duration(oldestReady),
+    isZero: ({ oldestReady }) => oldestReady === null,
+    tone: ({ oldestReady }) => ((oldestReady ?? 0) > 60 ? "delayed" : ""),
+  },
+  {
+    key: "putsRate",
+    label: "in /s",
+    optional: true,
+    cell: ({ rates }) => rate(rates["puts"] ?? 0),
+    isZero: ({ rates }) => (rates["puts"] ?? 0) === 0,
+  },
+  {
+    key: "deletesRate",
+    label: "out /s",
+    optional: true,
+    cell: ({ rates }) => rate(rates["deletes"] ?? 0),
+    isZero: ({ rates }) => (rates["deletes"] ?? 0) === 0,
+  },
+  {
+    key: "watchers",
+    label: "watching",
+    optional: true,
+    cell: ({ watchers }) => exact(watchers),
+    tone: ({ watchers, jobs }) => (watchers === 0 && jobs.ready > 0 ? "buried" : ""),
+    isZero: ({ watchers, jobs }) => watchers === 0 && jobs.ready === 0,
+  },
+  {
+    key: "pause",
+    label: "pause",
+    optional: true,
+    cell: ({ pause }) => (pause === null ? "–" : duration(pause.timeLeft)),
+    isZero: ({ pause }) => pause === null,
+  },
+];
+
+export interface Sorting {
+  readonly sort: string;
+  readonly order: string;
+  readonly onSort: (key: string) => void;
+}
+
+function tableHead(key: string, label: string | Part, optional: boolean, sorting: Sorting | undefined): Part {
+  const hides = optional ? "optional" : "";
+  if (sorting === undefined) return html`<th scope="col" class=${hides}>${label}</th>`;
+  const { sort, order, onSort } = sorting;
+  const direction = sort === key ? (order === "asc" ? "ascending" : "descending") : nothing;
+  const arrow = html` <span aria-hidden="true">${order === "asc" ? "↑" : "↓"}</span>`;
+  return html`<th scope="col" class=${hides} aria-sort=${direction}>
+    <button type="button" @click=${() => onSort(key)}>${label}${sort === key ? arrow : nothing}</button>
+  </th>`;
+}
+
+/** A table of tubes; `sorting` makes its heads buttons. */
+export function tubeTable(
+  tubes: readonly TubeRow[],
+  caption: string,
+  columns: readonly Column[] = COLUMNS,
+  sorting?: Sorting,
+): Part {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
+    <table>
+      <caption class="hidden">${caption}</caption>
+      <thead>
+        <tr>
+          ${tableHead("name", "tube", false, sorting)}
+          ${columns.map(({ key, label, optional }) => tableHead(key, label, optional === true, sorting))}
+        </tr>
+      </thead>
+      <tbody>
+        ${repeat(
+          tubes,
+          ({ name }) => name,
+          (tube) => html`<tr>
+            <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a></th>
+            ${columns.map(
+              ({ cell, isZero, tone, optional }) =>
+                html`<td class="${optional === true ? "optional" : ""} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
+                  ${cell(tube)}
+                </td>`,
+            )}
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+export function facts(rows: readonly (readonly [label: string, value: string | Part])[]): Part {
+  return html`<dl class="facts">
+    ${rows.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
+}
+
+/** A share as a bar, which a sentence beside it says, too. */
+export function meter(share: number): Part {
+  return html`<div class="meter" aria-hidden="true"><i style="width:${Math.min(100, share * 100).toFixed(1)}%"></i></div>`;
+}
+
+export function empty(sentence: string, more: Part = nothing): Part {
+  return html`<div class="empty"><p>${sentence}</p>${more}</div>`;
+}
+
+export const size = bytes;

@@ -1,0 +1,113 @@
+// What the server tells the dashboard's pages: a view is all that a page shows, and comes whole each time.
+
+/** Of each view: what the frame around a page shows. */
+export interface Frame {
+  readonly version: string;
+  readonly hostname: string;
+  /** ok, starting, stopping, draining, disk-full … */
+  readonly status: string;
+  readonly detail: string;
+  /** Seconds since the start. */
+  readonly uptime: number;
+  /** ISO 8601. */
+  readonly at: string;
+  /** What who looks may do: view, bodies, put, work, manage, admin. */
+  readonly may: readonly string[];
+}
+
+export interface JobCounts {
+  readonly ready: number;
+  readonly reserved: number;
+  readonly delayed: number;
+  readonly buried: number;
+}
+
+export interface TubeRow {
+  readonly name: string;
+  readonly jobs: JobCounts & { readonly urgent: number };
+  /** Seconds; null without such a job. */
+  readonly oldestReady: number | null;
+  readonly oldestBuried: number | null;
+  readonly bodyBytes: number;
+  readonly users: number;
+  readonly watchers: number;
+  readonly waiters: number;
+  readonly pause: { readonly seconds: number; readonly timeLeft: number } | null;
+  readonly rates: Readonly<Record<string, number>>;
+  readonly totals: Readonly<Record<string, number>>;
+}
+
+export interface Attention {
+  /** warn or bad. */
+  readonly level: string;
+  readonly tube: string | null;
+  readonly text: string;
+}
+
+export interface LogView {
+  readonly bytes: number;
+  readonly live: number;
+  readonly dead: number;
+  readonly amplification: number | null;
+  readonly oldestFile: number;
+  readonly currentFile: number;
+  readonly recordsWritten: number;
+  readonly full: boolean;
+  readonly syncSeconds: readonly Bucket[];
+  readonly waitSeconds: readonly Bucket[];
+}
+
+export interface Bucket {
+  /** Null for all that is more. */
+  readonly le: number | null;
+  readonly count: number;
+}
+
+export interface ThreadRow {
+  readonly name: string;
+  /** Share of a core, 0 to 1, of late. */
+  readonly cpu: number;
+}
+
+export type Rates = Readonly<Record<"puts" | "reserves" | "deletes" | "timeouts", number>>;
+
+export interface OverviewView {
+  readonly frame: Frame;
+  readonly jobs: JobCounts;
+  readonly waiting: number;
+  readonly connections: number;
+  readonly tubes: number;
+  readonly oldest: { readonly tube: string; readonly seconds: number } | null;
+  readonly rates: Rates;
+  readonly attention: readonly Attention[];
+  readonly moreAttention: number;
+  readonly busiest: readonly TubeRow[];
+  readonly oldestTubes: readonly TubeRow[];
+  readonly log: LogView | null;
+}
+
+export interface TubesView {
+  readonly frame: Frame;
+  readonly items: readonly TubeRow[];
+  readonly total: number;
+  readonly matched: number;
+  readonly from: number;
+}
+
+export interface TubeView {
+  readonly frame: Frame;
+  /** Null: there is no such tube. */
+  readonly tube: TubeRow | null;
+}
+
+export interface LogPageView {
+  readonly frame: Frame;
+  /** Null without a log. */
+  readonly log: LogView | null;
+}
+
+export interface ServerView {
+  readonly frame: Frame;
+  readonly server: Readonly<Record<string, unknown>>;
+  readonly threads: readonly ThreadRow[];
+}

@@ -1,0 +1,102 @@
+// The dashboard's files, ready to be sent: read once at the start, with their compressed form and their ETag.
+//
+// There is no build step. In a checkout the modules are TypeScript, whose types are taken out here; a package has what tsc
+// made of them. Imports of packages become relative ones, since a browser knows no node_modules.
+
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire, stripTypeScriptTypes } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+export interface Asset {
+  readonly type: string;
+  readonly bytes: Buffer;
+  readonly gzipped: Buffer;
+  readonly etag: string;
+}
+
+const JAVASCRIPT = "text/javascript; charset=utf-8";
+const HERE = fileURLToPath(new URL(".", import.meta.url));
+/** Whether this file is TypeScript, as it is in a checkout. */
+const IS_CHECKOUT = import.meta.url.endsWith(".ts");
+const DASHBOARD = join(HERE, "../../dashboard/");
+
+/** Modules of src/dashboard, by the name under which they are sent. */
+const MODULES = ["app", "live", "format", "pages", "parts", "chart"] as const;
+interface Packaged {
+  readonly from: string;
+  readonly name: string;
+  readonly path: string;
+  /** Makes a module of a script: the small one of its forms is none. */
+  readonly end?: string;
+}
+
+/** Files of packages. What a module imports as the key is sent under the name. */
+const PACKAGED: readonly Packaged[] = [
+  { from: "lit-html", name: "lit-html.js", path: "lit-html/lit-html.js" },
+  { from: "lit-html/directives/repeat.js", name: "repeat.js", path: "lit-html/directives/repeat.js" },
+  { from: "lit-html/directive.js", name: "directive.js", path: "lit-html/directive.js" },
+  {
+    from: "lit-html/directive-helpers.js",
+    name: "directive-helpers.js",
+    path: "lit-html/directive-helpers.js",
+  },
+  { from: "uplot", name: "uplot.js", path: "uplot/dist/uPlot.iife.min.js", end: "export default uPlot;" },
+];
+
+/** By path below `assets/`; `index.html` is the page itself. */
+export function loadAssets(): ReadonlyMap<string, Asset> {
+  const assets = new Map<string, Asset>();
+  const add = (name: string, type: string, text: string): void => {
+    const bytes = Buffer.from(text);
+    const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+    assets.set(name, { type, bytes, gzipped: gzipSync(bytes, { level: 9 }), etag });
+  };
+  add("index.html", "text/html; charset=utf-8", own("index.html"));
+  add("style.css", "text/css; charset=utf-8", `${packaged("uplot/dist/uPlot.min.css")}\n${own("style.css")}`);
+  for (const name of MODULES) add(`${name}.js`, JAVASCRIPT, withRelativeImports(moduleText(name)));
+  for (const { name, path, end = "" } of PACKAGED)
+    add(name, JAVASCRIPT, `${withRelativeImports(packaged(path))}\n${end}`);
+  return assets;
+}
+
+/** Pages and styles are in src/dashboard only: tsc copies none. */
+function own(name: string): string {
+  return readFileSync(join(DASHBOARD, name), "utf8");
+}
+
+function moduleText(name: string): string {
+  if (!IS_CHECKOUT) return own(`${name}.js`);
+  return stripTypeScriptTypes(own(`${name}.ts`), { mode: "strip" });
+}
+
+function packaged(path: string): string {
+  // Found by hand: not all that a package has is among its exports.
+  const folders = createRequire(import.meta.url).resolve.paths(path) ?? [];
+  const folder = folders.find((each) => existsSync(join(each, path)));
+  if (folder === undefined)
+    throw new Error(`The dashboard needs ${path}: install the packages again (npm ci)`);
+  return readFileSync(join(folder, path), "utf8");
+}
+
+function withRelativeImports(text: string): string {
+  return text
+    .replace(/\/\/# sourceMappingURL=.*\s*$/, "")
+    .replace(
+      /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"']+)\2/g,
+      (whole, before: string, _quote, from: string) => {
+        const name = nameOf(from);
+        return name === undefined ? whole : `${before}"./${name}"`;
+      },
+    );
+}
+
+function nameOf(from: string): string | undefined {
+  const packagedFile = PACKAGED.find((each) => each.from === from);
+  if (packagedFile !== undefined) return packagedFile.name;
+  // "./live.ts" of ours; "../lit-html.js" of lit-html's directives.
+  const file = /^\.{1,2}\/(.+)\.(?:ts|js)$/.exec(from)?.[1];
+  return file === undefined ? undefined : `${file.split("/").at(-1)}.js`;
+}

@@ -1,0 +1,248 @@
+// What the dashboard's pages show, one object for each: made of the same books as the API's answers.
+
+import { Type } from "typebox";
+import { Value } from "typebox/value";
+import type {
+  Attention,
+  Frame,
+  LogView,
+  OverviewView,
+  Rates,
+  ServerView,
+  ThreadRow,
+  TubeRow,
+  TubesView,
+} from "../../dashboard/view-types.ts";
+import { TubeField } from "../../message/control.ts";
+import { Counter, countersOf, rolesOf } from "../../message/topology.ts";
+import { threadCpu } from "../metrics/process-files.ts";
+import { matchesGlob } from "../queue/glob.ts";
+import { putReadinessOf, readinessOf } from "../queue/health.ts";
+import type { Service } from "../queue/service.ts";
+import { TUBE_COUNTERS, type TubeEntry } from "../queue/tube-book.ts";
+import { shardOf } from "./api.ts";
+import { logView, serverView } from "./server-view.ts";
+import { TUBE_ORDERS, tubeView } from "./tube-view.ts";
+
+/** Rows of a page of tubes. */
+export const TUBES_PAGE = 50;
+const SHORT_LIST = 5;
+const ATTENTION_MAX = 6;
+/** An older ready job needs attention, seconds. */
+const OLDEST_WARN_SECONDS = 60;
+/** Rates of the whole server are taken over so long, seconds. */
+const RATE_SECONDS = 5;
+
+const text = Type.Optional(Type.String({ maxLength: 400 }));
+const TubesQuery = Type.Object({
+  match: text,
+  sort: text,
+  order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
+  from: Type.Optional(Type.String({ pattern: "^[0-9]{1,9}$" })),
+});
+
+/** Makes a view; `query` is that of the page. Throws RangeError for a query that means nothing. */
+export type MakeView = (service: Service, query: Readonly<Record<string, string>>) => Promise<object>;
+
+export const VIEWS: Readonly<Record<string, MakeView>> = {
+  overview,
+  tubes,
+  tube,
+  log: async (service) => ({ frame: frameOf(service), log: logOf(service) }),
+  server,
+};
+
+function frameOf(service: Service): Frame {
+  const ready = readinessOf(service);
+  const { status, detail } = ready.ok ? putReadinessOf(service) : ready;
+  return {
+    version: service.facts.version,
+    hostname: service.facts.hostname,
+    status,
+    detail,
+    uptime: Math.floor((service.nowMs() - service.facts.startedAtMonotonicMs) / 1000),
+    at: new Date(service.wallMs()).toISOString(),
+    // Without tokens whoever gets here may do anything.
+    may: ["view", "bodies", "put", "work", "manage", "admin"],
+  };
+}
+
+function logOf(service: Service): LogView | null {
+  return service.topology.binlog === undefined ? null : (logView(service) as unknown as LogView);
+}
+
+async function overview(service: Service): Promise<OverviewView> {
+  const frame = frameOf(service);
+  if (!readinessOf(service).ok) return { ...EMPTY_OVERVIEW, frame };
+  const [totals, tubes] = [await service.totals.ask(), await service.tubes.fresh()];
+  const { atMs } = service.tubes;
+  const entries = [...tubes.values()];
+  const byAge = best(entries, (entry) => atMs - entry.get(TubeField.OldestReadyAtMs));
+  const oldest = byAge[0] === undefined ? undefined : tubeView(byAge[0], atMs);
+  const attention = attentionOf(service, entries, atMs);
+  return {
+    frame,
+    jobs: totals.jobs,
+    waiting: totals.waiting,
+    connections: sum(service, Counter.Connections),
+    tubes: tubes.size,
+    oldest:
+      oldest === undefined || oldest.oldestReady === null
+        ? null
+        : { tube: oldest.name, seconds: oldest.oldestReady },
+    rates: ratesOf(service),
+    attention: attention.slice(0, ATTENTION_MAX),
+    moreAttention: Math.max(0, attention.length - ATTENTION_MAX),
+    busiest: best(
+      entries,
+      (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
+    ).map((entry) => tubeView(entry, atMs)),
+    oldestTubes: byAge.map((entry) => tubeView(entry, atMs)),
+    log: logOf(service),
+  };
+}
+
+const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
+  jobs: { ready: 0, reserved: 0, delayed: 0, buried: 0 },
+  waiting: 0,
+  connections: 0,
+  tubes: 0,
+  oldest: null,
+  rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0 },
+  attention: [],
+  moreAttention: 0,
+  busiest: [],
+  oldestTubes: [],
+  log: null,
+};
+
+/** The few of all that have most of something, and some of it. */
+function best(entries: readonly TubeEntry[], value: (entry: TubeEntry) => number): TubeEntry[] {
+  const kept: { readonly entry: TubeEntry; readonly value: number }[] = [];
+  for (const entry of entries) {
+    const its = value(entry);
+    if (!(its > 0) || (kept.length === SHORT_LIST && its <= kept.at(-1)!.value)) continue;
+    if (kept.length === SHORT_LIST) kept.pop();
+    const at = kept.findIndex((each) => each.value < its);
+    kept.splice(at < 0 ? kept.length : at, 0, { entry, value: its });
+  }
+  return kept.map(({ entry }) => entry);
+}
+
+function sum({ topology }: Service, counter: number): number {
+  let total = 0;
+  for (let role = 0; role < rolesOf(topology); role++) total += countersOf(topology, role)[counter]!;
+  return total;
+}
+
+const RATED = ["puts", "reserves", "deletes", "timeouts"] as const;
+
+function ratesOf({ totals }: Service): Rates {
+  const { series } = totals.history(RATE_SECONDS, RATED);
+  const rate = (points: readonly [number, number][]): number => {
+    const [first, last] = [points[0], points.at(-1)];
+    if (first === undefined || last === undefined || last[0] <= first[0]) return 0;
+    return Math.round(((last[1] - first[1]) / (last[0] - first[0])) * 10) / 10;
+  };
+  return Object.fromEntries(RATED.map((name) => [name, rate(series[name] ?? [])])) as Rates;
+}
+
+/** What somebody should look at, the worst first. */
+function attentionOf(service: Service, entries: readonly TubeEntry[], atMs: number): Attention[] {
+  const found: (Attention & { readonly weight: number })[] = [];
+  const puts = putReadinessOf(service);
+  if (!puts.ok) found.push({ level: "bad", tube: null, text: puts.detail, weight: Number.MAX_VALUE });
+  for (const entry of entries) {
+    const tube = entry.name;
+    const ready = entry.get(TubeField.Ready);
+    const buried = entry.get(TubeField.Buried);
+    const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
+    if (ready > 0 && entry.get(TubeField.Watchers) === 0)
+      found.push({ level: "bad", tube, text: `${ready} ready, and nobody watches`, weight: 1e9 + ready });
+    else if (seconds > OLDEST_WARN_SECONDS)
+      found.push({
+        level: "warn",
+        tube,
+        text: `the oldest job waits for ${inWords(seconds)}`,
+        weight: seconds,
+      });
+    if (buried > 0) found.push({ level: "warn", tube, text: `${buried} buried`, weight: 1e6 + buried });
+  }
+  found.sort((a, b) => b.weight - a.weight);
+  return found.map(({ level, tube, text }) => ({ level, tube, text }));
+}
+
+function inWords(seconds: number): string {
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+}
+
+async function tubes(service: Service, given: Readonly<Record<string, string>>): Promise<TubesView> {
+  if (!Value.Check(TubesQuery, given))
+    throw new RangeError("match, sort, order and from are what can be asked");
+  const frame = frameOf(service);
+  if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0, from: 0 };
+  const { match = "", sort = "oldest", order } = given;
+  const all = await service.tubes.fresh();
+  const glob = /[*?]/.test(match) ? match : `*${match}*`;
+  const matched = [...all.values()].filter(({ name }) => match === "" || matchesGlob(glob, name));
+  matched.sort(orderOf(sort, order));
+  const from = Math.min(Number(given.from ?? 0), Math.max(0, matched.length - 1));
+  const { atMs } = service.tubes;
+  const items = matched.slice(from, from + TUBES_PAGE).map((entry) => tubeView(entry, atMs)) as TubeRow[];
+  return { frame, items, total: all.size, matched: matched.length, from };
+}
+
+function orderOf(sort: string, order: string | undefined): (a: TubeEntry, b: TubeEntry) => number {
+  const byName = (a: TubeEntry, b: TubeEntry): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  const sign = (order ?? (sort === "name" ? "asc" : "desc")) === "asc" ? 1 : -1;
+  if (sort === "name") return (a, b) => sign * byName(a, b);
+  const value = TUBE_ORDERS[sort];
+  if (value === undefined) throw new RangeError(`tubes can't be sorted by "${sort}"`);
+  return (a, b) => {
+    const [left, right] = [value(a), value(b)];
+    return (left < right ? -sign : left > right ? sign : 0) || byName(a, b);
+  };
+}
+
+async function tube(
+  service: Service,
+  { tube: name = "" }: Readonly<Record<string, string>>,
+): Promise<object> {
+  const frame = frameOf(service);
+  if (!readinessOf(service).ok || name === "") return { frame, tube: null };
+  const entry = await service.tubes.tube(name, shardOf(service, name));
+  return { frame, tube: entry === undefined ? null : tubeView(entry, service.nowMs()) };
+}
+
+/** CPU seconds of each thread when they were looked at last. */
+let lastCpu: { readonly atMs: number; readonly seconds: ReadonlyMap<string, number> } | undefined;
+let lastRows: readonly ThreadRow[] = [];
+const CPU_MS = 900;
+
+/** Several may look at the same time: so what is shown changes at most once a second. */
+function threadRows(nowMs: number): readonly ThreadRow[] {
+  if (lastCpu !== undefined && nowMs - lastCpu.atMs < CPU_MS) return lastRows;
+  const seconds = new Map(threadCpu().map((each) => [each.thread, each.userSeconds + each.systemSeconds]));
+  const before = lastCpu;
+  lastRows = [...seconds].map(([name, total]) => ({
+    name,
+    cpu:
+      before === undefined
+        ? 0
+        : Math.max(0, (total - (before.seconds.get(name) ?? total)) / ((nowMs - before.atMs) / 1000)),
+  }));
+  lastCpu = { atMs: nowMs, seconds };
+  return lastRows;
+}
+
+async function server(service: Service): Promise<ServerView> {
+  const isServing = readinessOf(service).ok;
+  const totals = isServing ? await service.totals.ask() : undefined;
+  return {
+    frame: frameOf(service),
+    server: serverView(service, totals),
+    threads: threadRows(service.nowMs()),
+  };
+}

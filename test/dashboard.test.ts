@@ -1,0 +1,221 @@
+// The dashboard in a real Chromium, on a real server with jobs that come and go.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, describe, it } from "node:test";
+import { gunzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { CHROMIUM_NEED, openBrowser, type Served, serve } from "./dashboard/browser.ts";
+import { LivingData } from "./dashboard/living-data.ts";
+import { missing } from "./support/need.ts";
+import { startServer } from "./support/server-process.ts";
+import { WireClient } from "./support/wire-client.ts";
+
+const FIRST_LOAD_BYTES_MAX = 60_000;
+const FIRST_LOAD_REQUESTS_MAX = 12;
+/** What has to be seen may take so long on a busy machine. */
+const SEEN_MS = 20_000;
+const PAGES = ["#/", "#/tubes", "#/tubes/mail-eu", "#/jobs/1", "#/log", "#/server"] as const;
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const skip = missing(CHROMIUM_NEED) ?? false;
+
+describe("dashboard", { skip }, () => {
+  let served: Served;
+  let browser: Browser;
+  let data: LivingData;
+  /** What a page should never do: errors, refused content, requests elsewhere. */
+  const wrongs: string[] = [];
+
+  before(async () => {
+    [served, browser] = await Promise.all([serve(), openBrowser()]);
+    data = new LivingData(served.port);
+    await data.begin();
+  });
+  after(async () => {
+    await data.stop();
+    await browser.close();
+    await served.server.kill();
+  });
+
+  async function open(hash: string, width = 1280, theme: "light" | "dark" = "light"): Promise<Page> {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: theme });
+    page.setDefaultTimeout(SEEN_MS);
+    page.on("console", (message) => {
+      // A job that is done is asked for until the page is left.
+      const isGoneJob = message.text().includes("404") && /\/v1\/jobs\//.test(message.location().url);
+      if (message.type() === "error" && !isGoneJob) wrongs.push(`${hash}: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => wrongs.push(`${hash}: ${error.message}`));
+    page.on("request", (request) => {
+      if (!/^(?:http:\/\/127\.0\.0\.1:|data:)/.test(request.url()))
+        wrongs.push(`${hash}: asks ${request.url()}`);
+    });
+    await page.goto(`${served.url}/${hash}`);
+    await page.waitForSelector("main h1", { state: "attached" });
+    return page;
+  }
+
+  for (const width of [1280, 360])
+    for (const theme of ["light", "dark"] as const)
+      it(`has nothing that axe complains of, and no page scrolls sideways: ${width} px, ${theme}`, async () => {
+        for (const hash of PAGES) {
+          const page = await open(hash, width, theme);
+          await page.waitForSelector("main .card");
+          // A policy that permits no inline script permits none of a test either: it is evaluated.
+          await page.evaluate(AXE);
+          const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
+            violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
+          };
+          const told = violations.map(
+            ({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`,
+          );
+          assert.deepEqual(told, [], hash);
+          const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+          assert.ok((wide as number) <= 0, `${hash}: ${wide} px wider than the screen`);
+          await page.close();
+        }
+      });
+
+  it("shows a job within moments of its put, and that it is gone", async () => {
+    const page = await open("#/tubes?match=seen-*");
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    await client.ask("use seen-1");
+    const { line } = await client.put("hello");
+    const row = page.locator("tbody tr", { hasText: "seen-1" });
+    await row.waitFor();
+    assert.equal(await row.locator("td").first().innerText(), "1");
+    await row.getByRole("link").click();
+    await page.getByRole("link", { name: line.split(" ")[1]!, exact: true }).click();
+    await page.getByText("hello", { exact: true }).waitFor();
+    await client.ask(`delete ${line.split(" ")[1]}`);
+    await page.getByText("There is no such job").waitFor();
+    client.close();
+    await page.close();
+  });
+
+  it("loads little, in few requests", async () => {
+    const page = await browser.newPage();
+    const sizes: number[] = [];
+    const done: Promise<void>[] = [];
+    page.on("requestfinished", (request) => {
+      if (/\/(?:$|assets\/)/.test(new URL(request.url()).pathname))
+        done.push(
+          request.sizes().then(({ responseBodySize, responseHeadersSize }) => {
+            sizes.push(responseBodySize + responseHeadersSize);
+          }),
+        );
+    });
+    await page.goto(served.url);
+    await page.locator("#chart canvas").waitFor();
+    await Promise.all(done);
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    assert.ok(bytes <= FIRST_LOAD_BYTES_MAX, `${bytes} bytes`);
+    assert.ok(sizes.length <= FIRST_LOAD_REQUESTS_MAX + 2, `${sizes.length} requests, with the chart's two`);
+    await page.close();
+  });
+
+  it("filters, sorts and pages by its address, which shows the same again", async () => {
+    const page = await open("#/tubes");
+    await page.keyboard.press("/");
+    await page.keyboard.type("mail");
+    await page.getByText("2 match").waitFor();
+    await page.getByRole("button", { name: "tube", exact: true }).click();
+    await page.locator('th[aria-sort="ascending"]', { hasText: "tube" }).waitFor();
+    const url = page.url();
+    assert.match(url, /match=mail.*sort=name|sort=name.*match=mail/);
+    const again = await open(url.slice(url.indexOf("#")));
+    await again.getByText("2 match").waitFor();
+    assert.deepEqual(await again.locator("tbody th").allInnerTexts(), ["mail-eu", "mail-us"]);
+    await page.close();
+    await again.close();
+  });
+
+  it("shows bodies and names as text, whatever is in them", async () => {
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    await client.ask("use (odd);$_/+.-");
+    const body = '<img src=x onerror="document.title=1"></script><script>document.title=2</script>\u202e';
+    const bytes = Buffer.from(body);
+    client.send(`put 0 0 60 ${bytes.length}\r\n`);
+    client.send(bytes);
+    const { line } = await client.ask("");
+    const id = line.split(" ")[1]!;
+    const page = await open(`#/jobs/${id}`);
+    await page.locator("pre.body").waitFor();
+    assert.equal(await page.locator("pre.body").textContent(), body);
+    assert.equal(await page.locator("pre.body img, pre.body script").count(), 0);
+    assert.match(await page.title(), /^Job /);
+    const { line: binary } = await client.ask(`put 0 0 60 4\r\n\xff\xfe\x00\x80`);
+    await page.goto(`${served.url}/#/jobs/${binary.split(" ")[1]}`);
+    await page.getByText("Bytes that are no text").waitFor();
+    client.close();
+    await page.close();
+  });
+
+  it("moves by keys alone, and changes nothing by a key", async () => {
+    const page = await open("#/");
+    for (const [keys, title] of [
+      ["gt", "Tubes"],
+      ["gl", "Log"],
+      ["gs", "Server"],
+      ["go", "Overview"],
+    ] as const) {
+      await page.keyboard.type(keys);
+      await page.waitForFunction(`document.title.startsWith("${title}")`);
+    }
+    await page.keyboard.press(".");
+    await page.getByRole("status").getByText("frozen").waitFor();
+    await page.keyboard.press(".");
+    await page.getByRole("status").getByText("ready").waitFor();
+    await page.close();
+  });
+
+  it("says that the server is gone, greys what it has, and goes on when it is back", async () => {
+    const other = await serve();
+    const page = await browser.newPage();
+    page.setDefaultTimeout(SEEN_MS);
+    await page.goto(other.url);
+    await page.getByRole("status").getByText("ready").waitFor();
+    const httpPort = new URL(other.url).port;
+    await other.server.kill();
+    await page.getByRole("status").getByText("disconnected").waitFor();
+    assert.ok(await page.locator("main.stale").count());
+    const back = await startServer({ kind: "ours", flags: ["--http", `127.0.0.1:${httpPort}`] });
+    await page.getByRole("status").getByText("ready").waitFor();
+    await page.close();
+    await back.kill();
+  });
+
+  it("serves seven tabs: who gets no stream asks now and then", async () => {
+    const pages = await Promise.all(Array.from({ length: 7 }, () => open("#/tubes")));
+    for (const page of pages) await page.getByRole("link", { name: "mail-eu" }).waitFor();
+    await Promise.all(pages.map((page) => page.close()));
+  });
+
+  it("sends its files with what a browser needs to be careful, and refuses what is none", async () => {
+    const index = await fetch(served.url);
+    assert.match(index.headers.get("content-security-policy")!, /default-src 'none'; script-src 'self'/);
+    assert.equal(index.headers.get("x-frame-options"), "DENY");
+    const script = await fetch(`${served.url}/assets/app.js`);
+    const etag = script.headers.get("etag")!;
+    assert.equal(
+      (await fetch(`${served.url}/assets/app.js`, { headers: { "if-none-match": etag } })).status,
+      304,
+    );
+    for (const path of [
+      "/assets/nope.js",
+      "/assets/..%2f..%2fpackage.json",
+      "/v1/events?view=nope",
+      "/v1/events?view=tubes&sort=nope",
+    ])
+      assert.ok([400, 404].includes((await fetch(`${served.url}${path}`)).status), path);
+    const zipped = await fetch(`${served.url}/assets/pages.js`, { headers: { "accept-encoding": "gzip" } });
+    assert.ok((await zipped.text()).includes("Needs attention"));
+    assert.throws(() => gunzipSync(Buffer.from("no gzip")));
+  });
+
+  it("never had an error, refused content, or asked another host", () => {
+    assert.deepEqual(wrongs, []);
+  });
+});

@@ -1,0 +1,40 @@
+// Debian's Chromium, driven by playwright-core, with a server whose dashboard it looks at.
+
+import type { TestContext } from "node:test";
+import { type Browser, chromium } from "playwright-core";
+import { freePort } from "../support/free-port.ts";
+import type { Need } from "../support/need.ts";
+import { type ServerProcess, startServer } from "../support/server-process.ts";
+
+const { CHROMIUM = "/usr/bin/chromium" } = process.env;
+export const CHROMIUM_NEED: Need = { path: CHROMIUM, remedy: "apt-get install chromium" };
+
+/** It looks for nothing elsewhere by itself. */
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export async function openBrowser(): Promise<Browser> {
+  return await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+}
+
+export interface Served {
+  readonly server: ServerProcess;
+  readonly port: number;
+  /** Of the dashboard, without a slash at its end. */
+  readonly url: string;
+}
+
+/** A server with a dashboard; `flags` besides. */
+export async function serve(flags: readonly string[] = [], t?: TestContext): Promise<Served> {
+  const http = await freePort();
+  const server = await startServer({ kind: "ours", flags: ["--http", `127.0.0.1:${http}`, ...flags] });
+  t?.after(() => server.kill());
+  return { server, port: server.port, url: `http://127.0.0.1:${http}` };
+}

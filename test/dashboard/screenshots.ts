@@ -1,0 +1,53 @@
+// `npm run screenshots`: pictures of each page in light and dark, at 1280 and 360 px, of a server with living data.
+//
+// node test/dashboard/screenshots.ts [folder] [part of a name …]: into /tmp/runnerbean-screenshots if no folder is given.
+
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openBrowser, serve } from "./browser.ts";
+import { LivingData } from "./living-data.ts";
+
+const PAGES: Readonly<Record<string, string>> = {
+  overview: "#/",
+  tubes: "#/tubes",
+  tube: "#/tubes/mail-eu",
+  job: "#/jobs/1",
+  log: "#/log",
+  server: "#/server",
+};
+const WIDTHS = [1280, 360] as const;
+const THEMES = ["light", "dark"] as const;
+/** So long the data live before the first picture, for charts to have something to show. */
+const LIVE_MS = 25_000;
+
+const [folder = join(tmpdir(), "runnerbean-screenshots"), ...parts] = process.argv.slice(2);
+mkdirSync(folder, { recursive: true });
+const log = mkdtempSync(join(tmpdir(), "screenshots-"));
+const { server, port, url } = await serve(["-b", log]);
+const data = new LivingData(port);
+const browser = await openBrowser();
+try {
+  await data.begin();
+  await sleep(LIVE_MS);
+  for (const width of WIDTHS)
+    for (const theme of THEMES) {
+      const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: theme });
+      for (const [name, hash] of Object.entries(PAGES)) {
+        const file = `${name}-${width}-${theme}.png`;
+        if (parts.length > 0 && !parts.some((part) => file.includes(part))) continue;
+        await page.goto(`${url}/${hash}`);
+        await page.waitForSelector("main h1");
+        await sleep(1200);
+        await page.screenshot({ path: join(folder, file), fullPage: true });
+        console.log(join(folder, file));
+      }
+      await page.close();
+    }
+} finally {
+  await data.stop();
+  await browser.close();
+  await server.kill();
+  rmSync(log, { recursive: true });
+}
