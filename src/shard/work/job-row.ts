@@ -1,6 +1,7 @@
 // A job as a line of a list: JSON, which is YAML too.
 
 import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
+import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/job-table.ts";
 import { ageSeconds, STATE_NAMES, secondsLeft } from "./job-text.ts";
@@ -27,10 +28,15 @@ function bodyText(engine: Engine, slot: number, showBytes: number): string {
   const row = rowOf(slot);
   const bytes = new Uint8Array(Math.min(showBytes, page.bodyBytes[row]!));
   engine.bodies.read(page.body[row]!, 0, bytes, 0, bytes.length);
-  let text = "";
-  for (const byte of bytes) text += ESCAPED[byte];
-  return text;
+  const text = latin1(bytes, 0, bytes.length);
+  return ESCAPES.test(text)
+    ? text.replace(EACH_ESCAPE, (character) => ESCAPED[character.charCodeAt(0)]!)
+    : text;
 }
+
+/** What can't stand in JSON of plain ASCII as it is. */
+const ESCAPES = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
+const EACH_ESCAPE = new RegExp(ESCAPES, "g");
 
 const ESCAPED: readonly string[] = Array.from({ length: 256 }, (_, byte) => {
   if (byte === QUOTE || byte === BACKSLASH) return `\\${String.fromCharCode(byte)}`;
