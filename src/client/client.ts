@@ -1,7 +1,24 @@
 // The entry point `runnerbean/client`: a client for Node, of this server and of any beanstalkd.
 
 export { type Codec, json, text } from "./codec.ts";
-export * from "./errors.ts";
+export {
+  BadFormat,
+  Buried,
+  Closed,
+  ConnectionLost,
+  DeadlineSoon,
+  Draining,
+  JobLost,
+  JobTooBig,
+  NotFound,
+  NotSupported,
+  OutOfMemory,
+  ProtocolError,
+  QueueError,
+  ReplyError,
+  TubeFull,
+  Unauthorized,
+} from "./errors.ts";
 export type { Job, JobHandle, JobReport, JobState, JobStats, UpdateOptions } from "./job.ts";
 export type { ConnectionEvent } from "./link.ts";
 export type { Put, PutCounts, PutOptions } from "./put.ts";
