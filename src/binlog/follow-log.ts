@@ -79,6 +79,7 @@ export class FollowLog {
   #sequence: number;
   #syncedSequence: number;
   #unsynced = false;
+  #keptBatch = 0;
   /** Where a node without batches begins. */
   readonly #begin: number;
   #oldest: number;
@@ -286,8 +287,10 @@ export class FollowLog {
     this.#policy.synced(nowMs, 0, true);
   }
 
-  get nextDeadline(): number {
-    return this.#unsynced ? this.#policy.syncAtMs : Number.POSITIVE_INFINITY;
+  /** The last batch that is durable, or with -F written. */
+  get keptBatch(): number {
+    if (!this.#unsynced || this.#policy.never) this.#keptBatch = this.place.n;
+    return this.#keptBatch;
   }
 
   /** The LEAD with which this node would take the lead: it seals the current segment, so that its own log begins with the next one. */

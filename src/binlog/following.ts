@@ -28,6 +28,7 @@ export class Following {
   readonly #clockMs: () => number;
   #log: FollowLog | undefined;
   #file: GroupFile | undefined;
+  #kept = 0;
   #done: (lead: Lead) => void = () => {};
   #failed: (error: unknown) => void = () => {};
   #busy: Promise<void> = Promise.resolve();
@@ -59,6 +60,7 @@ export class Following {
   #look(): void {
     try {
       this.#log?.flush(this.#clockMs());
+      this.#tellKept();
       StartInterrupted.check(this.#options.stopping);
     } catch (error) {
       this.#log?.close();
@@ -119,6 +121,14 @@ export class Following {
     this.#opened.flush(this.#clockMs());
     const { place, isComplete } = this.#opened;
     this.#tell({ news: "applied", bytes, n: place.n, isComplete });
+    this.#tellKept();
+  }
+
+  #tellKept(): void {
+    const n = this.#log?.keptBatch ?? 0;
+    if (n === this.#kept) return;
+    this.#kept = n;
+    this.#tell({ news: "kept", n });
   }
 
   #lead(place: ChainPlace): void {

@@ -34,6 +34,8 @@ export interface KnownBatch {
 export type GroupNews =
   | { news: "follows"; node: number; known: KnownBatch[]; hasOwnJobs: boolean; isComplete: boolean }
   | { news: "applied"; bytes: number; n: number; isComplete: boolean }
+  /** Batches up to this one are durable. */
+  | { news: "kept"; n: number }
   | { news: "lead-batch"; tag: number; expectedLast: number; bytes: Uint8Array }
   | { news: "set-aside"; folder: string };
 

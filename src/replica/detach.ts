@@ -11,10 +11,23 @@ import {
 } from "../message/batch.ts";
 import { follows, placeBefore } from "./chain.ts";
 import { DETACHED, newTag } from "./follower-core.ts";
-import type { SharedLog } from "./shared-log.ts";
+import { LogError, type SharedLog } from "./shared-log.ts";
+
+/** The primary may append in between: then it is tried again. */
+const TRIES = 50;
 
 /** Returns what was done, in words. */
 export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await tryDetach(log);
+    } catch (error) {
+      if (!(error instanceof LogError && error.kind === "refused") || tries === TRIES) throw error;
+    }
+  }
+}
+
+async function tryDetach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
   const { first, last } = await log.ends();
   let tail: BatchHeader | undefined;
   for await (const { bytes } of log.read(Math.max(1, first), last))

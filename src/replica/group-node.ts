@@ -38,6 +38,8 @@ export interface GroupNodeOptions {
   /** Where others see this node's clients connect. */
   address: string;
   leaseMs: number;
+  /** Whether a reply also waits until a standby has its change on the disk. */
+  waitsForStandby: boolean;
   version: string;
 }
 
@@ -141,6 +143,9 @@ export class GroupNode {
         if (this.#follower !== undefined) this.#follower.isComplete = news.isComplete;
         this.#onApplied();
         break;
+      case "kept":
+        this.#tellKept(news.n);
+        break;
       case "lead-batch":
         void this.#sendLead(news);
         break;
@@ -194,6 +199,8 @@ export class GroupNode {
       if (this.#role !== "standby" || this.#ended) return;
       this.#lookAtLeader();
       this.#follower!.tick(monotonicMs());
+      // Once more: the one before may not have been heard.
+      if (this.#kept > 0 && this.#role === "standby") this.#log.tellKept(this.#kept);
       this.#publishFigures();
       await sleep(LOOK_MS);
     }
@@ -286,7 +293,9 @@ export class GroupNode {
         look: (from) => void this.#look(from),
         acknowledged: ({ n, tag, numbers, idsLent }) => {
           this.#place = { epoch: place.epoch, n, tag };
-          this.#words.publishAcknowledged(n, numbers, idsLent);
+          if (!this.#options.waitsForStandby) this.#words.publishAcknowledged(n, numbers, idsLent);
+          else this.#held.push({ n, numbers, idsLent });
+          this.#words.publishBatch(n);
         },
         purge: (below) => void this.#purge(below),
         ended: (how, why) => this.#end(how, why),
@@ -298,6 +307,7 @@ export class GroupNode {
       keepBytes: KEEP_BYTES,
       firstSequences: follower.firstSequences,
     });
+    if (this.#options.waitsForStandby) this.#log.onKept((n) => this.#release(n));
     const mayServeAtMs = follower.mayServeAtOnce ? 0 : follower.heardAtMs + leaseMs;
     this.#order({ order: "lead", place });
     const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
@@ -306,6 +316,25 @@ export class GroupNode {
     this.#tick();
     void this.#lookHowFull();
   }
+
+  /** Acknowledged by the shared log, and not known to be on the disk of a standby. */
+  #held: { n: number; numbers: Float64Array; idsLent: number }[] = [];
+
+  #release(n: number): void {
+    let last: { n: number; numbers: Float64Array; idsLent: number } | undefined;
+    while (this.#held[0] !== undefined && this.#held[0].n <= n) last = this.#held.shift();
+    if (last === undefined) return;
+    this.#words.publishAcknowledged(last.n, last.numbers, last.idsLent);
+    this.#words.publishBatch(this.#primary!.acknowledgedN);
+    this.#words.ringAll();
+  }
+
+  #tellKept(n: number): void {
+    this.#kept = n;
+    if (this.#role === "standby") this.#log.tellKept(n);
+  }
+
+  #kept = 0;
 
   #tick(): void {
     if (this.#ended) return;

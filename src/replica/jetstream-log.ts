@@ -223,6 +223,18 @@ export class JetStreamLog {
     });
   }
 
+  /** Tells the primary that batches up to `n` are on the disk of a standby; it may be lost, and the next one says more. */
+  tellKept(n: number): void {
+    this.#connection.publish(`runnerbean.${this.#group}.kept`, `${n}`);
+  }
+
+  onKept(listener: (n: number) => void): void {
+    const callback = (error: Error | null, message: Msg): void => {
+      if (error === null) listener(Number(message.string()));
+    };
+    this.#connection.subscribe(`runnerbean.${this.#group}.kept`, { callback });
+  }
+
   /** Answers whoever asks for this node, or for all nodes. */
   answer(node: number, answer: Asked): void {
     const callback = (error: Error | null, message: Msg): void => {

@@ -79,7 +79,8 @@ export class GroupRole {
     const { replicate, replicateAs, replicateLease, port: clientPort } = options.options;
     const address = replicateAs ?? `${hostname()}:${clientPort}`;
     const url = parseGroupUrl(replicate!);
-    const node = { url, address, leaseMs: 1000 * replicateLease, version: VERSION };
+    const waitsForStandby = options.options.replicateWait === "standby";
+    const node = { url, address, leaseMs: 1000 * replicateLease, waitsForStandby, version: VERSION };
     this.#order = startGroup({ topology, options: node, port }, options.onDeath, (news) =>
       this.#onNews(news),
     );

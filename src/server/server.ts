@@ -155,7 +155,7 @@ class Server {
               segmentBytes: binlogBytes,
               ...(options.replicate === undefined
                 ? {}
-                : { group: { repliesWait: options.replicateWait === "log" } }),
+                : { group: { repliesWait: options.replicateWait !== "nothing" } }),
             },
           }),
     });

@@ -68,7 +68,7 @@ export interface Settings {
   /** The address that other nodes see, "host:port"; undefined for the host's name and the port. */
   replicateAs: string | undefined;
   /** What replies to changes wait for besides the own log. */
-  replicateWait: "log" | "nothing";
+  replicateWait: "log" | "standby" | "nothing";
   /** How long it may serve after its last acknowledged append, seconds. */
   replicateLease: number;
   logLevel: LogLevel;
@@ -377,10 +377,10 @@ const FURTHER: readonly Setting<Settings>[] = [
     key: "replicate-wait",
     flags: "--replicate-wait <what>",
     kind: "text",
-    text: "what a reply waits for: log (default), or nothing",
+    text: "what a reply waits for: log (default); standby: also until one has it on its disk; nothing",
     apply(options, what) {
-      if (what !== "log" && what !== "nothing")
-        throw new SettingError(`invalid value: --replicate-wait ${what} (log or nothing)`);
+      if (what !== "log" && what !== "standby" && what !== "nothing")
+        throw new SettingError(`invalid value: --replicate-wait ${what} (log, standby or nothing)`);
       options.replicateWait = what;
     },
     show: ({ replicateWait }) => replicateWait,

@@ -5,6 +5,7 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { dump } from "../../src/binlog/tools/tools.ts";
 import { missingNats } from "../support/nats-cluster.ts";
 import { type GroupServer, ServerGroup, until } from "../support/server-group.ts";
@@ -158,6 +159,23 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     await until("it ends", async () => (a.exits.length > 0 ? true : undefined));
     await a.end();
     assert.match(a.output, /REPLICA_(STRAYS|STRANGER): .*does not know.*reseed/);
+  });
+
+  it("with --replicate-wait standby answers when a standby has it on its disk, and not without one", async (t) => {
+    const group = await ServerGroup.start(t, ["--replicate-wait", "standby", "-f", "0"], 1);
+    const client = await group.serving();
+    await put(client, "both have it");
+    const a = await group.primary();
+    const standby = other(group, a);
+    await standby.end();
+    client.send("put 0 0 60 1\r\na\r\n");
+    const early = await Promise.race([client.readReply(), sleep(1500, "nothing")]);
+    assert.equal(early, "nothing", "no standby has it");
+    standby.start();
+    // Its reply was read by nobody yet: it comes to the read that still waits.
+    await group.caughtUp();
+    const again = await group.serving();
+    await put(again, "both have it again");
   });
 
   it("refuses a damaged directory, and the other one serves", async (t) => {
