@@ -16,6 +16,7 @@ import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
+import type { KeyTable } from "./key-table.ts";
 import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Policies, PutVerdict } from "./policies.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
@@ -91,6 +92,7 @@ export class Engine {
   readonly #queues: JobQueues;
   readonly settings = new TubeSettings();
   readonly policies: Policies;
+  readonly #keys: KeyTable;
   readonly #ownsTube: (name: string) => boolean;
   /** Jobs that died here, while their dead-letter tube is on another shard, in no order. */
   readonly deadElsewhere: number[] = [];
@@ -128,6 +130,7 @@ export class Engine {
       died: (slot) => this.deadElsewhere.push(this.jobs.pageOf(slot).id[rowOf(slot)]!),
       keySeed: options.keySeed ?? [0, 0],
     });
+    this.#keys = this.policies.keys;
     this.waiters = new Waiters(effects);
     this.#turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;
     this.#dueLeft = this.#turnDueMax;
@@ -178,7 +181,8 @@ export class Engine {
       this.#queues.nextDelayedAtMs,
       this.#pauseTimers.nextAtMs,
       this.#sessionTimers.nextAtMs,
-      this.policies.nextAtMs,
+      this.#queues.nextExpiryAtMs,
+      this.#keys.nextAtMs,
       this.#gateTimers.nextAtMs,
     );
   }

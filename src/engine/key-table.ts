@@ -109,10 +109,20 @@ export class KeyTable {
     return this.size >= this.#rowsMax;
   }
 
-  /** When the next key is to be forgotten that nobody has, or Infinity. */
-  get nextAtMs(): number {
+  /** When the next key is to be forgotten that nobody has, or Infinity. Every command asks. */
+  nextAtMs: number = Number.POSITIVE_INFINITY;
+  #isOverdue = false;
+
+  /** Whether `nextAtMs` is always over: its owner has something to do besides. */
+  set overdue(isOverdue: boolean) {
+    this.#isOverdue = isOverdue;
+    this.#retime();
+  }
+
+  #retime(): void {
     const row = this.#windows.top;
-    return row < 0 ? Number.POSITIVE_INFINITY : this.untilOf(row);
+    if (this.#isOverdue) this.nextAtMs = Number.NEGATIVE_INFINITY;
+    else this.nextAtMs = row < 0 ? Number.POSITIVE_INFINITY : this.untilOf(row);
   }
 
   /** That key's row, or NO_ROW. */
@@ -191,7 +201,10 @@ export class KeyTable {
     this.size++;
     this.#counts[hash >>> 24]!++;
     place(this.#parts[hash >>> 24]!, hash, row + 1);
-    if (slot === NO_HOLDER) this.#windows.push(row);
+    if (slot === NO_HOLDER) {
+      this.#windows.push(row);
+      this.#retime();
+    }
     return row;
   }
 
@@ -207,6 +220,7 @@ export class KeyTable {
     const page = this.#pages[row >>> PAGE_BITS]!;
     assert(this.slotOf(row) === NO_HOLDER, "a key has one holder");
     this.#windows.remove(row);
+    this.#retime();
     page.slot[row & PAGE_MASK] = slot;
     page.id[row & PAGE_MASK] = id;
   }
@@ -216,6 +230,7 @@ export class KeyTable {
     assert(this.slotOf(row) !== NO_HOLDER, "a key is let go by its holder");
     this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK] = NO_HOLDER;
     this.#windows.push(row);
+    this.#retime();
   }
 
   /** The bytes of a row's key: a byte each for the lengths of tube and key, then both. Valid until the next call. */
@@ -232,7 +247,10 @@ export class KeyTable {
   remove(row: number): void {
     const page = this.#pages[row >>> PAGE_BITS]!;
     const at = row & PAGE_MASK;
-    if (page.heapPosition[at]! >= 0) this.#windows.remove(row);
+    if (page.heapPosition[at]! >= 0) {
+      this.#windows.remove(row);
+      this.#retime();
+    }
     const hash = page.hash[at]!;
     this.#arena.free(page.cell[at]!);
     this.#takeOut(hash, row + 1);

@@ -57,8 +57,13 @@ export class Policies {
 
   /** When the next job expires, or the next key is forgotten; Infinity for never. */
   get nextAtMs(): number {
-    if (this.#orphans.length > 0) return Number.NEGATIVE_INFINITY;
     return Math.min(this.#host.queues.nextExpiryAtMs, this.keys.nextAtMs);
+  }
+
+  /** A key of the log, of job `id`, that must not be remembered: its record goes when the log takes records. */
+  #disown(id: number): void {
+    this.#orphans.push(id);
+    this.keys.overdue = true;
   }
 
   // --- a job begins ---------------------------------------------------------------------------------------
@@ -206,7 +211,7 @@ export class Policies {
     const key = { tube, bytes: attributes.fixed.bytes, start: attributes.keyStart, end: attributes.keyEnd };
     const known = this.keys.find(key);
     if (key.start === key.end || (known !== NO_ROW && this.keys.idOf(known) < id)) {
-      this.#orphans.push(id);
+      this.#disown(id);
       return;
     }
     if (known !== NO_ROW) this.#lose(known);
@@ -217,9 +222,9 @@ export class Policies {
   #lose(row: number): void {
     const id = this.keys.idOf(row);
     const slot = this.#host.find(id);
-    if (slot === NO_SLOT) this.#orphans.push(id);
-    else this.#host.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
     this.keys.remove(row);
+    if (slot === NO_SLOT) this.#disown(id);
+    else this.#host.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
 
   // --- a job ends -----------------------------------------------------------------------------------------
@@ -447,8 +452,10 @@ export class Policies {
   runOne(nowMs: number): Tube | undefined {
     const { queues, records } = this.#host;
     const orphan = this.#orphans.pop();
-    if (orphan !== undefined) records.deleted(orphan);
-    else if (this.keys.nextAtMs <= nowMs) this.#forgetKey();
+    if (orphan !== undefined) {
+      records.deleted(orphan);
+      this.keys.overdue = this.#orphans.length > 0;
+    } else if (this.keys.nextAtMs <= nowMs) this.#forgetKey();
     else {
       const slot = queues.nextExpiring;
       assert(slot !== NO_SLOT, "a timer that is due has a job");
