@@ -73,11 +73,9 @@ export class Queue<Out, In = Out> {
       let count = 0;
       for await (const body of bodies) {
         const index = count++;
+        const own = typeof options === "function" ? options(body, index) : options;
         const bytes = codec.encode(body);
-        yield [
-          bytes.length,
-          () => one(bytes, typeof options === "function" ? options(body, index) : options, index),
-        ];
+        yield [bytes.length, () => one(bytes, own, index)];
       }
     }
     return putMany(puts());

@@ -112,9 +112,10 @@ export class Tube<Out> {
     return await this.#bulk(`move-jobs ${this.name} *`, filter, "MOVED");
   }
 
-  /** Extension `list-jobs`: by id, page by page. A job that is there all the while comes once. */
+  /** Extension `list-jobs`: by id, page by page. A job that is there all the while comes once. `*` is for all tubes. */
   async *jobs(filter: ListFilter = {}): AsyncGenerator<ListedJob<Out>, void, undefined> {
-    const command = `list-jobs ${this.name}${optionsText(filter, true)} limit=1000`;
+    const name = this.#name === "*" ? "*" : this.name;
+    const command = `list-jobs ${name}${optionsText(filter, true)} limit=1000`;
     let after = "0";
     do {
       const reply = await this.#link.askExtended(`${command} after=${after}`, "OK", true);

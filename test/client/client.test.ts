@@ -234,6 +234,11 @@ for (const { kind, need, flags } of SERVERS) {
         throw new Error("the source failed");
       })();
       await assert.rejects(queue.putMany(tube, failing), /the source failed/);
+      const unsure = (): never => {
+        throw new Error("no options");
+      };
+      await assert.rejects(queue.putMany(tube, ["x"], unsure), /no options/);
+      await assert.rejects(queue.putMany(tube, [5 as never]), TypeError);
       assert.equal((await queue.tube(tube).stats()).totalJobs, put.length + 1);
     });
 
