@@ -19,6 +19,8 @@ import { SharedWords } from "./shared-words.ts";
 const LOOK_MS = 100;
 /** How often a primary asks how full the log is. */
 const FULL_LOOK_MS = 2000;
+/** How often it says that it still waits for a log server. */
+const STILL_WAITING_MS = 10_000;
 const NEARLY_FULL = 0.9;
 /** Bytes on their way to the own log at most, before more is read. */
 const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
@@ -43,7 +45,7 @@ export interface GroupNodeOptions {
   version: string;
 }
 
-export type GroupEnd = LeadEnd | FollowEnd | "log-missing";
+export type GroupEnd = LeadEnd | FollowEnd | "log-missing" | "log-refused";
 
 /** What the thread of the group tells the main thread. */
 export type NodeNews =
@@ -101,7 +103,15 @@ export class GroupNode {
     const { url, address } = this.#options;
     this.#port.on("message", (news: GroupNews) => this.#onNews(news));
     this.#say("info", `group ${url.group}: connecting to ${url.servers.join(", ")}`);
-    this.#log = await JetStreamLog.connect(url, `runnerbean ${address}`, true);
+    const reminder = setInterval(() => this.#say("warn", "no log server answers yet"), STILL_WAITING_MS);
+    try {
+      this.#log = await JetStreamLog.connect(url, `runnerbean ${address}`, true);
+    } catch (error) {
+      this.#end("log-refused", (error as Error).message);
+      return;
+    } finally {
+      clearInterval(reminder);
+    }
     this.#log.onDisconnect(() => this.#primary?.doubt(monotonicMs()));
     const { name, version } = this.#log.server;
     this.#say("info", `group ${url.group}: connected to the log server ${name}, nats-server ${version}`);
@@ -212,9 +222,11 @@ export class GroupNode {
   #lookAtLeader(): void {
     if (this.#watching) return;
     this.#watching = true;
-    this.#watch!.look(this.#follower!).finally(() => {
-      this.#watching = false;
-    });
+    this.#watch!.look(this.#follower!)
+      .catch((error: Error) => this.#say("warn", `looking for the primary: ${error.message}`))
+      .finally(() => {
+        this.#watching = false;
+      });
   }
 
   async #lookAtLog(): Promise<void> {

@@ -25,7 +25,8 @@ export interface NodeReport {
 
 export function parseReport(text: string): NodeReport | undefined {
   try {
-    return JSON.parse(text) as NodeReport;
+    const report = JSON.parse(text) as NodeReport;
+    return typeof report.node === "number" && typeof report.address === "string" ? report : undefined;
   } catch {
     return undefined;
   }

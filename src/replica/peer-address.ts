@@ -10,8 +10,11 @@ export type Listens = "yes" | "refused" | "unknown";
 export function listensOn(address: string): Promise<Listens> {
   const at = address.lastIndexOf(":");
   const host = address.slice(0, at).replace(/^\[|\]$/g, "");
+  const port = Number(address.slice(at + 1));
+  // It is what another node says of itself.
+  if (!(port > 0 && port < 65_536) || host === "") return Promise.resolve("unknown");
   return new Promise((resolve) => {
-    const socket = connect({ host, port: Number(address.slice(at + 1)), timeout: CONNECT_MS });
+    const socket = connect({ host, port, timeout: CONNECT_MS });
     const end = (answer: Listens): void => {
       socket.destroy();
       resolve(answer);

@@ -42,6 +42,11 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
     code: "REPLICA_HOLE",
     next: "Copy the directory of another node here (rsync), or reseed the group; the directories of the nodes are whole",
   },
+  "log-refused": {
+    exitCode: ExitCode.SharedLogLost,
+    code: "REPLICA_LOG_REFUSED",
+    next: "Check the URL, the credentials and TLS: runnerbean replica check URL",
+  },
   "log-missing": {
     exitCode: ExitCode.SharedLogLost,
     code: "REPLICA_LOG_MISSING",
