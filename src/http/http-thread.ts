@@ -54,6 +54,8 @@ export interface HttpThreadData {
   /** Names by which the server may be asked, besides addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: MetricsRules;
+  /** How far the thread stands back where a core is wanted by several, 0 to 19. */
+  readonly nice: number;
   /** Who may ask; undefined where nobody has to say who he is. */
   readonly tokens: readonly Token[] | undefined;
 }
@@ -87,8 +89,6 @@ export interface HttpThreadPort {
   postMessage(news: HttpNews): void;
 }
 
-/** How much less than others this thread gets of a core that is wanted by several. */
-const NICE = 5;
 const CONNECTIONS_MAX = 1024;
 /** How long requests under way may take when the server stops, and how often is looked, ms. */
 const STOP_MS_MAX = 3000;
@@ -179,7 +179,7 @@ export class HttpThread {
       onError: (message) => this.#tellError(message),
     });
     port.on("message", (order) => this.#obey(order));
-    lowerPriority();
+    lowerPriority(data.nice);
     void this.#listen();
   }
 
@@ -249,9 +249,9 @@ export class HttpThread {
 }
 
 /** Of this thread alone: on Linux 0 is the thread that asks. */
-function lowerPriority(): void {
+function lowerPriority(nice: number): void {
   try {
-    setPriority(0, NICE);
+    if (nice > 0) setPriority(0, nice);
   } catch {
     // A container may forbid it: then the thread is one like the others.
   }

@@ -284,6 +284,7 @@ class Server {
       address,
       hosts: httpHosts,
       metrics: { tubesMax: metricsTubesMax, tubes: metricsTubes },
+      nice: this.#options.httpNice,
       tokens: this.#httpTokens,
     };
     const onNews = (news: HttpNews): void => {

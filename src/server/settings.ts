@@ -59,6 +59,8 @@ export interface Settings {
   /** Names by which the HTTP side may be asked, besides addresses and localhost. */
   httpHosts: readonly string[];
   /** Tubes with series of their own in metrics, and globs of those that come first. */
+  /** What the http thread's priority is lowered by. */
+  httpNice: number;
   metricsTubesMax: number;
   metricsTubes: readonly string[];
   /** Start with what can be proven whole of a damaged log. */
@@ -84,6 +86,7 @@ export interface Settings {
 const BINLOG_BYTES_DEFAULT = 10485760;
 const FSYNC_MS_DEFAULT = 50;
 const METRICS_TUBES_MAX = 500;
+const HTTP_NICE = 5;
 const THREADS = defaultThreads(usableCores());
 
 export function defaultSettings(): Settings {
@@ -109,6 +112,7 @@ export function defaultSettings(): Settings {
     http: undefined,
     httpInsecure: false,
     httpHosts: [],
+    httpNice: HTTP_NICE,
     metricsTubesMax: METRICS_TUBES_MAX,
     metricsTubes: [],
     salvage: false,
@@ -486,6 +490,19 @@ const TABLES: readonly Setting<Settings>[] = [
   },
 ];
 
+const OF_HTTP_THREAD: readonly Setting<Settings>[] = [
+  {
+    key: "http.nice",
+    kind: "number",
+    text: `how far the http thread stands back where cores are scarce, 0 to 19 (default ${HTTP_NICE}; 0 where the work itself goes over HTTP)`,
+    apply(options, nice) {
+      if (Number(nice) > 19) throw new SettingError(`invalid number: http.nice ${nice} (0 to 19)`);
+      options.httpNice = Number(nice);
+    },
+    show: ({ httpNice }) => httpNice,
+  },
+];
+
 const OF_METRICS: readonly Setting<Settings>[] = [
   {
     key: "metrics.max-tubes",
@@ -512,6 +529,7 @@ export const SETTINGS: readonly Setting<Settings>[] = [
   ...OF_BEANSTALKD,
   ...FURTHER,
   ...OF_HTTP,
+  ...OF_HTTP_THREAD,
   ...OF_METRICS,
   ...LIMIT_SETTINGS,
   ...TABLES,
