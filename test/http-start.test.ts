@@ -1,9 +1,14 @@
 // How the HTTP side starts and stops: where it listens, what it refuses, and that the protocol does not notice it.
 
 import assert from "node:assert/strict";
+import { existsSync, statSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
 import { describe, it } from "node:test";
+import { eventually } from "./support/eventually.ts";
 import { startHttpServer } from "./support/http-server.ts";
-import { launch } from "./support/server-process.ts";
+import { launch, startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 
 describe("--http", { concurrency: 3 }, () => {
   it("refuses an address that others can reach, without tokens, and says what to do", async () => {
@@ -21,6 +26,28 @@ describe("--http", { concurrency: 3 }, () => {
     } finally {
       await first.process.stop();
     }
+  });
+
+  it("listens on a unix socket that only its user may open, also where a killed server has left one", async (t) => {
+    const path = join(temporaryFolder(t), "http.sock");
+    const first = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
+    await eventually("it listens", () => existsSync(path) && (statSync(path).mode & 0o777) === 0o600);
+    await first.kill();
+    const second = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
+    const text = await eventually(
+      "it answers",
+      () =>
+        new Promise<string | undefined>((resolve) => {
+          const asked = request({ socketPath: path, path: "/readyz" }, (answer) => {
+            answer.setEncoding("utf8").on("data", resolve);
+          });
+          asked.on("error", () => resolve(undefined));
+          asked.end();
+        }),
+    );
+    assert.equal(text, "ok\n");
+    await second.stop();
+    assert.ok(!existsSync(path), "an orderly stop removes it");
   });
 
   it("stops with the server, in order, also with a connection that is kept open", async () => {

@@ -101,6 +101,8 @@ describe("connections that move", { timeout: 60_000 }, () => {
   for (const flags of [
     ["--transport", "libuv"],
     ["--transport", "io_uring", "--no-migration"],
+    // Counted where it came in.
+    ["--transport", "io_uring", "--max-connections", "100"],
   ]) {
     it(`stay with ${flags.join(" ")}`, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;

@@ -137,6 +137,7 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
+      "http/http-thread.ts",
       "replica/peer-address.ts",
       "server/listen-address.ts",
       "server/line-sink.ts",
@@ -151,6 +152,7 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/disk/",
       "http/metrics/process-files.ts",
       "http/metrics/peers.ts",
+      "http/http-thread.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard-assets.ts",
       // Whether its own code can be read; files that the operator names.

@@ -17,8 +17,14 @@ import { usableCores } from "../src/server/usable-cores.ts";
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["transcripts-server-timed", "hostile", "fairness", "generators"];
 
-/** They watch the clock, but mostly wait, and play again what the machine was too slow for: two at a time, and nothing else. */
-const WAITING = ["transcripts-beanstalkd", "differential"];
+/** They watch the clock, but mostly wait, and play again what the machine was too slow for: all at a time, and nothing else. */
+const WAITING = [
+  "transcripts-beanstalkd",
+  "differential",
+  "replica/group",
+  "replica/failures",
+  "replica/partitions",
+];
 
 /** They speak with a running server, and are run once more with the transport that is not the default here. */
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];

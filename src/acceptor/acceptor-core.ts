@@ -34,6 +34,7 @@ import type { Closing, ConnectionHost } from "./connection-host.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
 import { extensionsText } from "./extensions-text.ts";
 import type { Gate } from "./gated-connection.ts";
+import { GatherBudget } from "./gather-budget.ts";
 import { ListReplies } from "./list-replies.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import type { Moves } from "./moves.ts";
@@ -95,6 +96,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly waitingInput: WaitingInput = new WaitingInput(this.agenda);
   readonly listReplies: ListReplies = new ListReplies();
   readonly tubeListings: TubeListings;
+  readonly gatherBudget: GatherBudget = new GatherBudget();
   readonly storedBytesMin: number;
   /** The arenas of the shards that live in this thread. */
   readonly #arenas: (BodyArena | undefined)[] = [];
@@ -126,7 +128,10 @@ export class AcceptorCore implements ConnectionHost {
   readonly #message = new Request();
   readonly #payload = new Span();
   readonly #part: BodyPart = { arena: undefined, handle: 0, offset: 0, length: 0, isLast: false };
-  readonly #signal = { shard: 0, kind: 0, flags: 0, value: 0, pri: 0, soonestMs: 0 };
+  readonly #signal = {
+    ...{ shard: 0, kind: 0, flags: 0, value: 0, pri: 0, soonestMs: 0, recordNumber: 0 },
+    payload: this.#payload,
+  };
 
   constructor(options: AcceptorOptions) {
     const { topology, acceptor } = options;
@@ -486,6 +491,8 @@ export class AcceptorCore implements ConnectionHost {
       connection.onReply(shard, flags, ring.uint32[word + 7]!, payload);
     } else if (kind === ResponseKind.Tubes) {
       connection.onTubes(shard, payload);
+    } else if (kind === ResponseKind.Gathered) {
+      connection.onGathered(shard, flags, payload);
     } else {
       const signal = this.#signal;
       signal.shard = shard;
@@ -493,6 +500,7 @@ export class AcceptorCore implements ConnectionHost {
       signal.flags = flags;
       signal.value = value;
       signal.pri = ring.uint32[word + 6]!;
+      signal.recordNumber = ring.uint32[word + 7]!;
       signal.soonestMs = ring.float64[at >> 3]!;
       connection.onSignal(signal);
     }

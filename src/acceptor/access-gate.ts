@@ -8,6 +8,7 @@ import { type Identity, mayTouchTube } from "../access/identity.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { type CommandParser, Syntax } from "../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route } from "../protocol/commands.ts";
+import { IdList } from "../protocol/id-list.ts";
 import { LINE_BYTES_MAX } from "../protocol/limits.ts";
 import { Reply } from "../protocol/reply.ts";
 import type { Request } from "../protocol/request.ts";
@@ -90,9 +91,9 @@ export class AccessGate extends ForwardingHandler implements Gate {
     }
     // What is malformed does nothing, and is answered as everywhere.
     if (syntax !== Syntax.Ok || this.#may(identity, request)) {
-      const deleted = request.op === Op.Delete ? request.id : 0;
+      const deleted = deletedBy(request);
       const done = super.onLine(bytes, start, end, again);
-      if (done && deleted > 0) this.#reserved.forget(deleted);
+      if (done) for (const id of deleted) this.#reserved.forget(id);
       return done;
     }
     if (ROUTE_OF[request.op] !== Route.Put) return this.#connection.refuse(Reply.unauthorized);
@@ -160,6 +161,9 @@ export class AccessGate extends ForwardingHandler implements Gate {
         return this.#mayReserve(identity, request);
       case Route.Job:
         return this.#reserved.has(request.id);
+      case Route.Jobs:
+        return this.#hasAll(new IdList(request.body));
+      case Route.Held:
       case Route.End:
         return true;
       default:
@@ -167,13 +171,30 @@ export class AccessGate extends ForwardingHandler implements Gate {
     }
   }
 
+  /** Whether all jobs were given to it. */
+  #hasAll(ids: IdList): boolean {
+    while (ids.next()) if (!this.#reserved.has(ids.id)) return false;
+    return true;
+  }
+
   /** All that it watches it was let watch, but for the tube that everybody watches at the beginning. */
   #mayReserve(identity: Identity, { op, options }: Request): boolean {
-    if (op !== Op.Reserve && op !== Op.ReserveWithTimeout && options.length > 0) return false;
+    const isKnown = op === Op.Reserve || op === Op.ReserveWithTimeout || op === Op.ReserveBatch;
+    if (!isKnown && options.length > 0) return false;
     return mayTouchTube(identity, DEFAULT_TUBE) || !this.#connection.watches(DEFAULT_TUBE_BYTES);
   }
 
   override onBadLine(): boolean {
     return this.#identity === undefined ? this.#turnAway() : super.onBadLine();
   }
+}
+
+/** The jobs that a command deletes. */
+function deletedBy({ op, id, body }: Request): number[] {
+  if (op === Op.Delete) return [id];
+  const deleted: number[] = [];
+  if (op !== Op.DeleteBatch) return deleted;
+  const ids = new IdList(body);
+  while (ids.next()) deleted.push(ids.id);
+  return deleted;
 }

@@ -6,6 +6,7 @@ import type { Request } from "../protocol/request.ts";
 import type { ClaimWords } from "../ring/claim-word.ts";
 import type { Agenda } from "./agenda.ts";
 import type { Expectant, ExpectedAnswers } from "./expected-answers.ts";
+import type { GatherBudget } from "./gather-budget.ts";
 import type { ListReplies } from "./list-replies.ts";
 import type { Movable } from "./moved-connection.ts";
 import type { LogProgress } from "./outbox.ts";
@@ -47,6 +48,7 @@ export interface ConnectionHost extends LogProgress {
   readonly claims: ClaimWords;
   readonly listReplies: ListReplies;
   readonly tubeListings: TubeListings;
+  readonly gatherBudget: GatherBudget;
   /** The arena of a shard that lives in the thread of the acceptor, if it does. */
   arenaOf(shard: number): BodyArena | undefined;
   /** A body of at least so many bytes goes right there. */

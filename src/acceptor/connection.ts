@@ -14,15 +14,18 @@ import { HandleBytes, RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseFlag } from "../message/response.ts";
 import { Syntax } from "../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route, wordOf } from "../protocol/commands.ts";
-import { Reply, unknownOptionReply, usingReply, watchingReply } from "../protocol/reply.ts";
+import { U32_MAX } from "../protocol/limits.ts";
+import { Reply, touchedAllReply, unknownOptionReply, usingReply, watchingReply } from "../protocol/reply.ts";
 import { Request, type Span } from "../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
 import { AskAll } from "./ask-all.ts";
+import { readBatchOptions } from "./batch-request.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
+import { DeleteBatch, onlyShardOf } from "./delete-batch.ts";
 import type { Expectant } from "./expected-answers.ts";
 import type { Gate, GatedConnection } from "./gated-connection.ts";
 import { GatherStats } from "./gather-stats.ts";
@@ -33,12 +36,15 @@ import { ListWatched } from "./list-watched.ts";
 import { MoveUse } from "./move-use.ts";
 import type { ConnectionState, Movable, MoveHistory } from "./moved-connection.ts";
 import { Outbox } from "./outbox.ts";
+import { PickBatch } from "./pick-batch.ts";
+import { PickOne } from "./pick-one.ts";
 import { traceReply } from "./reply-trace.ts";
 import { SetPattern } from "./set-pattern.ts";
 import { ShardHabit } from "./shard-habit.ts";
 import { ShardSet } from "./shard-set.ts";
 import { SharedReserve } from "./shared-reserve.ts";
 import { StoredBody } from "./stored-body.ts";
+import { TouchHeld } from "./touch-held.ts";
 import type { Departure, Transport } from "./transport.ts";
 import { TubeRef } from "./tube-ref.ts";
 import { WatchList } from "./watch-list.ts";
@@ -113,6 +119,9 @@ export class Connection
   #finished = false;
   #isProducer = false;
   #isWorker = false;
+  /** The number of the batch that ends with the next byte of the client, or 0; and of the next such batch. */
+  #abortable = 0;
+  #nextBatchNumber = 1;
   /** The shard of the reply that came last: in a conversation the only one that sends the client something. */
   #replyShard = 0;
   /** Of the present reply a part has come, and more follows. */
@@ -122,8 +131,9 @@ export class Connection
   history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
   /** It is about to move to another acceptor: nothing is taken from its client, and it does not end. */
   #leaving = false;
-  /** The server stops. */
+  /** It has been told to end since. */
   #endsAfterLeaving = false;
+  readonly #isGated: boolean;
 
   /**
    * `moved` is what it was at another acceptor; without, it is new. `gate`, where a listener has one, stands between the
@@ -138,7 +148,8 @@ export class Connection
   ) {
     this.#host = host;
     this.slot = slot;
-    this.openedAtMs = host.nowMs();
+    this.openedAtMs = moved?.openedAtMs ?? host.nowMs();
+    this.#isGated = gate !== undefined;
     this.#transport = transport;
     this.#reader = new LineReader(gate?.guard(this) ?? this);
     this.outbox = new Outbox(transport, host);
@@ -153,13 +164,15 @@ export class Connection
   }
 
   /** Is what it was at another acceptor. */
-  #goOn({ used, watched, touched, isProducer, isWorker, history }: ConnectionState): void {
+  #goOn(state: ConnectionState): void {
+    const { used, watched, touched, isProducer, isWorker, history, nextBatchNumber } = state;
     const { shards } = this.#host;
     this.#used = new TubeRef(used, shards);
     for (const name of watched) this.#watched.add(new TubeRef(name, shards));
     for (const shard of touched) this.touched.add(shard);
     this.#isProducer = isProducer;
     this.#isWorker = isWorker;
+    this.#nextBatchNumber = nextBatchNumber;
     this.history = history;
   }
 
@@ -196,7 +209,9 @@ export class Connection
   /** Bytes from the socket, valid during the call. */
   onBytes(bytes: Uint8Array, length: number): void {
     if (this.#ending) return;
+    this.#abortBatch();
     this.#reader.take(bytes, length);
+    if (this.#reader.bufferedBytes > 0) this.#abortBatch();
     this.#settle();
   }
 
@@ -216,6 +231,7 @@ export class Connection
   proceed(): void {
     if (this.#ending) return;
     this.#reader.proceed();
+    if (this.#reader.bufferedBytes > 0) this.#abortBatch();
     this.#settle();
   }
 
@@ -269,14 +285,17 @@ export class Connection
   }
 
   lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
+    this.#abortBatch();
     return this.#host.parser.lineBytesMax(bytes, start, end);
   }
 
   onBadLine(): boolean {
+    this.#abortBatch();
     return this.#answer(0, Reply.badFormat);
   }
 
   onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean {
+    this.#abortBatch();
     const { parser, trace } = this.#host;
     const syntax = parser.parse(bytes, start, end);
     const { request } = parser;
@@ -370,15 +389,18 @@ export class Connection
   }
 
   refuse(reply: Uint8Array): boolean {
+    this.#abortBatch();
     return this.#answer(0, reply);
   }
 
   refuseBody(bodyBytes: number, reply: Uint8Array): void {
+    this.#abortBatch();
     this.#afterDrop = reply;
     this.#reader.dropBody(bodyBytes);
   }
 
   refuseAndEnd(reply: Uint8Array): boolean {
+    this.#abortBatch();
     if (!this.#idle) return false;
     this.#append(reply, 0, reply.length);
     this.#end();
@@ -412,6 +434,10 @@ export class Connection
         return this.#report(request.op);
       case Route.Pattern:
         return this.#setTubes(request);
+      case Route.Jobs:
+        return this.#deleteBatch(request);
+      case Route.Held:
+        return this.#touchAll(request);
       default:
         assert(request.op === Op.Quit, "every command has a route");
         if (!this.#idle) return false;
@@ -473,31 +499,88 @@ export class Connection
 
   #reserve(request: Request): boolean {
     if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
+    const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request);
     const shard = this.#watched.onlyShard;
     const alone = this.#watched.shardCount === 1 && this.#holding.within(shard);
+    if (mayAbort && alone) request.waitNumber = this.#nextBatchNumber;
     const taken = alone ? this.#reserveAlone(shard, request) : this.#reserveShared(request);
-    if (taken) this.#becomeWorker();
-    return taken;
+    if (!taken) return false;
+    this.#becomeWorker();
+    if (mayAbort) {
+      this.#abortable = this.#nextBatchNumber;
+      this.#nextBatchNumber = (this.#nextBatchNumber % U32_MAX) + 1;
+    }
+    return true;
   }
 
   /** All that it watches and holds is on one shard. */
   #reserveAlone(shard: number, request: Request): boolean {
     request.counted = request.op;
-    request.op = Op.Reserve;
-    if (this.#halfClosed) request.flags = RequestFlag.NoWait;
+    if (request.op !== Op.ReserveBatch) request.op = Op.Reserve;
+    if (this.#halfClosed) request.flags |= RequestFlag.NoWait;
     if (!this.#send(shard, request)) return false;
     this.#lane.reservesUnderWay++;
     return true;
   }
 
-  #reserveShared({ op, timeoutMs }: Request): boolean {
+  #reserveShared(request: Request): boolean {
     if (!this.#idle) return false;
+    const { op, timeoutMs } = request;
     this.#host.count(op);
     const shards: number[] = [];
     for (let shard = 0; shard < this.#host.shards; shard++) {
       if (this.#watched.watches(shard) || this.#holding.has(shard)) shards.push(shard);
     }
-    this.#conversation = new SharedReserve(this, shards, this.#halfClosed ? 0 : timeoutMs);
+    const picker = op === Op.ReserveBatch ? this.#batchPicker(request) : new PickOne(this);
+    this.#conversation = new SharedReserve(this, shards, this.#halfClosed ? 0 : timeoutMs, picker);
+    this.#host.expected.expect(this);
+    return true;
+  }
+
+  #batchPicker({ count, bodyBytes, flags }: Request): PickBatch {
+    const withTubes = (flags & RequestFlag.Tubes) !== 0;
+    const { listReplies, gatherBudget } = this.#host;
+    return new PickBatch(this, { jobsMax: count, bytesMax: bodyBytes, withTubes }, listReplies, gatherBudget);
+  }
+
+  /** The client has said something: a batch that it may abort so waits no longer. */
+  #abortBatch(): void {
+    if (this.#abortable === 0) return;
+    const number = this.#abortable;
+    this.#abortable = 0;
+    if (this.#conversation === undefined) {
+      const abort = this.message(RequestOp.Abort);
+      abort.waitNumber = number;
+      this.post(this.#lane.shard, abort);
+      this.#host.expected.expect(this);
+    } else this.#conversation.onInput?.();
+  }
+
+  #deleteBatch(request: Request): boolean {
+    const host = this.#host;
+    const { op, body } = request;
+    if (body.length <= host.payloadBytesMax) {
+      const shard = onlyShardOf(body, host);
+      if (shard !== UNKNOWN_SHARD)
+        return this.#lane.mayCarry(shard, body.length) && this.#sendCounted(shard, request);
+    }
+    if (!this.#idle) return false;
+    host.count(op);
+    this.#conversation = new DeleteBatch(this, host, body);
+    host.expected.expect(this);
+    return true;
+  }
+
+  #touchAll(request: Request): boolean {
+    const { underWay, shard: busyShard } = this.#lane;
+    const held = this.#holding.list(this.#host.shards);
+    // What is under way may bring more jobs of its shard.
+    const shard = underWay > 0 ? busyShard : (held[0] ?? -1);
+    if (shard < 0) return this.#answer(request.op, touchedAllReply(0));
+    if (this.#holding.within(shard)) return this.#sendCounted(shard, request);
+    if (!this.#idle) return false;
+    this.#host.count(request.op);
+    this.#conversation = new TouchHeld(this, held);
     this.#host.expected.expect(this);
     return true;
   }
@@ -695,6 +778,7 @@ export class Connection
     }
     if (this.#lane.answered()) {
       this.outbox.meter.begin(0);
+      this.#abortable = 0;
       if (!this.#ending) this.#host.expected.expectNothing(this);
     }
     if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
@@ -717,6 +801,19 @@ export class Connection
     this.#conversation?.onTubes?.(shard, names);
   }
 
+  onGathered(shard: number, flags: number, bytes: Span): void {
+    this.#noteHolding(shard, flags);
+    this.#conversation?.onGathered?.(shard, flags, bytes);
+  }
+
+  get payloadBytesMax(): number {
+    return this.#host.payloadBytesMax;
+  }
+
+  holdFor(shard: number, recordNumber: number): void {
+    if (this.outbox.holdFor(shard, recordNumber)) this.#host.agenda.holdBack(this);
+  }
+
   #noteHolding(shard: number, flags: number): void {
     if ((flags & ResponseFlag.Holds) !== 0) this.#holding.add(shard);
     else this.#holding.delete(shard);
@@ -724,6 +821,7 @@ export class Connection
 
   finishConversation(reply: Uint8Array | undefined): void {
     this.#conversation = undefined;
+    this.#abortable = 0;
     this.outbox.meter.begin(0);
     this.#host.expected.expectNothing(this);
     if (reply !== undefined) this.#append(reply, 0, reply.length);
@@ -784,7 +882,7 @@ export class Connection
   /** Called whenever its client has got all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
-    if (moves === undefined || this.#habit.streak < moves.commands || !this.#isQuiet) return;
+    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#isQuiet) return;
     const { shard } = this.#habit;
     this.#habit.forget();
     moves.consider(this, shard);
@@ -806,6 +904,10 @@ export class Connection
     this.#leaving = true;
   }
 
+  get isToEnd(): boolean {
+    return this.#endsAfterLeaving;
+  }
+
   stay(): void {
     this.#leaving = false;
     if (this.#endsAfterLeaving) this.endWhenIdle();
@@ -818,6 +920,8 @@ export class Connection
       touched: this.touched.list(this.#host.shards),
       isProducer: this.#isProducer,
       isWorker: this.#isWorker,
+      nextBatchNumber: this.#nextBatchNumber,
+      openedAtMs: this.openedAtMs,
       history,
     };
   }

@@ -7,6 +7,10 @@ export interface ConversationHost {
   message(op: number): Request;
   /** Sends a message, which finds its way however full the ring is. */
   post(shard: number, message: Request): void;
+  /** Largest payload of one message to a shard. */
+  readonly payloadBytesMax: number;
+  /** What is answered from here on does not leave before a record of a shard is as far in the log as replies wait for. */
+  holdFor(shard: number, recordNumber: number): void;
   /** Ends the conversation, with a reply if its reply is not in the output already. */
   finishConversation(reply: Uint8Array | undefined): void;
   /** Ends it with OK and a text. */

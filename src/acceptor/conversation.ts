@@ -14,6 +14,10 @@ export interface Signal {
   readonly pri: number;
   /** The soonest deadline of what the connection holds there, in monotonic ms. */
   readonly soonestMs: number;
+  /** The record of the shard that what is made of it waits for, if the flags say Durable. */
+  readonly recordNumber: number;
+  /** All that came with it, the soonest deadline first. */
+  readonly payload: Span;
 }
 
 export interface Conversation {
@@ -22,6 +26,10 @@ export interface Conversation {
   onReply(shard: number): void;
   /** Part of a list of a shard's tubes. */
   onTubes?(shard: number, names: Span): void;
+  /** Jobs of a batch that is put together here, or a part of them. */
+  onGathered?(shard: number, flags: number, bytes: Span): void;
+  /** The client has said something more. */
+  onInput?(): void;
   /** The client may have read so much that a long list can go on. */
   onRoom?(): void;
   /** The connection is gone. */

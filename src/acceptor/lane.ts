@@ -33,6 +33,11 @@ export class Lane {
     return this.reservesUnderWay === 0 && this.maySend(shard) && this.underWay * bodyBytes <= PUT_BYTES_MAX;
   }
 
+  /** Whether a command with so many bytes behind it may be sent to `shard` now: they may have to wait there. */
+  mayCarry(shard: number, bytes: number): boolean {
+    return this.maySend(shard) && this.underWay * bytes <= PUT_BYTES_MAX;
+  }
+
   sent(shard: number): void {
     this.shard = shard;
     this.underWay++;

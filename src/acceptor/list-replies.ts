@@ -1,12 +1,20 @@
-// The lists on their way to clients: some pieces of them in each turn of the acceptor, in turns.
-
-import type { ListReply } from "./list-reply.ts";
+// Long replies that acceptors make, lists and batches, on their way to clients: some pieces of them in each turn of the acceptor, in turns.
 
 /** Pieces written in one turn, each up to 32 KiB: a fraction of a millisecond. */
 const TURN_PIECES = 8;
 
+/** A reply that is written piece by piece. */
+export interface PiecedReply {
+  /** In the list of those that go on. */
+  queued: boolean;
+  /** Whether the client has read so much that the next piece may be written. */
+  readonly mayGoOn: boolean;
+  /** Writes a piece. Returns whether it was the last. */
+  writePiece(): boolean;
+}
+
 interface Queued {
-  readonly reply: ListReply;
+  readonly reply: PiecedReply;
   readonly onEnd: () => void;
 }
 
@@ -14,7 +22,7 @@ export class ListReplies {
   #line: Queued[] = [];
 
   /** The reply may have something to write; `onEnd` is called when its last piece is written. */
-  add(reply: ListReply, onEnd: () => void): void {
+  add(reply: PiecedReply, onEnd: () => void): void {
     if (reply.queued) return;
     reply.queued = true;
     this.#line.push({ reply, onEnd });

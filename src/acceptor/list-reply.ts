@@ -4,6 +4,7 @@
 import { CR, HYPHEN, LF, SPACE } from "../base/ascii.ts";
 import { asciiBytes, copyBytes } from "../base/bytes.ts";
 import type { ConversationHost } from "./conversation-host.ts";
+import type { PiecedReply } from "./list-replies.ts";
 import type { Names } from "./names.ts";
 
 const BEGINNING = asciiBytes("---\n");
@@ -13,8 +14,7 @@ const ENTRY_BYTES = 3;
 /** Where the pieces of this thread are put together. */
 const piece = new Uint8Array(32 * 1024);
 
-export class ListReply {
-  /** In the list of those that go on. */
+export class ListReply implements PiecedReply {
   queued = false;
   readonly #host: ConversationHost;
   readonly #names: Names;
@@ -31,12 +31,10 @@ export class ListReply {
     this.#hasName = names.next();
   }
 
-  /** Whether the client has read so much that the next piece may be written. */
   get mayGoOn(): boolean {
     return this.#host.mayTakeMore;
   }
 
-  /** Writes a piece. Returns whether it was the last. */
   writePiece(): boolean {
     const names = this.#names;
     let end = this.#head.length;

@@ -11,6 +11,10 @@ export interface ConnectionState {
   readonly touched: readonly number[];
   readonly isProducer: boolean;
   readonly isWorker: boolean;
+  /** Of the next batch that it may abort: its sessions remember those before. */
+  readonly nextBatchNumber: number;
+  /** Monotonic ms. */
+  readonly openedAtMs: number;
   readonly history: MoveHistory;
 }
 
@@ -35,6 +39,8 @@ export interface Movable {
   readonly history: MoveHistory;
   /** Takes nothing from its client and sends nothing from now on. */
   leave(): void;
+  /** It has been told to end since it began to leave, and does where it was. */
+  readonly isToEnd: boolean;
   /** Goes on where it was. */
   stay(): void;
   state(history: MoveHistory): ConnectionState;

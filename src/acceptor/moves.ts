@@ -10,7 +10,8 @@
 // the move where it began: the acceptor adopts the sessions itself, and what has happened takes its way.
 //
 // Only a connection that holds no job moves: so a job is never held by somebody whom nobody reads, and a look for the
-// ends of holders (shard/looks.ts) misses nobody. A worker is in this state after each delete.
+// ends of holders (shard/looks.ts) misses nobody. A worker is in this state after each delete. And only one that came in without a
+// gate or a limit: what it may do, and that it is counted, is known where it came in.
 
 import { assert } from "../base/assert.ts";
 import { RequestOp } from "../message/request.ts";
@@ -127,7 +128,8 @@ export class Moves implements MoveChooser {
     const { connection, number, target } = move;
     const { core, send } = this.#options;
     this.#underWay.delete(connection.slot);
-    const handedOver = this.#stopping ? undefined : connection.departure!.complete();
+    const stays = this.#stopping || connection.isToEnd;
+    const handedOver = stays ? undefined : connection.departure!.complete();
     if (handedOver === undefined) {
       this.#cancel(move);
       return;

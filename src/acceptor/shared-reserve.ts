@@ -3,7 +3,8 @@
 // negotiated.
 //
 //   Collecting  Every shard concerned runs what is due there and names its best job (a candidate), without
-//               taking it, and the soonest deadline among the jobs that the connection holds there.
+//               taking it, and the soonest deadline among the jobs that the connection holds there. (What of
+//               it is taken and how is told for one job; a batch differs in that alone: see picker.ts.)
 //   Taking      The shard of the best candidate takes its best job, provided that it is still at least as
 //               good as the second best candidate; the reply then comes from that shard. Otherwise it names
 //               its new best, and the choice is made anew. Someone else got a job each time this fails, so
@@ -28,26 +29,23 @@ import { RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import { DEADLINE_MARGIN_MS } from "../protocol/limits.ts";
 import { Reply } from "../protocol/reply.ts";
+import type { Span } from "../protocol/request.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
+import { Next, type Picker } from "./picker.ts";
 
 const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3, Looking: 4 } as const;
 type State = (typeof State)[keyof typeof State];
 
 interface Participant {
   readonly shard: number;
-  hasCandidate: boolean;
-  pri: number;
-  id: number;
   soonestMs: number;
 }
-
-const NO_ID_BOUND = Number.POSITIVE_INFINITY;
-const NO_PRI_BOUND = 0xffffffff;
 
 export class SharedReserve implements Conversation {
   readonly #host: ConversationHost;
   readonly #participants: Participant[];
+  readonly #picker: Picker;
   readonly #timeoutAtMs: number;
   #state: State = State.Collecting;
   #left = 0;
@@ -56,24 +54,22 @@ export class SharedReserve implements Conversation {
   #hasLooked: boolean;
   /** RESERVED has come while answers to a recheck were still under way. */
   #answered = false;
+  /** The client has said something behind a reserve that it may abort so. */
+  #isAborted = false;
 
   /** `shards` are those with watched tubes or held jobs; `timeoutMs` may be 0 or Infinity. */
-  constructor(host: ConversationHost, shards: readonly number[], timeoutMs: number) {
+  constructor(host: ConversationHost, shards: readonly number[], timeoutMs: number, picker: Picker) {
     this.#host = host;
+    this.#picker = picker;
     this.#timeoutAtMs = host.nowMs() + timeoutMs;
     this.#mayWait = timeoutMs > 0;
     this.#hasLooked = !host.hasOtherAcceptors;
-    this.#participants = shards.map((shard) => ({
-      shard,
-      hasCandidate: false,
-      pri: 0,
-      id: 0,
-      soonestMs: Number.POSITIVE_INFINITY,
-    }));
+    this.#participants = shards.map((shard) => ({ shard, soonestMs: Number.POSITIVE_INFINITY }));
     this.#collect();
   }
 
-  onSignal({ shard, kind, value, pri, soonestMs }: Signal): void {
+  onSignal(signal: Signal): void {
+    const { shard, kind, value, soonestMs } = signal;
     if (kind === ResponseKind.WaitDue) {
       if (this.#state === State.Waiting && value === this.#waitNumber) this.#recheck();
       return;
@@ -81,11 +77,12 @@ export class SharedReserve implements Conversation {
     const participant = this.#participants.find((each) => each.shard === shard);
     assert(participant !== undefined, "only shards that were asked answer");
     participant.soonestMs = soonestMs;
-    participant.hasCandidate = kind === ResponseKind.Candidate;
-    participant.pri = pri;
-    participant.id = value;
-    if (this.#state === State.Taking) this.#choose();
-    else if (--this.#left === 0) {
+    if (this.#state === State.Taking) {
+      this.#next(this.#picker.onRefusal(signal));
+      return;
+    }
+    if (this.#state === State.Collecting) this.#picker.note(signal);
+    if (--this.#left === 0) {
       if (this.#state === State.Collecting) this.#choose();
       else if (this.#state === State.Looking) this.#collect();
       else this.#endIfDue();
@@ -111,37 +108,49 @@ export class SharedReserve implements Conversation {
     if (this.#state === State.Waiting && this.#host.claimWait(this.#waitNumber)) this.#finish(Reply.timedOut);
   }
 
+  /** The client has said something more, and may abort the reserve so: it must not wait any longer. */
+  onInput(): void {
+    this.#isAborted = true;
+    this.#mayWait = false;
+    if (this.#state === State.Waiting && this.#host.claimWait(this.#waitNumber)) this.#finish(Reply.aborted);
+  }
+
+  onGathered(shard: number, flags: number, bytes: Span): void {
+    const next = this.#picker.onGathered?.(shard, flags, bytes);
+    if (next !== undefined) this.#next(next);
+  }
+
+  onRoom(): void {
+    this.#picker.onRoom?.();
+  }
+
+  onClosed(): void {
+    this.#picker.onClosed?.();
+  }
+
+  #next(next: Next): void {
+    if (next === Next.Choose) this.#choose();
+    else if (next === Next.Collect) this.#collect();
+  }
+
   #collect(): void {
     this.#state = State.Collecting;
     this.#left = this.#participants.length;
-    this.#tellAll(RequestOp.Collect);
+    for (const { shard } of this.#participants) {
+      const question = this.#host.message(RequestOp.Collect);
+      this.#picker.ask(question);
+      this.#host.post(shard, question);
+    }
   }
 
   #choose(): void {
-    let best: Participant | undefined;
-    let second: Participant | undefined;
-    for (const participant of this.#participants) {
-      if (!participant.hasCandidate) continue;
-      if (best === undefined || better(participant, best)) {
-        second = best;
-        best = participant;
-      } else if (second === undefined || better(participant, second)) {
-        second = participant;
-      }
-    }
-    if (best === undefined) {
-      this.#noJob();
-      return;
-    }
     this.#state = State.Taking;
-    const take = this.#host.message(RequestOp.Take);
-    take.pri = second?.pri ?? NO_PRI_BOUND;
-    take.id = second?.id ?? NO_ID_BOUND;
-    this.#host.post(best.shard, take);
+    if (!this.#picker.take()) this.#noJob();
   }
 
   #noJob(): void {
     if (this.#inMargin()) this.#host.finishConversation(Reply.deadlineSoon);
+    else if (this.#isAborted) this.#host.finishConversation(Reply.aborted);
     else if (!this.#mayWait && !this.#hasLooked) this.#look();
     else if (!this.#mayWait) this.#host.finishConversation(Reply.timedOut);
     else this.#wait();
@@ -160,7 +169,7 @@ export class SharedReserve implements Conversation {
     let lead = true;
     for (const participant of this.#participants) {
       const wait = this.#host.message(RequestOp.WaitShared);
-      wait.flags = lead ? RequestFlag.Lead : 0;
+      wait.flags = this.#picker.waitFlags | (lead ? RequestFlag.Lead : 0);
       wait.waitNumber = this.#waitNumber;
       wait.atMs = lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY;
       this.#host.post(participant.shard, wait);
@@ -183,6 +192,7 @@ export class SharedReserve implements Conversation {
     // Lost: a shard has claimed the wait, and its RESERVED is on the way.
     if (!this.#host.claimWait(this.#waitNumber)) return;
     if (this.#inMargin()) this.#finish(Reply.deadlineSoon);
+    else if (this.#isAborted) this.#finish(Reply.aborted);
     else if (!this.#mayWait || this.#host.nowMs() >= this.#timeoutAtMs) this.#finish(Reply.timedOut);
     else {
       // The reservation whose margin began is gone by now: wait on.
@@ -212,8 +222,4 @@ export class SharedReserve implements Conversation {
     const nowMs = this.#host.nowMs();
     return this.#participants.some((each) => nowMs >= each.soonestMs - DEADLINE_MARGIN_MS);
   }
-}
-
-function better(a: Participant, b: Participant): boolean {
-  return a.pri < b.pri || (a.pri === b.pri && a.id < b.id);
 }

@@ -79,6 +79,7 @@ export class UringSockets {
     const handle = accepted as AcceptedHandle;
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);
+    socket.stays = entry !== undefined;
     const connection =
       entry === undefined ? core.connect(socket) : core.connect(entry.wrap(socket), entry.gate);
     if (connection === undefined) {
@@ -284,6 +285,8 @@ class UringSocket implements Transport, Departure {
   /** The error of a receive meanwhile. */
   #failed = false;
   hasLeft = false;
+  /** Its gate and its place in the counts of the gatekeeper belong to this acceptor. */
+  stays = false;
 
   constructor(
     sockets: UringSockets,
@@ -450,7 +453,7 @@ class UringSocket implements Transport, Departure {
   // --- a move to another thread -----------------------------------------------------------------------------------
 
   get departure(): Departure | undefined {
-    return this;
+    return this.stays ? undefined : this;
   }
 
   begin(onReady: () => void): void {

@@ -46,4 +46,7 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.Auth]: 0,
   [Op.SetTube]: Manage,
   [Op.MoveJobs]: Manage,
+  [Op.ReserveBatch]: Work,
+  [Op.DeleteBatch]: Work,
+  [Op.TouchAll]: Work,
 };

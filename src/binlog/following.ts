@@ -4,7 +4,7 @@ import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import type { GroupNews, GroupOrder } from "../message/group.ts";
-import { BinlogError } from "./disk/binlog-error.ts";
+import { asBinlogError, BinlogError } from "./disk/binlog-error.ts";
 import { type GroupFile, readGroupFile, writeGroupFile } from "./disk/group-file.ts";
 import type { FollowLog } from "./follow-log.ts";
 import { segmentNumber } from "./format/segment-format.ts";
@@ -47,7 +47,9 @@ export class Following {
     });
     const timer = setInterval(() => this.#look(), LOOK_MS);
     this.#port.on("message", (order: GroupOrder) => {
-      this.#busy = this.#busy.then(() => this.#obey(order)).catch((error) => this.#failed(error));
+      this.#busy = this.#busy
+        .then(() => this.#obey(order))
+        .catch((error: unknown) => this.#failed(asBinlogError(error, this.#options.disk.path)));
     });
     try {
       return await lead;
@@ -87,6 +89,8 @@ export class Following {
       }
       case "lead":
         return this.#lead(order.place);
+      case "rename":
+        return this.#rename();
       case "set-aside":
         return this.#setAside();
     }
@@ -102,14 +106,23 @@ export class Following {
     let file = readGroupFile(disk);
     if (file !== undefined && file.groupId !== groupId) throw otherGroup(disk.path);
     if (file === undefined) {
-      file = { groupId, node: randomInt(1, 2 ** 32 - 1), adoptAfter: 0 };
+      file = { groupId, node: newNode(), adoptAfter: 0 };
       writeGroupFile(disk, file);
     }
     this.#file = file;
-    const log = await openFollowLog(this.#options, file.adoptAfter);
-    this.#log = log;
-    const { known, hasOwnJobs, isComplete } = log;
-    this.#tell({ news: "follows", node: file.node, known, hasOwnJobs, isComplete });
+    this.#log = await openFollowLog(this.#options, file.adoptAfter);
+    this.#tellFollows();
+  }
+
+  #tellFollows(): void {
+    const { known, hasOwnJobs, isComplete } = this.#opened;
+    this.#tell({ news: "follows", node: this.#file!.node, known, hasOwnJobs, isComplete });
+  }
+
+  #rename(): void {
+    this.#file = { ...this.#file!, node: newNode() };
+    writeGroupFile(this.#options.disk, this.#file);
+    this.#tellFollows();
   }
 
   #apply(messages: readonly Uint8Array[]): void {
@@ -150,6 +163,11 @@ export class Following {
     this.#log = undefined;
     this.#tell({ news: "set-aside", folder });
   }
+}
+
+/** The highest number means nobody. */
+function newNode(): number {
+  return randomInt(1, 2 ** 32 - 1);
 }
 
 function otherGroup(path: string): BinlogError {

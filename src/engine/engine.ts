@@ -8,6 +8,7 @@
 // `JobQueues`, who waits by `Waiters`.
 
 import { assert } from "../base/assert.ts";
+import { Batch, type BatchLimits, wasLost } from "./batch.ts";
 import { BodyArena } from "./body-arena.ts";
 import { BodySearch } from "./body-search.ts";
 import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./effects.ts";
@@ -19,6 +20,7 @@ import { type JobFilter, JobWalk } from "./job-walk.ts";
 import type { KeyTable } from "./key-table.ts";
 import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Policies, PutVerdict } from "./policies.ts";
+import { ReadyWalk } from "./ready-walk.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
 import { Session, Waiting, type Watch } from "./session.ts";
 import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
@@ -94,8 +96,6 @@ export class Engine {
   readonly policies: Policies;
   readonly #keys: KeyTable;
   readonly #ownsTube: (name: string) => boolean;
-  /** Jobs that died here, while their dead-letter tube is on another shard, in no order. */
-  readonly deadElsewhere: number[] = [];
   readonly waiters: Waiters;
   readonly #search: BodySearch;
   readonly #sessions: (Session | undefined)[] = [];
@@ -127,7 +127,6 @@ export class Engine {
       find: (id) => this.find(id),
       end: (slot, tube) => this.#end(slot, tube),
       ownsTube: this.#ownsTube,
-      died: (slot) => this.deadElsewhere.push(this.jobs.pageOf(slot).id[rowOf(slot)]!),
       keySeed: options.keySeed ?? [0, 0],
     });
     this.#keys = this.policies.keys;
@@ -674,6 +673,134 @@ export class Engine {
     return slot;
   }
 
+  // --- batches --------------------------------------------------------------------------------------------
+
+  /**
+   * Gives the session the best ready jobs of its watched tubes, as many as go together, which are added to `into`:
+   * the same that so many reserves would, with nobody in between. Without any it does what `reserve` does, and returns
+   * its ReserveOutcome, else how many they are.
+   */
+  reserveBatch(
+    session: Session,
+    limits: BatchLimits,
+    timeoutMs: number,
+    nowMs: number,
+    into: number[],
+  ): number {
+    this.runDue(nowMs);
+    const batch = new Batch(this.jobs, limits);
+    const tubes = new ResumedTubes(this.jobs);
+    this.#eachServing(session, (tube) => tubes.push(tube));
+    for (let tube = tubes.best; tube !== undefined; tube = tubes.best) {
+      if (this.#isStale(tube)) {
+        tubes.removeBest();
+        continue;
+      }
+      const slot = tube.ready.top;
+      if (!batch.takes(slot)) break;
+      this.#assign(slot, session, nowMs);
+      into.push(slot);
+      tubes.bestServed();
+    }
+    if (into.length > 0) return into.length;
+    const outcome = this.reserve(session, timeoutMs, nowMs);
+    assert(outcome < 0, "what a batch has not found no reserve finds");
+    return outcome;
+  }
+
+  /**
+   * Adds to `into` what this shard has for a batch over several, the job that would end the batch included. All stay where
+   * they are. Returns whether there may be more, which depends on what is taken before.
+   */
+  listBatch(session: Session, limits: BatchLimits, nowMs: number, into: number[]): boolean {
+    this.runDue(nowMs);
+    const walk = new ReadyWalk(this.jobs);
+    this.#eachServing(session, (tube) => walk.add(tube, this.#givesNow(tube, nowMs)));
+    const batch = new Batch(this.jobs, limits);
+    while (into.length < limits.jobsMax && !walk.isUnsure) {
+      const slot = walk.next();
+      if (slot === NO_SLOT) return false;
+      into.push(slot);
+      if (!batch.takes(slot) || batch.isOver) return false;
+    }
+    return walk.isUnsure;
+  }
+
+  /** How many jobs of the tube may be given now, as far as its gate is concerned. */
+  #givesNow({ gate, reservedJobs }: Tube, nowMs: number): number {
+    return gate === undefined ? Number.POSITIVE_INFINITY : gate.gives(reservedJobs, nowMs);
+  }
+
+  /**
+   * Gives the session those of the jobs `ids` that it may still have, as a part of a batch over several shards, or as the
+   * whole of it if `isAlone`. Their slots are added to `into`, NO_SLOT for the others. Returns how many they are.
+   */
+  takeBatch(
+    session: Session,
+    ids: readonly number[],
+    isAlone: boolean,
+    nowMs: number,
+    into: number[],
+  ): number {
+    this.runDue(nowMs);
+    let taken = 0;
+    for (const id of ids) {
+      const slot = this.#takeable(session, id, isAlone, nowMs);
+      into.push(slot);
+      if (slot === NO_SLOT) continue;
+      this.#assign(slot, session, nowMs);
+      taken++;
+    }
+    return taken;
+  }
+
+  /** The slot of a ready job that the session may have, or NO_SLOT. */
+  #takeable(session: Session, id: number, isAlone: boolean, nowMs: number): number {
+    const slot = this.find(id);
+    if (slot === NO_SLOT || this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready) return NO_SLOT;
+    const tube = this.tubeOf(slot);
+    if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
+    // Among groups only the one whose turn it is.
+    if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
+    if (this.#expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true)
+      return NO_SLOT;
+    // Lost since it was listed: the others must not go with it.
+    return isAlone || !wasLost(this.jobs, slot) ? slot : NO_SLOT;
+  }
+
+  /** Calls `visit` for each tube that the session watches and that has a job to give now. */
+  #eachServing(session: Session, visit: (tube: Tube) => void): void {
+    const { readyTubes } = this.#queues;
+    const { watches } = session;
+    this.tubesLookedAt += Math.min(watches.size, readyTubes.length);
+    const serves = (tube: Tube): boolean =>
+      tube.open && tube.jobsIn(JobState.Ready) > 0 && tube.ready.top !== NO_SLOT && !this.#isStale(tube);
+    if (watches.size <= readyTubes.length) {
+      for (const tube of watches.keys()) if (serves(tube)) visit(tube);
+    } else {
+      for (const tube of readyTubes) if (watches.has(tube) && serves(tube)) visit(tube);
+    }
+  }
+
+  /**
+   * Gives jobs that the session holds their full time to run again, up to `jobsMax` of those that it has not come to;
+   * `begins` with the first. Returns whether that was all.
+   */
+  touchSome(session: Session, begins: boolean, jobsMax: number, nowMs: number): boolean {
+    if (begins) session.nextToTouch = session.heldInOrder.first;
+    this.runDue(nowMs);
+    let slot = session.nextToTouch;
+    for (let left = jobsMax; slot !== NO_SLOT && left > 0; left--) {
+      this.#queues.renew(slot, session, nowMs);
+      slot = session.heldInOrder.behind(slot);
+    }
+    session.nextToTouch = slot;
+    this.#sessionTimers.set(session);
+    return slot === NO_SLOT;
+  }
+
+  // --- waits ----------------------------------------------------------------------------------------------
+
   /**
    * Lets the session wait here for a share of its watched tubes. A job that is ready by now is given to it as
    * an effect, if nobody claimed it first. `timeoutAtMs` is Infinity on all shards but one.
@@ -703,6 +830,15 @@ export class Engine {
     this.waiters.end(session);
     this.#sessionTimers.set(session);
     this.#effects.timedOut(session);
+  }
+
+  /** Ends a wait on this shard alone, without an effect; false if it does not wait, since a job may just have come. */
+  abortWait(session: Session, nowMs: number): boolean {
+    this.runDue(nowMs);
+    if (session.waiting !== Waiting.Alone) return false;
+    this.waiters.end(session);
+    this.#sessionTimers.set(session);
+    return true;
   }
 
   #startWaiting(session: Session, waiting: Waiting, timeoutAtMs: number): void {

@@ -31,6 +31,11 @@ export class JobList {
       : this.#jobs.pageOf(first).deadlineAtMs[rowOf(first)]!;
   }
 
+  /** The slot that came after a member, or NO_SLOT. */
+  behind(slot: number): number {
+    return this.#jobs.pageOf(slot).next[rowOf(slot)]!;
+  }
+
   append(slot: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);

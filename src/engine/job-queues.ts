@@ -194,6 +194,7 @@ export class JobQueues {
    * timer.
    */
   leaveHolder(slot: number, session: Session): void {
+    if (session.nextToTouch === slot) session.nextToTouch = session.heldInOrder.behind(slot);
     session.held.remove(slot);
     session.heldInOrder.remove(slot);
   }

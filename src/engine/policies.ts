@@ -36,8 +36,6 @@ export interface PolicyHost {
   readonly end: (slot: number, tube: Tube) => void;
   /** Whether a tube lives on this shard. */
   readonly ownsTube: (name: string) => boolean;
-  /** A job died here, and its dead-letter tube is elsewhere. */
-  readonly died: (slot: number, tube: string) => void;
   /** What a hash of keys begins with. */
   readonly keySeed: readonly [number, number];
 }
@@ -339,13 +337,12 @@ export class Policies {
 
   /** The job has used up its attempts. Where it has died before it stays, or it would go in circles. */
   #die(slot: number, tube: Tube, policy: TubePolicy, nowMs: number): Tube | undefined {
-    const { jobs, queues, records, ownsTube, died } = this.#host;
+    const { jobs, queues, records, ownsTube } = this.#host;
     const extras = jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
     const hadOrigin = extras.origin[row] !== EMPTY_BODY;
     this.#markDead(slot, tube, DeathReason.Attempts);
-    const goes = policy.deadLetter !== "" && !hadOrigin;
-    if (goes && ownsTube(policy.deadLetter)) {
+    if (policy.deadLetter !== "" && !hadOrigin && ownsTube(policy.deadLetter)) {
       const target = this.changeTube(slot, tube, policy.deadLetter);
       queues.becomeReady(slot, target, nowMs);
       records.updated(slot);
@@ -353,7 +350,6 @@ export class Policies {
     }
     queues.becomeBuried(slot, tube, nowMs);
     records.updated(slot);
-    if (goes) died(slot, policy.deadLetter);
     return undefined;
   }
 

@@ -3,7 +3,7 @@
 
 import { assert } from "../base/assert.ts";
 import { JobList } from "./job-list.ts";
-import type { JobTable } from "./job-table.ts";
+import { type JobTable, NO_SLOT } from "./job-table.ts";
 import { DeadlineHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
@@ -54,6 +54,8 @@ export class Session {
   readonly held: DeadlineHeap;
   /** The same jobs in the order in which they were reserved. */
   readonly heldInOrder: JobList;
+  /** The job that a touch of all of them, done in slices, comes to next; NO_SLOT when none is under way. */
+  nextToTouch: number = NO_SLOT;
   waiting: Waiting = Waiting.No;
   /** Order of waits on this shard: the smaller has waited longer. */
   waitOrder = 0;

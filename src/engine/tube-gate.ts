@@ -54,6 +54,11 @@ export class TubeGate {
     return reserved < this.#reservedMax && (this.#rate === 0 || this.tokens(nowMs) >= 1);
   }
 
+  /** How many jobs may be given now, one after the other, while `reserved` are. */
+  gives(reserved: number, nowMs: number): number {
+    return Math.max(0, Math.min(this.#reservedMax - reserved, Math.floor(this.tokens(nowMs))));
+  }
+
   /** A job was given: also one that was asked for by its id, which no gate keeps back; then there may be less than none. */
   took(nowMs: number): void {
     if (this.#rate === 0) return;

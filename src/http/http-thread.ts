@@ -2,6 +2,8 @@
 //
 // It may be slow; nothing that it does holds up the queue. An error in a request is an answer, not the end.
 
+import { chmodSync, unlinkSync } from "node:fs";
+import { connect } from "node:net";
 import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptorCore } from "../acceptor/acceptor-core.ts";
@@ -28,6 +30,7 @@ import { reserveRoutes } from "./api/reserve-routes.ts";
 import { serverRoutes } from "./api/server-routes.ts";
 import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
+import { Bodies } from "./queue/bodies.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
 import { ControlClient } from "./queue/control-client.ts";
 import { IdempotencyKeys } from "./queue/idempotency.ts";
@@ -141,6 +144,7 @@ export class HttpThread {
       totals: new TotalsBook(control, Date.now),
       liveness: new Liveness(control, monotonicMs),
       wire,
+      bodies: new Bodies(wire, control),
       puts: new PutLanes(wire, topology.shards),
       reservations: new Reservations(wire),
       leases: new LeaseBook(monotonicMs),
@@ -188,7 +192,9 @@ export class HttpThread {
     try {
       await this.#api.ready();
       this.#api.server.maxConnections = CONNECTIONS_MAX;
+      if ("path" in address) await removeStale(address.path);
       const where = await this.#api.listen(address);
+      if ("path" in address) ownOnly(address.path);
       this.#port.postMessage({ news: "listening", where });
     } catch (error) {
       const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
@@ -246,6 +252,24 @@ export class HttpThread {
     this.#toldAtMs = nowMs;
     this.#port.postMessage({ news: "log", level: "error", message: `http: ${message}` });
   }
+}
+
+/** Who may open the socket may do anything: so that is the server's user. */
+function ownOnly(path: string): void {
+  chmodSync(path, 0o600);
+}
+
+/** A server that was killed leaves its socket; one that somebody listens on is left alone. */
+async function removeStale(path: string): Promise<void> {
+  const refused = await new Promise<boolean>((resolve) => {
+    const socket = connect(path);
+    socket.on("connect", () => {
+      socket.destroy();
+      resolve(false);
+    });
+    socket.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code === "ECONNREFUSED"));
+  });
+  if (refused) unlinkSync(path);
 }
 
 /** Of this thread alone: on Linux 0 is the thread that asks. */

@@ -117,6 +117,11 @@ export interface Batch {
   bytes: Uint8Array;
 }
 
+/** Whether a message of the shared log is meant to be of batches: what else stands there is none of ours. */
+export function isOfBatches(message: Uint8Array): boolean {
+  return message.length >= BATCH_HEADER_BYTES && message[0] === BATCH_RECORD_KIND;
+}
+
 /** The batches of a message, one behind the other; undefined if it is not whole batches and nothing else. */
 export function batchesOf(message: Uint8Array): Batch[] | undefined {
   const view = new DataView(message.buffer, message.byteOffset, message.byteLength);

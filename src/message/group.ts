@@ -18,6 +18,8 @@ export type GroupOrder =
   | { order: "lead-batch"; tag: number; expectedLast: number }
   /** The node has the lead: the log is opened, and goes on in the chain. */
   | { order: "lead"; place: ChainPlace }
+  /** Another server has the same name: the directory is a copy, and gets a name of its own. */
+  | { order: "rename" }
   /** The directory is of no use any more. */
   | { order: "set-aside" };
 

@@ -73,6 +73,15 @@ export const RequestOp = {
   Adopt: COMMAND_OPS + 51,
   /** A question of the http thread, or an order: see message/control.ts. `id` is its number. Of no connection. */
   Control: COMMAND_OPS + 40,
+  /** Name the best `count` jobs, with bodies of up to `bodyBytes`, without taking them: answered with Candidates. */
+  CollectBatch: COMMAND_OPS + 20,
+  /**
+   * Take those of the jobs that are still there; the body has their ids as float64. Answered with Gathered, or with flag
+   * Whole with the reply for the client, or with Absent if none is there.
+   */
+  TakeBatch: COMMAND_OPS + 21,
+  /** The client has said something behind its reserve-batch number `waitNumber`, which must not wait any longer. */
+  Abort: COMMAND_OPS + 22,
 } as const;
 
 export const RequestFlag = {
@@ -95,6 +104,14 @@ export const RequestFlag = {
   First: 64,
   /** The client may still read: a Close waits its turn behind commands. */
   Orderly: 128,
+  /** The reply is that of reserve-batch. */
+  Batch: 256,
+  /** With the names of the tubes. */
+  Tubes: 512,
+  /** All jobs of the batch are asked of this shard. */
+  Whole: 1024,
+  /** It is the only job of the batch. */
+  Single: 2048,
 } as const;
 
 export const REQUEST_HEADER_BYTES = 72;

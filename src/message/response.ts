@@ -42,6 +42,17 @@ export const ResponseKind = {
   Control: 10,
   /** The session is kept by the number of its move; nothing more comes for this slot. */
   Detached: 20,
+  /**
+   * Jobs that could be taken for a batch, best first: behind the soonest deadline for each of them its id as float64, its
+   * pri as uint32, and as uint32 the bytes of its body, with CANDIDATE_LOST if it was lost before. `value` is 1 if the
+   * message had no room for more of them.
+   */
+  Candidates: 21,
+  /**
+   * Jobs that were taken for a batch: for each that was asked for as uint32 how many bytes there are of it, 0 if it was not
+   * taken; then the bytes for the client of all of them. With flag More another part follows.
+   */
+  Gathered: 22,
 } as const;
 
 export const ResponseFlag = {
@@ -57,6 +68,11 @@ export const ResponseFlag = {
    */
   Durable: 8,
 } as const;
+
+/** Bytes of an entry of Candidates. */
+export const CANDIDATE_BYTES = 16;
+/** In the size of such an entry: the job travels alone. */
+export const CANDIDATE_LOST = 0x80000000;
 
 /** Bytes of a Stored before those that go before the part of the body. */
 export const STORED_HEADER_BYTES = 8;

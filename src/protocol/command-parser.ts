@@ -3,7 +3,7 @@
 import { ASTERISK, HYPHEN, SPACE } from "../base/ascii.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
-import { EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
+import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { Request } from "./request.ts";
@@ -177,6 +177,10 @@ export class CommandParser {
         if (!number.readWait(bytes, end)) return false;
         request.timeoutMs = number.value;
         return true;
+      case "count":
+        return this.#batchCount(bytes, end);
+      case "ids":
+        return this.#ids(bytes, end);
       case "bound":
       case "token":
         throw new Error("broken invariant: no extension has such an argument");
@@ -209,6 +213,27 @@ export class CommandParser {
   #pattern(bytes: Uint8Array, end: number): boolean {
     this.#tube(bytes, end);
     return isTubePattern(bytes, this.request.tube.start, this.request.tube.end);
+  }
+
+  /** More than a batch may have means as many as it may. */
+  #batchCount(bytes: Uint8Array, end: number): boolean {
+    const well = this.#number.readU32(bytes, end);
+    this.request.count = Math.min(this.#number.value, BATCH_JOBS_MAX);
+    return well && this.request.count > 0;
+  }
+
+  /** All ids up to the end: their bytes are the body of the request, and how many they are its count. */
+  #ids(bytes: Uint8Array, end: number): boolean {
+    const number = this.#number;
+    const start = number.at;
+    let count = 0;
+    do {
+      if (!number.readU64(bytes, end) || ++count > BATCH_JOBS_MAX) return false;
+      if (number.at < end && bytes[number.at] !== SPACE) return false;
+    } while (number.at < end);
+    this.request.count = count;
+    this.request.body.set(bytes, start, end);
+    return true;
   }
 
   #ttr(bytes: Uint8Array, end: number): boolean {

@@ -2,7 +2,7 @@
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
 import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
-import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
+import { batchAbort, batchBytes, batchTubes, OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
 /**
@@ -45,6 +45,9 @@ export const Op = {
   UpdateJob: 44,
   SetTube: 50,
   MoveJobs: 51,
+  ReserveBatch: 60,
+  DeleteBatch: 61,
+  TouchAll: 62,
   /** Only where a listener demands it: see AUTH. */
   Auth: 127,
 } as const;
@@ -78,6 +81,10 @@ export const Args = {
   Pattern: 20,
   /** A tube, and another one, or `*`. */
   TubeTarget: 21,
+  /** A number of jobs, and how long to wait for the first. */
+  CountTimeout: 30,
+  /** Ids, as many as a batch may have. */
+  Ids: 31,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
@@ -93,7 +100,9 @@ export type Field =
   | "tube"
   | "token"
   | "pattern"
-  | "to";
+  | "to"
+  | "count"
+  | "ids";
 
 /** The arguments that each Args stands for, in their order. Behind a line with `bytes` comes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
@@ -111,6 +120,8 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.Secret]: ["token"],
   [Args.Pattern]: ["pattern"],
   [Args.TubeTarget]: ["tube", "to"],
+  [Args.CountTimeout]: ["count", "seconds"],
+  [Args.Ids]: ["ids"],
 };
 
 /** Where a command is executed. */
@@ -133,6 +144,10 @@ export const Route = {
   End: 7,
   /** On the shards of all tubes that it means. */
   Pattern: 8,
+  /** On the shards of the jobs that it names. */
+  Jobs: 10,
+  /** On the shards where its connection holds jobs. */
+  Held: 11,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -177,6 +192,7 @@ const {
   Pattern,
   TubeTarget,
 } = Args;
+const { CountTimeout, Ids } = Args;
 
 const NOT_FOUND = "NOT_FOUND";
 const FOUND = ["FOUND <id> <bytes> and body", NOT_FOUND];
@@ -251,6 +267,12 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each was used" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: PUT_OPTIONS, route: Route.Put, extension: true,
     replies: [...STORED, "DUPLICATE <id>", "TUBE_FULL", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a tube, which does not become the tube in use" },
+  { op: Op.ReserveBatch, word: "reserve-batch ", args: CountTimeout, options: [batchBytes, batchTubes, batchAbort], route: Route.Reserve, extension: true,
+    replies: ["RESERVED_BATCH <count> and so many times RESERVED", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "takes the best jobs of the watched tubes, as many as there are, and waits for one" },
+  { op: Op.DeleteBatch, word: "delete-batch ", args: Ids, route: Route.Jobs, extension: true,
+    replies: ["DELETED_BATCH <deleted> <missing> and the missing ids"], section: "18.5", help: "removes jobs: their work is done" },
+  { op: Op.TouchAll, word: "touch-all", args: None, route: Route.Held, extension: true,
+    replies: ["TOUCHED_ALL <count>"], section: "18.11", help: "gives each job that the connection holds its full time to run again" },
   { op: Op.InspectJob, word: "inspect-job ", args: Id, route: Route.Job, extension: true,
     replies: [OK, NOT_FOUND], section: "18.6", help: "tells more about a job than stats-job does, such as who holds it" },
   { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,

@@ -17,3 +17,7 @@ export const DEADLINE_MARGIN_MS = 1000;
 /** Default and largest `-z`. */
 export const JOB_BYTES_MAX_DEFAULT = 65535;
 export const JOB_BYTES_MAX_LIMIT = 1073741824;
+/** Most jobs of a reserve-batch, and ids of a delete-batch. */
+export const BATCH_JOBS_MAX = 1000;
+/** Most bytes of bodies in a reserve-batch, but for its first job. */
+export const BATCH_BYTES_MAX = 1048576;

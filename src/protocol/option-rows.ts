@@ -69,3 +69,27 @@ export const OPTION_VALUE_BYTES_MAX = 200;
 export const OPTION_NAME_BYTES_MAX = 32;
 /** Most bytes of all options of a line, as they travel. */
 export const OPTIONS_BYTES_MAX = 1020;
+
+// The options of reserve-batch.
+
+export const batchBytes: OptionRow = {
+  name: "bytes",
+  tag: OptionTag.Bytes,
+  kind: OptionKind.Number,
+  min: 1,
+  usage: "<bodies' bytes>",
+};
+export const batchTubes: OptionRow = {
+  name: "tubes",
+  tag: OptionTag.Tubes,
+  kind: OptionKind.Word,
+  words: ["yes"],
+  usage: "yes",
+};
+export const batchAbort: OptionRow = {
+  name: "abort",
+  tag: OptionTag.Abort,
+  kind: OptionKind.Word,
+  words: ["yes"],
+  usage: "yes",
+};

@@ -5,6 +5,7 @@ import { asciiBytes } from "../base/bytes.ts";
 const line = (text: string): Uint8Array => asciiBytes(`${text}\r\n`);
 
 export const Reply = {
+  aborted: line("ABORTED"),
   authenticated: line("AUTHENTICATED"),
   badFormat: line("BAD_FORMAT"),
   buried: line("BURIED"),
@@ -48,10 +49,22 @@ export const ReplyWord = {
   kicked: asciiBytes("KICKED "),
   moved: asciiBytes("MOVED "),
   reserved: asciiBytes("RESERVED "),
+  reservedBatch: asciiBytes("RESERVED_BATCH "),
+  touchedAll: asciiBytes("TOUCHED_ALL "),
   watching: asciiBytes("WATCHING "),
 } as const;
 
 /** `UNKNOWN_OPTION <name>`. */
 export function unknownOptionReply(name: string): Uint8Array {
   return line(`UNKNOWN_OPTION ${name}`);
+}
+
+/** `TOUCHED_ALL <count>`. */
+export function touchedAllReply(count: number): Uint8Array {
+  return line(`TOUCHED_ALL ${count}`);
+}
+
+/** `DELETED_BATCH <deleted> <missing>[ <id> …]`, where `ids` are the missing ones as they were given. */
+export function deletedBatchReply(deleted: number, ids: readonly string[]): Uint8Array {
+  return line(["DELETED_BATCH", deleted, ids.length, ...ids].join(" "));
 }

@@ -1,7 +1,14 @@
 // A node that follows: reads the shared log, writes what is valid into its own, and takes the lead when nobody else has it. Plain
 // code: time and messages come in, effects go out through its host. The rules are in README.md.
 
-import { type Batch, type BatchHeader, BatchKind, batchesOf, type ChainPlace } from "../message/batch.ts";
+import {
+  type Batch,
+  type BatchHeader,
+  BatchKind,
+  batchesOf,
+  type ChainPlace,
+  isOfBatches,
+} from "../message/batch.ts";
 import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
 
@@ -84,6 +91,11 @@ export class FollowerCore {
   /** What it may not do without: all that counts is in its own log. */
   isComplete = true;
   ignored = 0;
+  /** A batch of the present lead that there must be. */
+  #promised = 0;
+  #readAgainFor = 0;
+  /** The first message that the log has. */
+  #first = 0;
   #staleAnswers = 0;
   /** The last message that the log is known to have. */
   lastKnown = 0;
@@ -130,18 +142,26 @@ export class FollowerCore {
       this.#end("hole", `message ${this.wanted} is missing`);
       return;
     }
-    const batches = batchesOf(bytes);
+    const batches = isOfBatches(bytes) ? batchesOf(bytes) : [];
     if (batches === undefined) {
       this.#end("hole", `message ${sequence} is damaged, or of a newer runnerbean`);
       return;
     }
     this.wanted = sequence + 1;
+    if (batches.length === 0) this.ignored++;
     for (const batch of batches) {
       if (this.#ended) return;
       this.#place ??= placeBefore(batch.header);
       if (this.isValid(this.#place, batch.header)) this.#take(batch, sequence, nowMs);
-      else this.ignored++;
+      else this.#ignore(batch.header);
     }
+  }
+
+  /** One that goes on behind what was read says that something was missed, or is still to come. */
+  #ignore({ epoch, n }: BatchHeader): void {
+    this.ignored++;
+    const place = this.place;
+    if (epoch >= place.epoch && n > place.n + 1) this.#promised = Math.max(this.#promised, n);
   }
 
   protected isValid(place: ChainPlace, header: BatchHeader): boolean {
@@ -151,6 +171,8 @@ export class FollowerCore {
   #take(batch: Batch, sequence: number, nowMs: number): void {
     const { header } = batch;
     this.#place = placeOf(header);
+    // What the lead before had begun does not count any more.
+    if (header.kind === BatchKind.lead) this.#promised = 0;
     if (!this.firstSequences.has(header.segment)) this.firstSequences.set(header.segment, sequence);
     this.#heard(header, nowMs);
     if (!this.#apply(batch)) return;
@@ -242,6 +264,7 @@ export class FollowerCore {
   answered({ first, last }: LogEnds, nowMs: number): void {
     if (this.#ended) return;
     this.lastKnown = Math.max(this.lastKnown, last);
+    this.#first = first;
     if (this.wanted === 0 && first <= last) this.wanted = first;
     if (!this.#isThere(first, last)) return;
     const isAtEnd = last === 0 || this.wanted === last + 1;
@@ -302,12 +325,21 @@ export class FollowerCore {
     if (this.#ended || !this.#caughtUp || !this.isComplete) return;
     if (nowMs - this.#triedAtMs < TRY_MS) return;
     if (nowMs - this.#answeredAtMs > ANSWERS_APART_MS_MAX) return;
-    if (!this.#mayTry) return;
+    if (!this.#mayTry || !this.#isSure()) return;
     this.#triedAtMs = nowMs;
     this.#triedTag = newTag(this.#options.random);
     this.#silenceMs = 0;
     this.#patienceMs = this.#drawPatience();
     this.#host.tryLead(this.#triedTag, Math.max(0, this.wanted - 1));
+  }
+
+  /** Where a batch was read that goes on behind a gap, all is read once more, maybe from another server: it must say the same. */
+  #isSure(): boolean {
+    if (this.#promised <= this.place.n || this.#readAgainFor === this.#promised) return true;
+    this.#readAgainFor = this.#promised;
+    this.#promised = 0;
+    this.#seekAgain(this.#first);
+    return false;
   }
 
   get #mayTry(): boolean {

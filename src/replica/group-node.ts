@@ -146,7 +146,7 @@ export class GroupNode {
   #onNews(news: GroupNews): void {
     switch (news.news) {
       case "follows":
-        this.#follow(news);
+        void this.#checkName(news);
         break;
       case "applied":
         this.#applyingBytes -= news.bytes;
@@ -162,6 +162,14 @@ export class GroupNode {
       case "set-aside":
         this.#tell({ news: "ended", how: "start-anew", why: this.#why, folder: news.folder });
     }
+  }
+
+  /** A directory that was copied has the name of another server, which answers to it. */
+  async #checkName(news: GroupNews & { news: "follows" }): Promise<void> {
+    const answer = await this.#log.ask(news.node);
+    if (answer === undefined || answer === "gone") return this.#follow(news);
+    this.#say("warn", "the directory is a copy of another server's: it gets a name of its own");
+    this.#order({ order: "rename" });
   }
 
   // --- following --------------------------------------------------------------------------------------------------

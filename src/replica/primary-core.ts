@@ -1,7 +1,13 @@
 // The node that has the lead: brings batches to the shared log, and knows which are acknowledged. Plain code: time and answers come
 // in, effects go out through its host. The rules are in README.md.
 
-import { BATCH_BYTES_MAX, type BatchHeader, batchesOf, type ChainPlace } from "../message/batch.ts";
+import {
+  BATCH_BYTES_MAX,
+  type BatchHeader,
+  batchesOf,
+  type ChainPlace,
+  isOfBatches,
+} from "../message/batch.ts";
 import { follows, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
 
@@ -271,7 +277,7 @@ export class PrimaryCore {
     if (first.sequence !== this.#sequence) return this.#judgePurged(messages);
     const all: { sequence: number; header: BatchHeader }[] = [];
     for (const { sequence, bytes } of messages) {
-      const batches = batchesOf(bytes);
+      const batches = isOfBatches(bytes) ? batchesOf(bytes) : [];
       if (batches === undefined) return this.#end("log-lost", `message ${sequence} is damaged`);
       for (const { header } of batches) all.push({ sequence, header });
     }

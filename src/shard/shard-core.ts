@@ -36,6 +36,7 @@ import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { CommandShard } from "./commands/command.ts";
 import { SHARD_COMMANDS } from "./commands/command-table.ts";
+import { reserveMany } from "./commands/reserve-batch.ts";
 import { ControlDesk } from "./control/control-desk.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { Looks } from "./looks.ts";
@@ -180,7 +181,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (this.#resuming.length > 0) this.#runResumed();
     for (let acceptor = 0; acceptor < this.portCount; acceptor++) taken += this.#takeFrom(acceptor);
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
-      this.#resume(session);
+      this.resume(session);
     }
     this.lists.pump();
     if (this.control !== undefined) {
@@ -223,7 +224,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const session = this.moves.step(this.#mayAnswer, nowMs);
     if (session === undefined) return;
     if (session.ended) this.end(session);
-    else this.#resume(session);
+    else this.resume(session);
   }
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
@@ -324,7 +325,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** The client has read so much of its replies: its next commands may go on. */
   read(session: ShardSession, bytes: number): void {
     session.read(bytes);
-    if (!this.#mustWait(session)) this.#resume(session);
+    if (!this.#mustWait(session)) this.resume(session);
   }
 
   /** Runs deferred messages of the sessions whose command has ended, until they wait again. */
@@ -342,7 +343,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       if (deferred.isEmpty) session.deferred = undefined;
       else if (!this.#mustWait(session)) this.#stalled.push(session);
     }
-    while (this.#stalled.length > 0) this.#resume(this.#stalled.pop()!);
+    while (this.#stalled.length > 0) this.resume(this.#stalled.pop()!);
   }
 
   /** Whether deferred messages of the session have to wait for something other than room in a ring. */
@@ -362,7 +363,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     );
   }
 
-  #resume(session: ShardSession): void {
+  resume(session: ShardSession): void {
     if (session.resuming || session.deferred === undefined) return;
     session.resuming = true;
     this.#resuming.push(session);
@@ -380,6 +381,10 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   reserve(session: ShardSession, timeoutMs: number): void {
+    if (session.batch !== undefined) {
+      reserveMany(this, session, session.batch, timeoutMs);
+      return;
+    }
     const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
     if (slot >= 0) this.giveJob(session, slot, 0);
     else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
@@ -390,8 +395,17 @@ export class ShardCore implements ClientEffects, CommandShard {
     return this.tubeSetter.owns(name);
   }
 
-  /** RESERVED. A session of the http thread hands the job on at once, and is told what its lease needs. */
+  /**
+   * RESERVED, or the batch that the session has waited for. A session of the http thread hands the job on at once, and is
+   * told what its lease needs.
+   */
   giveJob(session: ShardSession, slot: number, flags: number): void {
+    const { batch } = session;
+    if (batch !== undefined) {
+      session.endBatch();
+      this.replies.batch(session, [slot], batch.withTubes);
+      return;
+    }
     if (session.acceptor !== this.#leasePort) {
       this.replies.job(session, ReplyWord.reserved, slot, flags);
       return;
@@ -416,7 +430,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       session.looksForAcceptor = false;
       this.replies.signal(session, ResponseKind.Ack);
     } else this.reserve(session, 0);
-    this.#resume(session);
+    this.resume(session);
   }
 
   detach(session: ShardSession, number: number): void {
@@ -512,19 +526,21 @@ export class ShardCore implements ClientEffects, CommandShard {
     const session = this.#sessionOf(client);
     this.leadWaits.delete(session);
     this.giveJob(session, slot, 0);
-    this.#resume(session);
+    this.resume(session);
   }
 
   timedOut(client: Session): void {
     const session = this.#sessionOf(client);
+    session.endBatch();
     this.replies.fixed(session, Reply.timedOut);
-    this.#resume(session);
+    this.resume(session);
   }
 
   deadlineSoon(client: Session): void {
     const session = this.#sessionOf(client);
+    session.endBatch();
     this.replies.fixed(session, Reply.deadlineSoon);
-    this.#resume(session);
+    this.resume(session);
   }
 
   waitDue(client: Session): void {
@@ -559,7 +575,7 @@ function owesReading(session: ShardSession): boolean {
 /** Messages that concern a command in progress, or end the session at once, are never deferred behind it. */
 function overtakes(op: number, flags: number): boolean {
   if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
-  return op === RequestOp.HalfClose || op === RequestOp.Credit;
+  return op === RequestOp.HalfClose || op === RequestOp.Abort || op === RequestOp.Credit;
 }
 
 /** Messages that a session which has ended may still get. */

@@ -311,6 +311,12 @@ export class CommandGrammar {
         return this.#odd()
           ? this.#random.pick(EDGE_PATTERNS)
           : this.#random.pick(["set-a", "set-b*", "set-*"]);
+      case "count":
+        return this.#odd()
+          ? this.#number(3)
+          : this.#random.pick(["1", "2", "3", "1000", "1001", "4294967295"]);
+      case "ids":
+        return Array.from({ length: this.#random.pick([1, 1, 2, 3, 7]) }, () => this.#id()).join(" ");
     }
   }
 

@@ -61,6 +61,7 @@ const BARE: Readonly<Record<string, readonly string[]>> = {
   "list-tube-used": ["USING {any}"],
   "list-tubes-watched": ["OK {int}"],
   extensions: ["OK {int}"],
+  "touch-all": ["TOUCHED_ALL {int}"],
 };
 
 const BY_NAME: Readonly<Record<string, readonly string[]>> = {
@@ -84,6 +85,8 @@ const WORDS: readonly string[] = [
   "update-job ",
   "set-tube ",
   "move-jobs ",
+  "reserve-batch ",
+  "delete-batch ",
   "reserve-with-timeout ",
   "pause-tube",
   "quit",
@@ -115,6 +118,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
   if (command === "set-tube") return meaningOfSetTube(rest);
   if (command === "move-jobs") return meaningOfMove(rest);
+  if (command === "reserve-batch") return meaningOfReserveBatch(rest);
+  if (command === "delete-batch") return meaningOfDeleteBatch(rest);
   if (command === "kick") return meaningOfKick(rest);
   if (command === "reserve-with-timeout") return meaningOfTimeout(rest);
   if (command === "pause-tube") return meaningOfPause(rest);
@@ -282,6 +287,33 @@ function meaningOfSetTube(rest: string): LineMeaning {
   if (options === "") return bad;
   const wrong = wrongOption(options, SETTINGS);
   return meaning("set-tube", [wrong ?? "SET"]);
+}
+
+const isYes: IsValue = (value) => value === "yes";
+const BATCH_OPTIONS: Options = { bytes: numberTo(U32_MAX, 1n), tubes: isYes, abort: isYes };
+
+function meaningOfReserveBatch(rest: string): LineMeaning {
+  const command = "reserve-batch";
+  const [, count, timeout = "", options = ""] = /^ *(\d+) +([^ ]+)(.*)$/s.exec(rest) ?? [];
+  const timeoutMs = timeout === "-1" ? Number.POSITIVE_INFINITY : millisecondsOf(timeout);
+  if (count === undefined || !fits(count, U32_MAX) || BigInt(count) === 0n || timeoutMs === undefined)
+    return meaning(command, ["BAD_FORMAT"]);
+  const wrong = wrongOption(options, BATCH_OPTIONS);
+  if (wrong !== undefined) return meaning(command, [wrong]);
+  const aborts = options.includes("abort=yes") ? ["ABORTED"] : [];
+  return meaning(command, ["RESERVED_BATCH {int}", "TIMED_OUT", "DEADLINE_SOON", ...aborts], {
+    mayWait: timeoutMs > 0,
+  });
+}
+
+function meaningOfDeleteBatch(rest: string): LineMeaning {
+  const command = "delete-batch";
+  const ids = rest.replace(/^ */, "").split(/ +/);
+  const isGood = ids.length <= 1000 && ids.every((id) => id !== "" && fits(id, U64_MAX));
+  return meaning(
+    command,
+    isGood ? ["DELETED_BATCH {int} {int}", "DELETED_BATCH {int} {int} {any}"] : ["BAD_FORMAT"],
+  );
 }
 
 function meaningOfPutInTube(rest: string, jobBytesMax: number): LineMeaning {

@@ -8,6 +8,8 @@ import type { VirtualTime } from "./virtual-time.ts";
 export const CHECKS = ["strict", "stale", "absent"] as const;
 export type Check = (typeof CHECKS)[number];
 
+const STRANGER = new TextEncoder().encode("hello, is this the right subject?");
+
 export type AppendAnswer = { sequence: number } | { refused: true };
 
 /** The way of one node to the log: what it sends keeps its order, as do the answers; a break loses answers, and what is on its way may still arrive. */
@@ -79,6 +81,8 @@ export class FaultyLog {
     // A client of the log that sends again what it got no answer for, or a server that does.
     if (!this.quiet && this.check !== "strict" && this.random.chance(0.005))
       this.messages.set(++this.last, bytes);
+    // Somebody who has no business there.
+    if (!this.quiet && this.random.chance(0.002)) this.messages.set(++this.last, STRANGER);
     return { sequence };
   }
 

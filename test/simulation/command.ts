@@ -10,6 +10,13 @@ interface Common {
   readonly text: string;
 }
 
+export interface Batch {
+  readonly jobsMax: number;
+  readonly bytesMax: number;
+  readonly tubes: boolean;
+  readonly mayAbort: boolean;
+}
+
 export type Command = Common &
   (
     | { readonly kind: "fixed"; readonly reply: string }
@@ -23,7 +30,15 @@ export type Command = Common &
         readonly ttrSeconds: number;
         readonly body: string;
       }
-    | { readonly kind: "reserve"; readonly timeoutMs: number; readonly watched: readonly string[] }
+    | {
+        readonly kind: "reserve";
+        readonly timeoutMs: number;
+        readonly watched: readonly string[];
+        /** Undefined for those that take one job. */
+        readonly batch: Batch | undefined;
+      }
+    | { readonly kind: "delete-batch"; readonly ids: readonly number[] }
+    | { readonly kind: "touch-all" }
     | { readonly kind: "by-id"; readonly name: ByIdCommand; readonly id: number }
     | { readonly kind: "kick-job"; readonly id: number }
     | { readonly kind: "kick"; readonly tube: string; readonly bound: number }
@@ -96,7 +111,31 @@ export function wrongOption(tube: string, body: string): Command {
 export function reserve(watched: readonly string[], timeoutSeconds: number | undefined): Command {
   const text = timeoutSeconds === undefined ? "reserve" : `reserve-with-timeout ${timeoutSeconds}`;
   const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;
-  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched] };
+  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched], batch: undefined };
+}
+
+/** Without a timeout for ever; `bytesMax` Infinity for no such option. */
+export function reserveBatch(
+  watched: readonly string[],
+  timeoutSeconds: number | undefined,
+  batch: Batch,
+): Command {
+  const options = [
+    ...(Number.isFinite(batch.bytesMax) ? [`bytes=${batch.bytesMax}`] : []),
+    ...(batch.tubes ? ["tubes=yes"] : []),
+    ...(batch.mayAbort ? ["abort=yes"] : []),
+  ];
+  const text = ["reserve-batch", batch.jobsMax, timeoutSeconds ?? -1, ...options].join(" ");
+  const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;
+  return { ...simple(text), kind: "reserve", timeoutMs, watched: [...watched], batch };
+}
+
+export function deleteBatch(ids: readonly number[]): Command {
+  return { ...simple(`delete-batch ${ids.join(" ")}`), kind: "delete-batch", ids };
+}
+
+export function touchAll(): Command {
+  return { ...simple("touch-all"), kind: "touch-all" };
 }
 
 export function byId(name: ByIdCommand, id: number, rest = ""): Command {
@@ -173,7 +212,8 @@ export function quit(): Command {
   return { ...simple("quit"), kind: "quit" };
 }
 
-export const reserved = (job: ModelJob): string => `RESERVED ${job.id} ${job.body.length}\r\n${job.body}\r\n`;
+export const reserved = (job: ModelJob, withTube = false): string =>
+  `RESERVED ${job.id} ${job.body.length}${withTube ? ` ${job.tube.name}` : ""}\r\n${job.body}\r\n`;
 
 function found(job: ModelJob | undefined): string {
   return job === undefined ? "NOT_FOUND\r\n" : `FOUND ${job.id} ${job.body.length}\r\n${job.body}\r\n`;

@@ -32,8 +32,9 @@ export interface ModelJob {
   /** Order of burials, and of reservations. */
   buriedAt: number;
   reservedAt: number;
-  /** The model's event in which the job became ready last. */
+  /** The model's event in which the job became ready last, and in which a ttr of it began last. */
   readySince: number;
+  touchedAt: number;
 }
 
 export interface ModelTube {
@@ -59,8 +60,10 @@ export interface ModelSession {
   lastWait: number;
   /** Shards on which it can't wait any more. */
   readonly halfClosedOn: Set<number>;
-  /** Event in which a reservation of it ran out last. */
+  /** Event in which a reservation of it ran out last, or was taken away. */
   expiredAt: number;
+  /** By shard, up to which of its reservations a touch of all that goes in slices has come. */
+  readonly touchedUpTo: Map<number, number>;
 }
 
 export interface Wait {
@@ -163,6 +166,7 @@ export class Model {
       buriedAt: kept.state === "buried" ? ++this.#burials : 0,
       reservedAt: 0,
       readySince: this.event,
+      touchedAt: 0,
     });
   }
 
@@ -216,7 +220,10 @@ export class Model {
   session(index: number): ModelSession {
     const known = this.sessions.get(index);
     if (known !== undefined) return known;
-    const session: ModelSession = { index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 };
+    const session: ModelSession = {
+      ...{ index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 },
+      touchedUpTo: new Map(),
+    };
     this.sessions.set(index, session);
     return session;
   }
@@ -543,6 +550,7 @@ export class Model {
       buriedAt: 0,
       reservedAt: 0,
       readySince: this.event,
+      touchedAt: 0,
     };
     this.jobs.set(job.id, stored);
     tube.totalJobs++;
@@ -567,6 +575,92 @@ export class Model {
     if (timeoutMs <= 0 || session.halfClosedOn.has(shard)) return "timedOut";
     this.#startWait(session, shard, undefined, nowMs + timeoutMs);
     return "waits";
+  }
+
+  /** What a batch of this shard alone gives: as many reserves as go together. */
+  reserveBatch(
+    session: ModelSession,
+    shard: number,
+    limits: BatchLimits,
+    timeoutMs: number,
+    nowMs: number,
+  ): ModelJob[] | "timedOut" | "deadlineSoon" | "waits" {
+    this.runDue(shard, nowMs);
+    const jobs: ModelJob[] = [];
+    let bytes = 0;
+    for (;;) {
+      const job = this.bestReady(this.#watchedOn(session, shard));
+      if (job === undefined || jobs.length === limits.jobsMax) break;
+      bytes += job.body.length;
+      const isLost = wasLost(job);
+      if (jobs.length > 0 && (bytes > limits.bytesMax || isLost)) break;
+      jobs.push(this.#hold(job, session, nowMs));
+      if (isLost) break;
+    }
+    if (jobs.length > 0) return jobs;
+    const answer = this.reserve(session, shard, timeoutMs, nowMs);
+    assert.ok(typeof answer === "string");
+    return answer;
+  }
+
+  /** What a shard has for a batch over several: up to the first that would end it. */
+  listBatch(session: ModelSession, shard: number, limits: BatchLimits, nowMs: number): ModelJob[] {
+    this.runDue(shard, nowMs);
+    const watched = new Set(this.#watchedOn(session, shard));
+    const ready = [...this.jobs.values()]
+      .filter((job) => job.state === "ready" && watched.has(job.tube) && job.tube.pausedUntilMs === undefined)
+      .sort((a, b) => (isBetter(a, b) ? -1 : 1))
+      .slice(0, limits.jobsMax);
+    let bytes = 0;
+    const last = ready.findIndex((job) => {
+      bytes += job.body.length;
+      return wasLost(job) || bytes > limits.bytesMax;
+    });
+    return last < 0 ? ready : ready.slice(0, last + 1);
+  }
+
+  /** Its part of a batch over several shards, undefined for what it may not give. */
+  takeBatch(
+    session: ModelSession,
+    shard: number,
+    ids: readonly number[],
+    isAlone: boolean,
+    nowMs: number,
+  ): (ModelJob | undefined)[] {
+    this.runDue(shard, nowMs);
+    const watched = this.#watchedOn(session, shard);
+    return ids.map((id) => {
+      const job = this.#on(shard, id);
+      if (job?.state !== "ready" || job.tube.pausedUntilMs !== undefined || !watched.includes(job.tube))
+        return undefined;
+      return isAlone || !wasLost(job) ? this.#hold(job, session, nowMs) : undefined;
+    });
+  }
+
+  /** The client ends its wait; false if it does not wait. */
+  abortWait(session: ModelSession, shard: number, nowMs: number): boolean {
+    this.runDue(shard, nowMs);
+    const wait = this.waitOf(session, shard);
+    if (wait === undefined || wait.number !== undefined) return false;
+    this.#endWait(session, shard);
+    return true;
+  }
+
+  /** Touches some of the jobs that the session holds, those first that it has held longest; true if no more is left. */
+  touchSome(session: ModelSession, shard: number, begins: boolean, jobsMax: number, nowMs: number): boolean {
+    // Before what is due: a touch begins with the jobs that are there when it comes.
+    if (begins) session.touchedUpTo.set(shard, -1);
+    this.runDue(shard, nowMs);
+    const left = (): ModelJob[] =>
+      this.held(session, shard)
+        .filter((job) => job.reservedAt > (session.touchedUpTo.get(shard) ?? -1))
+        .sort((a, b) => a.reservedAt - b.reservedAt);
+    for (const job of left().slice(0, jobsMax)) {
+      job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+      job.touchedAt = this.event;
+      session.touchedUpTo.set(shard, job.reservedAt);
+    }
+    return left().length === 0;
   }
 
   takeUpTo(
@@ -658,6 +752,7 @@ export class Model {
     const job = this.#heldBy(session, shard, id);
     if (job === undefined) return "not found";
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+    job.touchedAt = this.event;
     return "done";
   }
 
@@ -715,6 +810,8 @@ export class Model {
   /** Deletes jobs, whoever holds them. */
   clear(jobs: readonly ModelJob[]): void {
     for (const job of jobs) {
+      // A reserve under way may have been told of its margin before.
+      if (job.holder !== undefined) job.holder.expiredAt = this.event;
       this.jobs.delete(job.id);
       this.changes.push({ id: job.id, job: undefined });
       job.tube.deletes++;
@@ -760,6 +857,7 @@ export class Model {
     job.reserves++;
     job.reservedAt = ++this.#reservations;
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
+    job.touchedAt = this.event;
     return job;
   }
 
@@ -776,7 +874,17 @@ export class Model {
   }
 }
 
-export function isBetter(a: ModelJob, b: ModelJob): boolean {
+export interface BatchLimits {
+  readonly jobsMax: number;
+  readonly bytesMax: number;
+}
+
+/** Whether a reservation of the job ended by its ttr or with its holder. */
+export function wasLost(job: ModelJob): boolean {
+  return job.reserves > job.releases + job.buries;
+}
+
+export function isBetter(a: Pick<ModelJob, "id" | "pri">, b: Pick<ModelJob, "id" | "pri">): boolean {
   return a.pri < b.pri || (a.pri === b.pri && a.id < b.id);
 }
 

@@ -41,7 +41,10 @@ class LostRing extends InProcessServer {
 }
 
 /** Breaks each connection when it is made. */
-function onConnections(acceptors: readonly AcceptorCore[], plant: (connection: Connection) => void): void {
+export function onConnections(
+  acceptors: readonly AcceptorCore[],
+  plant: (connection: Connection) => void,
+): void {
   for (const core of acceptors) {
     const connect = core.connect.bind(core);
     core.connect = (transport) => {

@@ -6,6 +6,7 @@
 // shards is refused by its acceptor, no call tells, and the reply is held against the promise of shared-reserve.ts.
 
 import assert from "node:assert/strict";
+import { BatchDeletes } from "./batch-deletes.ts";
 import { type Command, comparable, reserved } from "./command.ts";
 import type { CommandCounts } from "./command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "./durability-ledger.ts";
@@ -46,10 +47,25 @@ interface Pending {
   readonly possible: Set<string>;
   /** Shards that were asked for its job. */
   readonly asked: Set<number>;
+  /** Jobs that it was given. */
+  given: Given[];
+  /** They come from several shards, each in its own time. */
+  isInParts: boolean;
+  /** What became of the ids of a delete-batch. */
+  readonly deletes: BatchDeletes | undefined;
+  /** Of a touch-all: how many jobs the shards that were asked have touched. */
+  held: number;
   /** What must be durable before its reply leaves. */
   promised: readonly OwedChange[];
   /** Bytes that its client has sent up to its beginning. */
   readonly beginsAt: number;
+}
+
+/** A job as it was when the client was given it. */
+interface Given {
+  readonly job: ModelJob;
+  readonly pri: number;
+  readonly id: number;
 }
 
 /** A reply that may still be held back. */
@@ -86,6 +102,8 @@ export class SimClient {
   gone = false;
   /** The server stops: it answers what is under way, and nothing else. */
   stopped = false;
+  /** It has sent bytes that are no whole command. */
+  saidMore = false;
   /** All its replies have come and the connection is closed. */
   over = false;
   readonly #model: Model;
@@ -157,6 +175,10 @@ export class SimClient {
       reply: command.kind === "fixed" ? command.reply : undefined,
       possible: new Set(),
       asked: new Set(),
+      given: [],
+      isInParts: false,
+      deletes: command.kind === "delete-batch" ? new BatchDeletes(command.ids) : undefined,
+      held: 0,
       promised: [],
       beginsAt,
     };
@@ -176,6 +198,10 @@ export class SimClient {
   #canBePassed(pending: Pending): boolean {
     const { kind } = pending.command;
     if (pending.reply !== undefined || kind === "read" || kind === "gather") return true;
+    // On one shard what comes behind a batch may take effect before its reply is seen.
+    if (pending.given.length > 0 || pending.deletes?.isDone) return true;
+    // Whoever holds nothing is told so by its acceptor.
+    if (kind === "touch-all" && (pending.asked.size > 0 || this.gone)) return true;
     if (kind === "put" && this.#world.isDraining()) return true;
     // A reserve over several shards that ends with the client's half of the connection is not seen before its reply.
     return (
@@ -263,7 +289,39 @@ export class SimClient {
     );
     assert.ok(watches(pending), `client ${this.name}: job ${job.id} is of a watched tube`);
     this.#checkPromise(pending, job);
-    this.#settle(pending, reserved(job));
+    this.#give(pending, [job]);
+  }
+
+  /** Jobs of a batch, or one shard's part of them. */
+  onReservedBatch(jobs: readonly ModelJob[], isPart: boolean): void {
+    const ids = jobs.map((job) => job.id).join(" ");
+    const matches = (each: Pending): boolean =>
+      (isOpenReserve(each) || (isPart && each.isInParts)) &&
+      each.command.kind === "reserve" &&
+      each.command.batch !== undefined &&
+      (!this.#mayBeRefusedUnseen || jobs.every(({ tube }) => watchesOf(each.command).includes(tube.name)));
+    const pending = this.#take(`reservation of jobs ${ids}`, matches);
+    for (const { id, tube } of jobs) {
+      const isWatched = watchesOf(pending.command).includes(tube.name);
+      assert.ok(isWatched, `client ${this.name}: job ${id} is of a watched tube`);
+    }
+    pending.isInParts = isPart;
+    this.#give(pending, jobs);
+  }
+
+  #give(pending: Pending, jobs: readonly ModelJob[]): void {
+    pending.given.push(...jobs.map((job) => ({ job, pri: job.pri, id: job.id })));
+    this.#noteEffect();
+  }
+
+  onTouchedAll(shard: number, held: number): void {
+    const pending = this.#take(
+      "touch-all",
+      ({ command, asked }) => command.kind === "touch-all" && !asked.has(shard),
+    );
+    pending.asked.add(shard);
+    pending.held += held;
+    this.#noteEffect();
   }
 
   /** Its reserves over several shards may be refused by its acceptor, and nothing tells before the reply. */
@@ -271,13 +329,21 @@ export class SimClient {
     return this.gone || this.halfClosed || this.stopped;
   }
 
-  onRefused(reply: "TIMED_OUT" | "DEADLINE_SOON"): void {
+  onRefused(reply: "TIMED_OUT" | "DEADLINE_SOON" | "ABORTED"): void {
     const pending = this.#take(reply, isOpenReserve);
     if (reply === "TIMED_OUT") this.#checkEnds(pending);
     this.#settle(pending, `${reply}\r\n`);
   }
 
   onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
+    const batch = name === "delete" ? this.#batchThatDeletes(shard, id) : undefined;
+    if (batch !== undefined) {
+      batch.deletes!.note(shard, id, done, settled);
+      const changes = this.#world.promises?.lastCall ?? [];
+      if (done) batch.promised = [...batch.promised, ...changes.filter((change) => change.id === id)];
+      if (batch.deletes!.isDone) this.#noteEffect();
+      return;
+    }
     const matches = ({ command, asked }: Pending): boolean =>
       command.kind === "by-id" && command.name === name && command.id === id && !asked.has(shard);
     // The shard that has the job may answer before the others are asked.
@@ -290,6 +356,18 @@ export class SimClient {
     if (done && name === "reserve-job") this.#settle(pending, reserved(this.#model.jobs.get(id)!), id);
     else if (done) this.#settle(pending, DONE[name as keyof typeof DONE], id);
     else if (settled) this.#allow(pending, NOT_FOUND);
+  }
+
+  /** The delete-batch that a delete is a part of, unless it is a command of its own. */
+  #batchThatDeletes(shard: number, id: number): Pending | undefined {
+    for (const pending of this.#pending.slice(this.#cursor)) {
+      const { command, deletes, asked } = pending;
+      if (deletes?.expects(shard, id))
+        return this.#take(`delete-batch with ${id}`, (each) => each === pending);
+      const isDelete = command.kind === "by-id" && command.name === "delete" && command.id === id;
+      if ((isDelete && !asked.has(shard)) || !this.#canBePassed(pending)) return undefined;
+    }
+    return undefined;
   }
 
   onKicked(tube: string, bound: number, count: number): void {
@@ -359,12 +437,8 @@ export class SimClient {
 
   /** Cuts the next whole reply off. */
   #nextReply(): string | undefined {
-    const lineEnd = this.#text.indexOf("\r\n");
-    if (lineEnd < 0) return undefined;
-    const head = this.#text.slice(0, lineEnd);
-    const body = /^(?:(?:RESERVED|FOUND) \d+|OK) (\d+)$/.exec(head);
-    const bytes = lineEnd + 2 + (body === null ? 0 : Number(body[1]) + 2);
-    if (this.#text.length < bytes) return undefined;
+    const bytes = replyBytes(this.#text, 0);
+    if (bytes < 0) return undefined;
     const reply = this.#text.slice(0, bytes);
     this.#text = this.#text.slice(bytes);
     return reply;
@@ -385,13 +459,7 @@ export class SimClient {
     this.#cursor = Math.max(0, this.#cursor - 1);
     const { command } = pending;
     const asked = `"${command.text}"`;
-    if (isRefusal(reply) && pending.reply?.startsWith("RESERVED ") && this.#mayBeRefusedUnseen) {
-      // The reservation was that of the next reserve: this one had been refused before.
-      const next = this.#pending.find(isOpenReserve);
-      if (next === undefined) this.#fail(`${asked} was answered ${shown} instead of a job`);
-      next.reply = pending.reply;
-      pending.reply = undefined;
-    }
+    this.#settleLate(pending, reply);
     if (command.kind === "gather") {
       if (!reply.startsWith("OK ")) this.#fail(`${asked} was answered ${shown}`);
     } else if (pending.reply !== undefined) {
@@ -412,6 +480,61 @@ export class SimClient {
       );
     }
     if (!isPassed) this.noteReads();
+  }
+
+  /** What has become of a command in several steps makes its reply. */
+  #settleLate(pending: Pending, reply: string): void {
+    if (isRefusal(reply) && pending.given.length > 0 && this.#mayBeRefusedUnseen) {
+      // The reservation was that of the next reserve: this one had been refused before.
+      const next = this.#pending.find(isOpenReserve);
+      if (next === undefined) this.#fail(`"${pending.command.text}" was refused instead of a job`);
+      next.given = pending.given;
+      pending.given = [];
+    }
+    if (pending.given.length > 0) this.#settleGiven(pending);
+    else if (pending.deletes !== undefined) pending.reply = pending.deletes.reply;
+    else if (pending.command.kind === "touch-all") this.#settleTouches(pending);
+    if (reply === "ABORTED\r\n" && pending.reply === "TIMED_OUT\r\n" && this.#mayBeAborted(pending))
+      pending.reply = reply;
+  }
+
+  /** What the jobs that it was given make its reply. */
+  #settleGiven(pending: Pending): void {
+    const { command, given } = pending;
+    assert.ok(command.kind === "reserve");
+    const { batch } = command;
+    given.sort((a, b) => a.pri - b.pri || a.id - b.id);
+    if (batch === undefined) {
+      assert.equal(given.length, 1, `client ${this.name}: "${command.text}" was given one job`);
+      pending.reply = reserved(given[0]!.job);
+      return;
+    }
+    assert.ok(given.length <= batch.jobsMax, `client ${this.name}: "${command.text}" got too many jobs`);
+    const texts = given.map(({ job }) => reserved(job, batch.tubes));
+    pending.reply = `RESERVED_BATCH ${given.length}\r\n${texts.join("")}`;
+    const bytes = given.reduce((sum, { job }) => sum + job.body.length, 0);
+    assert.ok(
+      given.length === 1 || bytes <= batch.bytesMax,
+      `client ${this.name}: "${command.text}" got ${bytes} bytes of bodies`,
+    );
+    this.#checkPromise(pending, given.at(-1));
+  }
+
+  /** All that it holds was touched after the command came. */
+  #settleTouches(pending: Pending): void {
+    const { command, held, arrivedEvent } = pending;
+    pending.reply = `TOUCHED_ALL ${held}\r\n`;
+    for (const job of this.#model.held(this.#session()))
+      assert.ok(
+        job.touchedAt > arrivedEvent,
+        `client ${this.name}: "${command.text}" has not touched job ${job.id}`,
+      );
+  }
+
+  /** It has sent something behind a batch that ends so. */
+  #mayBeAborted({ command, beginsAt }: Pending): boolean {
+    if (command.kind !== "reserve" || command.batch?.mayAbort !== true) return false;
+    return this.saidMore || this.#commandBytes > beginsAt + command.bytes.length;
   }
 
   #noteEffectOfReply(): void {
@@ -438,7 +561,9 @@ export class SimClient {
     assert.ok(command.kind === "reserve");
     const what = `client ${this.name}: "${command.text}" was answered ${JSON.stringify(reply)}`;
     const session = this.#session();
-    if (reply === "DEADLINE_SOON\r\n") {
+    if (reply === "ABORTED\r\n") {
+      assert.ok(this.#mayBeAborted(pending), `${what}, and said nothing behind it`);
+    } else if (reply === "DEADLINE_SOON\r\n") {
       const expired = session.expiredAt > pending.arrivedEvent;
       assert.ok(
         expired || this.#model.inMargin(session, this.#nowMs()),
@@ -462,7 +587,7 @@ export class SimClient {
   }
 
   /** No job that was ready when the reserve arrived, and stayed so, is passed over for a worse one, or for none. */
-  #checkPromise(pending: Pending, given: ModelJob | undefined): void {
+  #checkPromise(pending: Pending, given: Pick<ModelJob, "id" | "pri"> | undefined): void {
     const { command } = pending;
     assert.ok(command.kind === "reserve");
     const arrived = pending.arrivedEvent;
@@ -507,7 +632,9 @@ export class SimClient {
     const pending = this.#pending[0];
     if (pending === undefined) return;
     const { command } = pending;
-    if (command.kind !== "reserve" || pending.reply !== undefined)
+    if (this.#mayBeAborted(pending) && !this.socket.isPaused)
+      this.#fail(`"${command.text}" waits on although something was said behind it`);
+    if (command.kind !== "reserve" || pending.reply !== undefined || pending.given.length > 0)
       this.#fail(
         `"${command.text}" is never answered${pending.reply === undefined ? "" : ", though it took effect"}`,
       );
@@ -565,7 +692,27 @@ export class SimClient {
   }
 }
 
-const isRefusal = (reply: string): boolean => reply === "TIMED_OUT\r\n" || reply === "DEADLINE_SOON\r\n";
+const isRefusal = (reply: string): boolean =>
+  ["TIMED_OUT\r\n", "DEADLINE_SOON\r\n", "ABORTED\r\n"].includes(reply);
 
 const isOpenReserve = (pending: Pending): boolean =>
-  pending.reply === undefined && pending.command.kind === "reserve";
+  pending.reply === undefined && pending.given.length === 0 && pending.command.kind === "reserve";
+
+const watchesOf = (command: Command): readonly string[] =>
+  command.kind === "reserve" ? command.watched : [];
+
+/** Where the reply ends that begins at `at` of a text, or -1 if it is not all there. */
+function replyBytes(text: string, at: number): number {
+  const lineEnd = text.indexOf("\r\n", at);
+  if (lineEnd < 0) return -1;
+  const head = text.slice(at, lineEnd);
+  const [, jobs] = /^RESERVED_BATCH (\d+)$/.exec(head) ?? [];
+  let end = lineEnd + 2;
+  if (jobs !== undefined) {
+    for (let left = Number(jobs); left > 0 && end >= 0; left--) end = replyBytes(text, end);
+    return end;
+  }
+  const body = /^(?:RESERVED \d+ (\d+)(?: .*)?|FOUND \d+ (\d+)|OK (\d+))$/.exec(head);
+  if (body !== null) end += Number(body[1] ?? body[2] ?? body[3]) + 2;
+  return text.length < end ? -1 : end;
+}

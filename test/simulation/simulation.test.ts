@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { PLANTED_BATCH_BUGS } from "./planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted-job-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
@@ -44,6 +45,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a connection that holds a job moves": 5,
   "a connection leaves before its shards have let it go": 5,
   "of the acceptors of a thread only the first is asked whether there is work": 80,
+  "a composed reply waits for the record of one shard only": 63,
   "a long reply gets no credit": 72,
   "a shard counts on the log to ring for replies whose records were written before": 575,
   "a sync that failed is taken for one that worked": 106,
@@ -90,6 +92,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_LOG_BUGS,
     ...PLANTED_MOVE_BUGS,
     ...PLANTED_JOB_BUGS,
+    ...PLANTED_BATCH_BUGS,
   ];
 
   it("looks first for bugs that exist", () => {

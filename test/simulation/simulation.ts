@@ -311,6 +311,10 @@ class Simulation {
         this.#clientOf(session).onPut(jobOf(job));
       },
       reserved: (session, job) => this.#clientOf(session).onReserved(jobOf(job)),
+      reservedBatch: (session, jobs, isPart) =>
+        this.#clientOf(session).onReservedBatch(jobs.map(jobOf), isPart),
+      touchedAll: (session, shard, held) => this.#clientOf(session).onTouchedAll(shard, held),
+      aborted: (session) => this.#clientOf(session).onRefused("ABORTED"),
       refused: (session, reply) => this.#clientOf(session).onRefused(reply),
       byId: (session, shard, name, id, done, settled) =>
         this.#clientOf(session).onById(name, shard, id, done, settled),
@@ -559,6 +563,7 @@ class Simulation {
   }
 
   #sendHalfAPut(client: SimClient): void {
+    client.saidMore = true;
     client.socket.write(Buffer.from("put 0 0 1 900\r\nabc"));
     this.#counts.sent("put");
   }
@@ -668,6 +673,7 @@ class Simulation {
       clearTube: 1,
       updateJob: 4,
       inspect: 1,
+      ...{ reserveBatch: this.#reserves, deleteBatch: 3, touchAll: 2 },
     });
     switch (kind) {
       case "putInTube":
@@ -678,6 +684,19 @@ class Simulation {
           random.between(1, 4),
           this.#body(),
         );
+      case "reserveBatch":
+        return command.reserveBatch(client.watched, random.pick([undefined, 0, 0.5, 1, 2]), {
+          jobsMax: random.pick([1, 2, 3, 10, 60]),
+          bytesMax: random.pick([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 5, 30, 2000]),
+          tubes: random.chance(0.3),
+          mayAbort: random.chance(0.5),
+        });
+      case "deleteBatch":
+        return command.deleteBatch(
+          Array.from({ length: random.pick([1, 2, 2, 3, 5, 5, 120]) }, () => this.#id(client)),
+        );
+      case "touchAll":
+        return command.touchAll();
       case "extensions":
         return command.gather("extensions");
       case "updateJob":

@@ -19,6 +19,12 @@ export interface CommandSink {
   /** A put was refused because the log has no room. */
   putRefused(session: number): void;
   reserved(session: number, job: number): void;
+  /** The jobs of a batch, or one shard's part of them. */
+  reservedBatch(session: number, jobs: readonly number[], isPart: boolean): void;
+  /** Of all jobs that a client holds on a shard the last was touched; it holds so many there. */
+  touchedAll(session: number, shard: number, held: number): void;
+  /** The client ended its wait. */
+  aborted(session: number): void;
   /** A wait or a reserve ended on its shard without a job. */
   refused(session: number, reply: "TIMED_OUT" | "DEADLINE_SOON"): void;
   /** `settled` is false for "not found" on a shard where the job can't be although it is elsewhere. */
@@ -39,6 +45,9 @@ export const NOBODY: CommandSink = {
   put() {},
   putRefused() {},
   reserved() {},
+  reservedBatch() {},
+  touchedAll() {},
+  aborted() {},
   refused() {},
   byId() {},
   kicked() {},
@@ -70,6 +79,14 @@ const STATE_NAMES: Record<number, State> = {
   [JobState.Buried]: "buried",
 };
 
+const OUTCOMES = {
+  waits: ReserveOutcome.Waits,
+  timedOut: ReserveOutcome.TimedOut,
+  deadlineSoon: ReserveOutcome.DeadlineSoon,
+} as const;
+
+const NOTHING = (): void => {};
+
 export class EngineWitness {
   readonly engine: Engine;
   readonly #host: EffectsHost;
@@ -79,6 +96,8 @@ export class EngineWitness {
   readonly #sink: CommandSink;
   /** Effects of the present call; undefined between calls. */
   #effects: Effect[] | undefined;
+  /** What is told of the present call behind its effects. */
+  #afterReport = NOTHING;
   /** Something was called since the last check. */
   touched = false;
 
@@ -91,6 +110,7 @@ export class EngineWitness {
     this.#watchEffects();
     this.#watchSessions();
     this.#watchReserves();
+    this.#watchBatches();
     this.#watchJobs();
   }
 
@@ -106,7 +126,7 @@ export class EngineWitness {
     engine[name] = (...args) => {
       if (this.#effects !== undefined) return original(...args);
       // Checked before: twice in the lists of waits it would send the engine in a circle.
-      if (name === "reserve" || name === "waitShared")
+      if (name === "reserve" || name === "reserveBatch" || name === "waitShared")
         assert.equal((args[0] as Session).waiting, Waiting.No, "a session waits once on a shard");
       const seen: Effect[] = [];
       this.#effects = seen;
@@ -119,6 +139,8 @@ export class EngineWitness {
       this.touched = true;
       (follow as Follow<unknown[], unknown>)(args, result, seen);
       this.#report(seen);
+      this.#afterReport();
+      this.#afterReport = NOTHING;
       this.#sink.changed();
       return result;
     };
@@ -257,6 +279,65 @@ export class EngineWitness {
     this.#watch("stopSharedWait", ([session], _, seen) =>
       this.#follow(seen, () => model.stopSharedWait(this.#session(session), shard)),
     );
+  }
+
+  #watchBatches(): void {
+    const model = this.#model;
+    const shard = this.#shard;
+    this.#watch("reserveBatch", ([session, limits, timeoutMs, nowMs, slots], outcome, seen) => {
+      const expected = this.#follow(seen, () =>
+        model.reserveBatch(this.#session(session), shard, limits, timeoutMs, nowMs),
+      );
+      if (typeof expected === "string") {
+        assert.equal(outcome, OUTCOMES[expected], "a batch without jobs");
+        if (expected === "timedOut") this.#sink.refused(session.index, "TIMED_OUT");
+        else if (expected === "deadlineSoon") this.#sink.refused(session.index, "DEADLINE_SOON");
+        return;
+      }
+      const ids = expected.map(({ id }) => id);
+      assert.equal(outcome, ids.length, "how many jobs a batch gives");
+      assert.deepEqual(
+        slots.map((slot) => this.#idOf(slot)),
+        ids,
+        "the jobs that a batch gives",
+      );
+      this.#sink.reservedBatch(session.index, ids, false);
+    });
+    this.#watch("listBatch", ([session, limits, nowMs, slots], _, seen) => {
+      const expected = this.#follow(seen, () =>
+        model.listBatch(this.#session(session), shard, limits, nowMs),
+      );
+      assert.deepEqual(
+        slots.map((slot) => this.#idOf(slot)),
+        expected.map(({ id }) => id),
+        "the jobs that a shard has for a batch",
+      );
+    });
+    this.#watch("takeBatch", ([session, ids, isAlone, nowMs, slots], taken, seen) => {
+      const expected = this.#follow(seen, () =>
+        model.takeBatch(this.#session(session), shard, ids, isAlone, nowMs),
+      );
+      assert.deepEqual(
+        slots.map((slot) => (slot === NO_SLOT ? undefined : this.#idOf(slot))),
+        expected.map((job) => job?.id),
+        "the jobs that a shard gives for a batch",
+      );
+      const given = expected.filter((job) => job !== undefined).map(({ id }) => id);
+      assert.equal(taken, given.length, "how many jobs a shard gives for a batch");
+      if (given.length > 0) this.#sink.reservedBatch(session.index, given, true);
+    });
+    this.#watch("abortWait", ([session, nowMs], ended, seen) => {
+      const expected = this.#follow(seen, () => model.abortWait(this.#session(session), shard, nowMs));
+      assert.equal(ended, expected, "whether a wait is aborted");
+      // A job that has just come is told first.
+      if (ended) this.#afterReport = () => this.#sink.aborted(session.index);
+    });
+    this.#watch("touchSome", ([session, begins, jobsMax, nowMs], isAll, seen) => {
+      const client = this.#session(session);
+      const expected = this.#follow(seen, () => model.touchSome(client, shard, begins, jobsMax, nowMs));
+      assert.equal(isAll, expected, "whether all are touched");
+      if (isAll) this.#sink.touchedAll(session.index, shard, model.held(client, shard).length);
+    });
   }
 
   #watchJobs(): void {

@@ -32,6 +32,8 @@ export const GOOD_ARGUMENTS: Arguments = {
   token: "rb1_x",
   pattern: "set-only",
   to: "default",
+  count: "2",
+  ids: "1 2",
 };
 
 /** A value that an option takes. */

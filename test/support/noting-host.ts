@@ -3,7 +3,7 @@
 import type { Signal } from "../../src/acceptor/conversation.ts";
 import type { ConversationHost } from "../../src/acceptor/conversation-host.ts";
 import { latin1 } from "../../src/base/bytes.ts";
-import { Request } from "../../src/protocol/request.ts";
+import { Request, Span } from "../../src/protocol/request.ts";
 
 export class NotingHost implements ConversationHost {
   now = 0;
@@ -11,6 +11,7 @@ export class NotingHost implements ConversationHost {
   word = 0;
   waits = 0;
   mayTakeMore = true;
+  payloadBytesMax = 1000;
   readonly hasOtherAcceptors: boolean;
   readonly #describe: (shard: number, message: Request) => string;
   readonly #message = new Request();
@@ -33,6 +34,10 @@ export class NotingHost implements ConversationHost {
 
   post(shard: number, message: Request): void {
     this.#did.push(this.#describe(shard, message));
+  }
+
+  holdFor(shard: number, recordNumber: number): void {
+    this.#did.push(`behind record ${recordNumber} of ${shard}`);
   }
 
   finishConversation(reply: Uint8Array | undefined): void {
@@ -65,5 +70,6 @@ export class NotingHost implements ConversationHost {
 
 /** A signal with what matters, and nothing held. */
 export function signalOf(shard: number, kind: number, rest: Partial<Signal> = {}): Signal {
-  return { shard, kind, flags: 0, value: 0, pri: 0, soonestMs: Number.POSITIVE_INFINITY, ...rest };
+  const nothing = { flags: 0, value: 0, pri: 0, recordNumber: 0, payload: new Span() };
+  return { shard, kind, soonestMs: Number.POSITIVE_INFINITY, ...nothing, ...rest };
 }

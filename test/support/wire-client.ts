@@ -202,6 +202,6 @@ export class WireClient {
 
 /** The size a reply line announces for its body, if it is one of the three that have a body. */
 export function bodyBytesOf(line: string): number | undefined {
-  const match = /^(?:RESERVED \d+|FOUND \d+|OK) (\d+)$/.exec(line);
-  return match === null ? undefined : Number(match[1]);
+  const match = /^(?:RESERVED \d+ (\d+)(?: [^ ]+)?|FOUND \d+ (\d+)|OK (\d+))$/.exec(line);
+  return match === null ? undefined : Number(match[1] ?? match[2] ?? match[3]);
 }

@@ -32,7 +32,8 @@ export async function answeredOnce<Answer extends { readonly status: number; rea
   if (before !== "begun") return before as Answer;
   try {
     const answer = await act();
-    keys.end(key, answer);
+    const { results } = answer.payload as { results?: readonly unknown[] };
+    keys.end(key, answer, results?.length ?? 1);
     return answer;
   } catch (error) {
     keys.forget(key);

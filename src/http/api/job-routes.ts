@@ -50,7 +50,7 @@ export const jobRoutes: Routes = (api, service) => {
     async (request, reply) => {
       requireServing(service);
       const { id } = request.params;
-      const { body } = await service.wire.command(`peek ${id}`);
+      const body = await service.bodies.read(id);
       if (body === undefined) throw noSuchJob(id);
       return reply
         .type("application/octet-stream")

@@ -4,6 +4,8 @@ import { createHash } from "node:crypto";
 
 const KEYS_MAX = 100_000;
 const KEPT_MS = 10 * 60_000;
+/** What all kept answers may weigh together: the answer of a batch weighs as much as it has jobs. */
+const WEIGHT_MAX = 1_000_000;
 
 /** An answer, as it was sent. */
 export interface KeptAnswer {
@@ -16,12 +18,14 @@ interface Kept {
   readonly atMs: number;
   /** Undefined while the request is under way. */
   answer: KeptAnswer | undefined;
+  weight: number;
 }
 
 export class IdempotencyKeys {
   readonly #nowMs: () => number;
   /** Oldest first. */
   readonly #kept = new Map<string, Kept>();
+  #weight = 0;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -41,29 +45,34 @@ export class IdempotencyKeys {
     this.#sweep();
     const kept = this.#kept.get(key);
     if (kept === undefined) {
-      this.#kept.set(key, { digest, atMs: this.#nowMs(), answer: undefined });
+      this.#kept.set(key, { digest, atMs: this.#nowMs(), answer: undefined, weight: 1 });
+      this.#weight++;
       return "begun";
     }
     if (kept.digest !== digest) return "mismatch";
     return kept.answer ?? "in-progress";
   }
 
-  /** The request was answered so. */
-  end(key: string, answer: KeptAnswer): void {
+  /** The request was answered so; `weight` is how many jobs the answer is about. */
+  end(key: string, answer: KeptAnswer, weight: number): void {
     const kept = this.#kept.get(key);
-    if (kept !== undefined) kept.answer = answer;
+    if (kept === undefined) return;
+    kept.answer = answer;
+    this.#weight += weight - kept.weight;
+    kept.weight = weight;
   }
 
   /** The request failed, and may be sent again. */
   forget(key: string): void {
+    this.#weight -= this.#kept.get(key)?.weight ?? 0;
     this.#kept.delete(key);
   }
 
   #sweep(): void {
     const oldestMs = this.#nowMs() - KEPT_MS;
     for (const [key, { atMs }] of this.#kept) {
-      if (atMs >= oldestMs && this.#kept.size <= KEYS_MAX) break;
-      this.#kept.delete(key);
+      if (atMs >= oldestMs && this.#kept.size <= KEYS_MAX && this.#weight <= WEIGHT_MAX) break;
+      this.forget(key);
     }
   }
 }

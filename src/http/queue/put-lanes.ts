@@ -111,8 +111,10 @@ export class PutLanes {
     }
   }
 
+  /** One job is always taken, however large. */
   #take(bytes: number): void {
-    if (this.#bytes + bytes > BYTES_MAX) throw new Busy("too many bytes of jobs are under way");
+    if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
+      throw new Busy("too many bytes of jobs are under way");
     this.#bytes += bytes;
   }
 

@@ -3,6 +3,7 @@
 import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
+import type { Bodies } from "./bodies.ts";
 import type { ConnectionDesk } from "./connection-desk.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { IdempotencyKeys } from "./idempotency.ts";
@@ -60,6 +61,7 @@ export interface Service {
   readonly totals: TotalsBook;
   readonly liveness: Liveness;
   readonly wire: WireClients;
+  readonly bodies: Bodies;
   readonly puts: PutLanes;
   readonly reservations: Reservations;
   readonly leases: LeaseBook;

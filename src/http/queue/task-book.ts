@@ -61,10 +61,15 @@ export class TaskBook {
       examined: 0,
       progress: 0,
       state: "running",
-      done: done.then(() => {
-        if (task.state === "running") task.state = "done";
-        task.endedAtMs = this.#wallMs();
-      }),
+      done: done
+        .catch((error: unknown) => {
+          task.state = "cancelled";
+          throw error;
+        })
+        .finally(() => {
+          if (task.state === "running") task.state = "done";
+          task.endedAtMs = this.#wallMs();
+        }),
       cancel: () => {
         if (task.state !== "running") return;
         task.state = "cancelled";

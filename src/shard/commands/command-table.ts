@@ -7,6 +7,7 @@ import { clearTube } from "./clear-tube.ts";
 import type { ShardCommand } from "./command.ts";
 import { attach, close, credit, detach, echo, halfClose } from "./connection.ts";
 import { deleteJob } from "./delete.ts";
+import { deleteBatch } from "./delete-batch.ts";
 import { ignore } from "./ignore.ts";
 import { inspectJob } from "./inspect-job.ts";
 import { inspectTube } from "./inspect-tube.ts";
@@ -22,6 +23,7 @@ import { put, putStored } from "./put.ts";
 import { putData, putEnd, putOpen } from "./put-in-pieces.ts";
 import { release } from "./release.ts";
 import { reserve } from "./reserve.ts";
+import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
 import { setTube } from "./set-tube.ts";
 import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
@@ -29,6 +31,7 @@ import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
 import { statsTube } from "./stats-tube.ts";
 import { touch } from "./touch.ts";
+import { touchAll } from "./touch-all.ts";
 import { updateJob } from "./update-job.ts";
 import { unuse, use } from "./use.ts";
 import { watch } from "./watch.ts";
@@ -63,6 +66,9 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [Op.UpdateJob]: updateJob,
   [Op.ListJobs]: listJobs,
   [Op.ClearTube]: clearTube,
+  [Op.ReserveBatch]: reserveBatch,
+  [Op.DeleteBatch]: deleteBatch,
+  [Op.TouchAll]: touchAll,
   [RequestOp.Attach]: attach,
   [RequestOp.Close]: close,
   [RequestOp.Detach]: detach,
@@ -80,6 +86,9 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [RequestOp.Recheck]: recheck,
   [RequestOp.Unuse]: unuse,
   [RequestOp.LookFirst]: lookFirst,
+  [RequestOp.CollectBatch]: collectBatch,
+  [RequestOp.TakeBatch]: takeBatch,
+  [RequestOp.Abort]: abort,
 };
 
 function unknown(): never {

@@ -33,8 +33,10 @@ export interface CommandShard {
   looksFirst(session: ShardSession): boolean;
   /** A reserve of this shard alone; `timeoutMs` 0 for one that does not wait. */
   reserve(session: ShardSession, timeoutMs: number): void;
-  /** RESERVED with the job in `slot`; `flags` are ResponseFlags. */
+  /** RESERVED with the job in `slot`, or what its command wants instead; `flags` are ResponseFlags. */
   giveJob(session: ShardSession, slot: number, flags: number): void;
+  /** The command of the session has ended: what waits behind it may go on. */
+  resume(session: ShardSession): void;
   /** The client has read so many bytes of its replies: see message/reply-credit.ts. */
   read(session: ShardSession, bytes: number): void;
   /** The connection moves to another acceptor: its session is kept by this number until that adopts it. */

@@ -1,5 +1,6 @@
 // This shard's part of a reserve over several: see acceptor/shared-reserve.ts.
 
+import type { BatchLimits } from "../../engine/batch.ts";
 import { NO_SLOT } from "../../engine/job-table.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
@@ -24,12 +25,18 @@ export const lookFirst: ShardCommand = (shard, session) => {
 export const waitShared: ShardCommand = (shard, session, { waitNumber, flags, atMs }) => {
   session.waitNumber = waitNumber;
   session.leadsWait = (flags & RequestFlag.Lead) !== 0;
+  if ((flags & RequestFlag.Batch) !== 0)
+    session.batch = { limits: ONE_JOB, withTubes: (flags & RequestFlag.Tubes) !== 0, number: 0 };
   if (session.leadsWait) shard.leadWaits.add(session);
   shard.engine.waitShared(session.engineSession, atMs, shard.nowMs);
 };
 
+/** What a wait ends with, also that of a batch. */
+const ONE_JOB: BatchLimits = { jobsMax: 1, bytesMax: 0 };
+
 export const stopWait: ShardCommand = ({ engine, leadWaits }, session) => {
   leadWaits.delete(session);
+  session.endBatch();
   engine.stopSharedWait(session.engineSession);
 };
 

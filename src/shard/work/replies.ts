@@ -4,15 +4,18 @@ import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
+import { wasLost } from "../../engine/batch.ts";
 import { EMPTY_BODY } from "../../engine/body-arena.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
-import { ResponseFlag, ResponseKind } from "../../message/response.ts";
+import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../message/response.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import { JobParts } from "./job-parts.ts";
 import type { ReplyPort, StoredPart } from "./reply-port.ts";
-import type { LongReply, ShardSession } from "./shard-session.ts";
+import type { LongBatch, LongReply, ShardSession } from "./shard-session.ts";
 
 /** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
@@ -23,6 +26,8 @@ const PIECE_BYTES_MAX = 32 * 1024;
 /** The same where only its place is told. */
 const STORED_PIECE_BYTES_MAX = 64 * 1024;
 
+/** The name of a tube, which may stand there, with a blank. */
+const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
 const NO_BYTES = new Uint8Array(0);
 const float64 = new Float64Array(1);
 const float64Bytes = new Uint8Array(float64.buffer);
@@ -42,9 +47,11 @@ export class Replies {
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
-  readonly #long: LongReply[] = [];
+  readonly #long: (LongReply | LongBatch)[] = [];
+  /** Scratch for batches. */
+  readonly #parts = new JobParts();
   /** Scratch for first lines. */
-  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + LEASE_BYTES_MAX);
+  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX));
 
   /** A body of at least so many bytes is copied by the acceptor, where that lives in this thread. */
   readonly #storedBytesMin: number;
@@ -192,6 +199,145 @@ export class Replies {
     this.recordsBefore = 0;
   }
 
+  /** Ack behind what the present command has changed: what the acceptor answers waits for its record. */
+  settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
+    const port = this.#ports[session.acceptor]!;
+    const flags = this.#holds(session) | this.#durable;
+    const { connectionSlot, engineSession } = session;
+    const bytes = 8 + payload.length;
+    port.beginAck(flags, connectionSlot, bytes, value, this.#records.lastNumber % 2 ** 32);
+    float64[0] = engineSession.held.soonestMs;
+    copyBytes(port.target, port.at, float64Bytes, 0, 8);
+    copyBytes(port.target, port.at + 8, payload, 0, payload.length);
+  }
+
+  // --- batches --------------------------------------------------------------------------------------------
+
+  /** RESERVED_BATCH with the jobs in `slots`, and the names of their tubes if `withTubes`. */
+  batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+    const parts = this.#parts;
+    parts.begin();
+    this.#addLine(ReplyWord.reservedBatch, slots.length);
+    for (const slot of slots) this.#addJob(slot, withTubes);
+    const port = this.#ports[session.acceptor]!;
+    if (parts.bytes <= Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+      this.#begin(session, 0, parts.bytes);
+      parts.copyTo(this.#engine.bodies, port.target, port.at);
+    } else if (slots.length > 1) this.#beginLongBatch(session, false);
+    else {
+      const page = this.#engine.jobs.pageOf(slots[0]!);
+      const row = rowOf(slots[0]!);
+      this.#beginLong(session, parts.lines.slice(), page.body[row]!, page.bodyBytes[row]!, 0);
+    }
+  }
+
+  /** Jobs of a batch that the acceptor puts together, NO_SLOT for those that were not taken. */
+  gathered(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+    const parts = this.#parts;
+    parts.begin();
+    const sizes = new DataView(new ArrayBuffer(slots.length * 4));
+    const sizesAt = parts.line(new Uint8Array(sizes.buffer));
+    for (const [index, slot] of slots.entries()) {
+      const before = parts.bytes;
+      if (slot !== NO_SLOT) this.#addJob(slot, withTubes);
+      sizes.setUint32(index * 4, parts.bytes - before, true);
+    }
+    parts.lines.set(new Uint8Array(sizes.buffer), sizesAt);
+    const port = this.#ports[session.acceptor]!;
+    if (parts.bytes > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+      this.#beginLongBatch(session, true);
+      return;
+    }
+    port.beginSignal(ResponseKind.Gathered, this.#holds(session), session.connectionSlot, parts.bytes);
+    parts.copyTo(this.#engine.bodies, port.target, port.at);
+  }
+
+  /**
+   * What the session could have here, best first, as far as a message has room for it; all stays where it is. There may
+   * be more of it if it is `isCut`.
+   */
+  candidates(session: ShardSession, slots: readonly number[], isCut: boolean): void {
+    const port = this.#ports[session.acceptor]!;
+    const count = Math.min(slots.length, Math.floor((port.payloadBytesMax - 8) / CANDIDATE_BYTES));
+    const payload = new DataView(new ArrayBuffer(8 + count * CANDIDATE_BYTES));
+    payload.setFloat64(0, session.engineSession.held.soonestMs, true);
+    const { jobs } = this.#engine;
+    for (let index = 0; index < count; index++) {
+      const slot = slots[index]!;
+      const page = jobs.pageOf(slot);
+      const row = rowOf(slot);
+      const at = 8 + index * CANDIDATE_BYTES;
+      payload.setFloat64(at, page.id[row]!, true);
+      payload.setUint32(at + 8, page.pri[row]!, true);
+      payload.setUint32(at + 12, page.bodyBytes[row]! + (wasLost(jobs, slot) ? CANDIDATE_LOST : 0), true);
+    }
+    const flags = this.#holds(session);
+    const value = isCut || count < slots.length ? 1 : 0;
+    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, value);
+    copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
+  }
+
+  /** `<word><number> CR LF` as a line of the parts. */
+  #addLine(word: Uint8Array, number: number): void {
+    const head = this.#head;
+    copyBytes(head, 0, word, 0, word.length);
+    const at = writeDecimal(head, word.length, number);
+    head[at] = CR;
+    head[at + 1] = LF;
+    this.#parts.line(head, at + 2);
+  }
+
+  /** `RESERVED <id> <bytes>[ <tube>] CR LF <body> CR LF` as a part. */
+  #addJob(slot: number, withTube: boolean): void {
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const head = this.#head;
+    const bodyBytes = page.bodyBytes[row]!;
+    copyBytes(head, 0, ReplyWord.reserved, 0, ReplyWord.reserved.length);
+    let at = writeDecimal(head, ReplyWord.reserved.length, page.id[row]!);
+    head[at++] = SPACE;
+    at = writeDecimal(head, at, bodyBytes);
+    if (withTube) {
+      head[at++] = SPACE;
+      const { name } = this.#engine.tubeOf(slot);
+      for (let index = 0; index < name.length; index++) head[at++] = name.charCodeAt(index);
+    }
+    head[at++] = CR;
+    head[at++] = LF;
+    this.#parts.line(head, at);
+    this.#parts.body(page.body[row]!, bodyBytes);
+  }
+
+  #beginLongBatch(session: ShardSession, isGathered: boolean): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    const reply: LongBatch = {
+      session,
+      parts: this.#parts.keep(this.#engine.bodies),
+      isGathered,
+      flags: isGathered ? 0 : this.#durable,
+      recordNumber: this.#records.lastNumber,
+    };
+    session.longReply = reply;
+    this.#long.push(reply);
+  }
+
+  #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
+    const port = this.#ports[session.acceptor]!;
+    const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
+    const isLast = bytes === parts.leftBytes;
+    const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
+    if (isGathered)
+      port.beginSignal(
+        ResponseKind.Gathered,
+        pieceFlags | this.#holds(session),
+        session.connectionSlot,
+        bytes,
+      );
+    else this.#beginPiece(session, pieceFlags, bytes, recordNumber);
+    parts.copy(port.target, port.at, bytes);
+    return isLast;
+  }
+
   #holds(session: ShardSession): number {
     return session.engineSession.held.size > 0 ? ResponseFlag.Holds : 0;
   }
@@ -262,7 +408,7 @@ export class Replies {
       if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
       if (!this.#sendPiece(reply)) continue;
       this.#long.splice(i, 1);
-      this.#engine.bodies.unpin(reply.body);
+      this.#unpin(reply);
       reply.session.longReply = undefined;
       return reply.session;
     }
@@ -274,8 +420,13 @@ export class Replies {
     const reply = session.longReply;
     if (reply === undefined) return;
     this.#long.splice(this.#long.indexOf(reply), 1);
-    this.#engine.bodies.unpin(reply.body);
+    this.#unpin(reply);
     session.longReply = undefined;
+  }
+
+  #unpin(reply: LongReply | LongBatch): void {
+    if (reply.parts === undefined) this.#engine.bodies.unpin(reply.body);
+    else reply.parts.end();
   }
 
   /**
@@ -287,9 +438,16 @@ export class Replies {
   }
 
   /** Sends one piece; true if it was the last. */
-  #sendPiece(reply: LongReply): boolean {
+  #sendPiece(reply: LongReply | LongBatch): boolean {
+    if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
+    const { isLocal } = this.#ports[reply.session.acceptor]!;
+    return isLocal && reply.bodyBytes >= this.#storedBytesMin
+      ? this.#sendStoredPiece(reply)
+      : this.#sendBodyPiece(reply);
+  }
+
+  #sendBodyPiece(reply: LongReply): boolean {
     const port = this.#ports[reply.session.acceptor]!;
-    if (port.isLocal && reply.bodyBytes >= this.#storedBytesMin) return this.#sendStoredPiece(reply);
     const headBytes = reply.head.length;
     const totalBytes = headBytes + reply.bodyBytes + 2;
     const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
@@ -335,6 +493,7 @@ export class Replies {
   }
 }
 
-function mayGoOn(reply: LongReply): boolean {
+function mayGoOn(reply: LongReply | LongBatch): boolean {
+  if (reply.parts !== undefined && reply.isGathered) return true;
   return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
 }

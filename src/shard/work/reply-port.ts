@@ -148,6 +148,19 @@ export class ReplyPort {
     this.#begin(payloadBytes);
   }
 
+  /** Begins an Ack at once; what the acceptor makes of it waits for the record if the flags say Durable. */
+  beginAck(flags: number, slot: number, payloadBytes: number, value: number, recordNumber: number): void {
+    this.#urgent = true;
+    const header = this.#header;
+    header.kind = ResponseKind.Ack;
+    header.flags = flags;
+    header.slot = slot;
+    header.value = value;
+    header.pri = 0;
+    header.recordNumber = recordNumber;
+    this.#begin(payloadBytes);
+  }
+
   /** Begins a message with the present header: in the ring, or behind what found no room there. */
   #begin(payloadBytes: number): void {
     if (this.#overflow.length === 0) {

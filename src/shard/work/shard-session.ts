@@ -1,9 +1,11 @@
 // What a shard keeps of one connection besides the engine's session: work that has to wait its turn.
 
+import type { BatchLimits } from "../../engine/batch.ts";
 import type { NewJob } from "../../engine/new-job.ts";
 import type { Session } from "../../engine/session.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
+import type { PartsCursor } from "./job-parts.ts";
 import type { LongMove } from "./long-move.ts";
 
 /** A put whose body arrives in pieces. */
@@ -19,19 +21,38 @@ export interface IncomingPut {
   failed: boolean;
 }
 
-/** A reply too long for one message, sent from its pinned body as its client reads. */
-export interface LongReply {
+interface LongAnswer {
   readonly session: ShardSession;
-  readonly body: number;
-  readonly bodyBytes: number;
-  /** The reply's first line. */
-  readonly head: Uint8Array;
   /** ResponseFlags of every piece. */
   readonly flags: number;
   /** The last record when it began: if it is Durable, the record that it waits for. */
   readonly recordNumber: number;
+}
+
+/** A batch of jobs too long for one message, sent from their pinned bodies. */
+export interface LongBatch extends LongAnswer {
+  readonly parts: PartsCursor;
+  /** It is for the acceptor, not for the client, and so does not wait for that to read. */
+  readonly isGathered: boolean;
+}
+
+/** A reply too long for one message, sent from its pinned body as its client reads. */
+export interface LongReply extends LongAnswer {
+  readonly parts?: undefined;
+  readonly body: number;
+  readonly bodyBytes: number;
+  /** The reply's first line. */
+  readonly head: Uint8Array;
   /** Bytes sent of head, body and CR LF together. */
   sentBytes: number;
+}
+
+/** What a reserve-batch asks for. */
+export interface BatchTerms {
+  readonly limits: BatchLimits;
+  readonly withTubes: boolean;
+  /** Under which its client may abort it, or 0. */
+  readonly number: number;
 }
 
 export class ShardSession {
@@ -42,7 +63,11 @@ export class ShardSession {
   /** Messages that arrived while the session was in a command or its client had too much to read. */
   deferred: DeferredMessages | undefined;
   incoming: IncomingPut | undefined;
-  longReply: LongReply | undefined;
+  longReply: LongReply | LongBatch | undefined;
+  /** The batch that it asks or waits for; the job that ends its wait is answered as one. */
+  batch: BatchTerms | undefined;
+  /** Its client has said something behind all batches up to the one with this number; it wraps. */
+  abortedTo = 0;
   /** The move of many jobs that it is in the middle of. */
   longMove: LongMove | undefined;
   /** Its connection is gone; it stays until its long moves are done. */
@@ -64,6 +89,18 @@ export class ShardSession {
     this.engineSession = engineSession;
     this.acceptor = acceptor;
     this.connectionSlot = connectionSlot;
+  }
+
+  isAborted(number: number): boolean {
+    return number !== 0 && ((this.abortedTo - number) | 0) >= 0;
+  }
+
+  /** The batch is answered: an abort that is still on its way means nothing. */
+  endBatch(): void {
+    const { batch } = this;
+    this.batch = undefined;
+    if (batch !== undefined && batch.number !== 0 && !this.isAborted(batch.number))
+      this.abortedTo = batch.number;
   }
 
   /** Bytes of replies that the client has not read, as far as is known here. */

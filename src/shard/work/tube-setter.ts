@@ -6,7 +6,7 @@
 
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { isWide, type SettingName, type SettingValues } from "../../engine/tube-settings.ts";
+import { isWide, PATTERNS_MAX, type SettingName, type SettingValues } from "../../engine/tube-settings.ts";
 import { OptionParser, OptionsSyntax } from "../../protocol/option-parser.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { Span } from "../../protocol/request.ts";
@@ -71,6 +71,9 @@ export function settingNamed(word: string): SettingName {
   return KINDS[SETTING_ROWS.find(({ name }) => name === word)!.tag]!.name;
 }
 
+/** Patterns whose last changes are kept: those that have settings, and as many that had some. */
+const CHANGES_MAX = 2 * PATTERNS_MAX;
+
 export class TubeSetter {
   readonly #engine: Engine;
   readonly #records: RecordLog | undefined;
@@ -117,10 +120,27 @@ export class TubeSetter {
   #isNewer(pattern: string, tag: number, change: number): boolean {
     if (!isWide(pattern)) return true;
     let changes = this.#changes.get(pattern);
-    if (changes === undefined) this.#changes.set(pattern, (changes = new Map()));
+    if (changes === undefined) {
+      if (this.#changes.size >= CHANGES_MAX) this.#forgetOldest();
+      this.#changes.set(pattern, (changes = new Map()));
+    }
     if ((changes.get(tag) ?? 0) > change) return false;
     changes.set(tag, change);
     return true;
+  }
+
+  /** Patterns whose last changes are known. */
+  get changedPatterns(): number {
+    return this.#changes.size;
+  }
+
+  /** A pattern without settings, changed long ago, may be forgotten: no change of it is still on its way. */
+  #forgetOldest(): void {
+    for (const pattern of this.#changes.keys()) {
+      if (this.#engine.settings.get(pattern) !== undefined) continue;
+      this.#changes.delete(pattern);
+      return;
+    }
   }
 
   /** What the log or a file says of a pattern; where it is another shard's business, nothing is done. */

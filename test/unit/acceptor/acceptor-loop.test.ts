@@ -69,15 +69,20 @@ class FakeResident implements Resident {
 describe("AcceptorLoop", () => {
   // Bytes that were taken let a connection tell its shard so: found by `npm test -- kill`, as a server that stood still.
   it("does not sleep on what its sockets have set going", () => {
-    const { core, loop, ring } = stage();
+    const { clock, core, loop, ring } = stage();
+    const resident = new FakeResident();
+    resident.begunAtMs = clock.nowMs;
+    // More than a pass: sockets have their turn with it.
+    resident.work = 33;
+    loop.residents.push(resident);
     let turns = 0;
     loop.sockets = {
       turn: () => {
-        if (turns++ === 0) core.post(0, core.message(RequestOp.Credit));
-        return 0;
+        if (++turns === 1) core.post(0, core.message(RequestOp.Credit));
       },
     };
     while (loop.next() !== Point.Asleep) assert.ok(turns < 100);
+    assert.equal(turns, 1, "in each pass but the last, whose sleep is their turn");
     assert.ok(ring.hasMessage, "the shard can see it");
   });
 

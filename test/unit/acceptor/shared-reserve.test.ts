@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { PickOne } from "../../../src/acceptor/pick-one.ts";
 import { SharedReserve } from "../../../src/acceptor/shared-reserve.ts";
 import { RequestFlag, RequestOp } from "../../../src/message/request.ts";
 import { ResponseKind } from "../../../src/message/response.ts";
@@ -18,7 +19,7 @@ class Stage {
 
   constructor(timeoutMs: number, shards = [0, 1, 2], hasOtherAcceptors = false) {
     this.#host = new NotingHost(describePost, hasOtherAcceptors);
-    this.reserve = new SharedReserve(this.#host, shards, timeoutMs);
+    this.reserve = new SharedReserve(this.#host, shards, timeoutMs, new PickOne(this.#host));
   }
 
   get did(): string[] {

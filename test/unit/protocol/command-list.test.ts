@@ -47,7 +47,13 @@ describe("the words of commands", () => {
   it("are tried longest first where one begins another, else in the order of the table", () => {
     const words = (byte: string): string[] =>
       (commandWords(COMMANDS)[byte.charCodeAt(0)] ?? []).map(({ bytes }) => Buffer.from(bytes).toString());
-    assert.deepEqual(words("r"), ["reserve-with-timeout ", "reserve-job ", "reserve", "release "]);
+    assert.deepEqual(words("r"), [
+      "reserve-with-timeout ",
+      "reserve-job ",
+      "reserve-batch ",
+      "reserve",
+      "release ",
+    ]);
     assert.deepEqual(words("l"), ["list-tubes-watched", "list-tubes", "list-tube-used", "list-jobs "]);
     assert.deepEqual(words("s"), ["stats-job ", "stats-tube ", "stats", "set-tube "]);
     assert.equal(words("p")[0], "put ");

@@ -1,0 +1,63 @@
+// A server whose HTTP side has much to do, as a contender of the bench: how much do its other clients notice?
+//
+//   npm run bench:native -- --scenario put-reserve-delete --turns 5 --theirs "http=bin/runnerbean --http 127.0.0.1:0" \
+//     --theirs "load=node bench/http/under-load.ts"
+//
+// 10,000 tubes change each second, metrics are scraped each 5 s, lists of tubes and totals are asked for each second, and
+// jobs are browsed in a loop.
+
+import { spawn } from "node:child_process";
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+const TUBES = 10_000;
+const SCRAPE_MS = 5000;
+const LIST_MS = 1000;
+const CHANGES_A_SECOND = 10;
+
+const main = fileURLToPath(new URL("../../src/server/main.ts", import.meta.url));
+const args = process.argv.slice(2);
+const server = spawn(process.execPath, [main, ...args, "--http", "127.0.0.1:0"], {
+  stdio: ["ignore", "ignore", "pipe"],
+});
+for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => server.kill(signal));
+server.on("exit", (code) => process.exit(code ?? 1));
+
+const url = await new Promise<string>((resolve) => {
+  let said = "";
+  server.stderr.on("data", (chunk: Buffer) => {
+    process.stderr.write(chunk);
+    said += chunk.toString();
+    const found = / (http:\/\/127\.0\.0\.1:[0-9]+) with/.exec(said)?.[1];
+    if (found !== undefined) resolve(found);
+  });
+});
+const port = Number(args[args.indexOf("-p") + 1]);
+
+async function changeTubes(): Promise<never> {
+  const socket = connect(port, "127.0.0.1");
+  socket.on("data", () => {});
+  for (let from = 0; ; from = (from + TUBES / CHANGES_A_SECOND) % TUBES) {
+    let text = "";
+    for (let tube = from; tube < from + TUBES / CHANGES_A_SECOND; tube++)
+      text += `use load-${tube}\r\nput 0 1000 60 1\r\nx\r\n`;
+    socket.write(text);
+    await sleep(1000 / CHANGES_A_SECOND);
+  }
+}
+
+async function ask(path: string, everyMs: number): Promise<never> {
+  for (;;) {
+    await (await fetch(`${url}${path}`)).arrayBuffer();
+    await sleep(everyMs);
+  }
+}
+
+await Promise.all([
+  changeTubes(),
+  ask("/metrics", SCRAPE_MS),
+  ask("/v1/tubes?sort=oldest&limit=1000&fresh=true", LIST_MS),
+  ask("/v1/stats", LIST_MS),
+  ask("/v1/tubes/load-1/jobs?limit=100", 0),
+]);

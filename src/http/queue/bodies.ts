@@ -1,0 +1,37 @@
+// Whole bodies of jobs, each by a connection of its own: a large one would hold up other answers.
+
+import { Busy } from "./busy.ts";
+import type { ControlClient } from "./control-client.ts";
+import type { WireClients } from "./wire-clients.ts";
+
+/** Bytes that all who ask may have under way; one body is always read, however large. */
+const BYTES_MAX = 128 * 1024 * 1024;
+
+export class Bodies {
+  readonly #wire: WireClients;
+  readonly #control: ControlClient;
+  #bytes = 0;
+
+  constructor(wire: WireClients, control: ControlClient) {
+    this.#wire = wire;
+    this.#control = control;
+  }
+
+  /** Undefined for a job that does not exist. */
+  async read(id: number): Promise<Buffer | undefined> {
+    const facts = await this.#control.askAll("job", { id, bodyMax: -1 });
+    const found = facts.find((each) => each !== null);
+    if (found === undefined || found === null) return undefined;
+    const { bytes } = found;
+    if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
+      throw new Busy("too many bytes of bodies are under way");
+    this.#bytes += bytes;
+    const connection = this.#wire.open();
+    try {
+      return (await connection.command(`peek ${id}`)).body;
+    } finally {
+      this.#bytes -= bytes;
+      connection.close();
+    }
+  }
+}

@@ -1,0 +1,11 @@
+// `delete-batch`: removes jobs by their ids.
+
+import { RequestFlag } from "../../message/request.ts";
+import { DeleteMany } from "../work/delete-many.ts";
+import type { ShardCommand } from "./command.ts";
+
+export const deleteBatch: ShardCommand = (shard, session, { body, count, flags }) => {
+  const { engine, replies, moves, nowMs } = shard;
+  const forAcceptor = (flags & RequestFlag.AckOnly) !== 0;
+  moves.start(session, new DeleteMany(engine, replies, session, body, count, forAcceptor), nowMs);
+};

@@ -1,0 +1,90 @@
+// `reserve-batch`, of this shard alone, and this shard's part of one over several: see acceptor/pick-batch.ts.
+
+import { ReserveOutcome } from "../../engine/engine.ts";
+import { JobState, NO_SLOT } from "../../engine/job-table.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseKind } from "../../message/response.ts";
+import { Reply } from "../../protocol/reply.ts";
+import type { Span } from "../../protocol/request.ts";
+import { OneStep } from "../work/one-step.ts";
+import type { BatchTerms, ShardSession } from "../work/shard-session.ts";
+import type { CommandShard, ShardCommand } from "./command.ts";
+
+/** A batch whose watched tubes and held jobs are all on this shard. */
+export const reserveBatch: ShardCommand = (shard, session, request) => {
+  const { count, bodyBytes, flags, waitNumber } = request;
+  const withTubes = (flags & RequestFlag.Tubes) !== 0;
+  session.batch = { limits: { jobsMax: count, bytesMax: bodyBytes }, withTubes, number: waitNumber };
+  const timeoutMs = (flags & RequestFlag.NoWait) !== 0 ? 0 : request.timeoutMs;
+  const looks = timeoutMs === 0 && !session.isAborted(waitNumber);
+  if (!looks || !shard.looksFirst(session)) shard.reserve(session, timeoutMs);
+};
+
+/** The jobs that are ready, or a wait, once this turn or a later one has room for so many. */
+export function reserveMany(
+  shard: CommandShard,
+  session: ShardSession,
+  batch: BatchTerms,
+  timeoutMs: number,
+): void {
+  const { engine, replies, moves, nowMs } = shard;
+  const { limits, withTubes, number } = batch;
+  const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
+  const run = (atMs: number): void => {
+    const slots: number[] = [];
+    const isAborted = session.isAborted(number);
+    const client = session.engineSession;
+    const outcome = engine.reserveBatch(client, limits, isAborted ? 0 : timeoutMs, atMs, slots);
+    if (outcome === ReserveOutcome.Waits) return;
+    session.endBatch();
+    if (outcome === ReserveOutcome.DeadlineSoon) replies.fixed(session, Reply.deadlineSoon);
+    else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, withTubes);
+    else replies.fixed(session, isAborted ? Reply.aborted : Reply.timedOut);
+  };
+  moves.start(session, new OneStep(session, jobs, run), nowMs);
+}
+
+/** The client has said something behind a reserve-batch that it may abort. */
+export const abort: ShardCommand = (shard, session, { waitNumber }) => {
+  session.abortedTo = waitNumber;
+  const { batch } = session;
+  if (batch === undefined || !session.isAborted(batch.number)) return;
+  if (!shard.engine.abortWait(session.engineSession, shard.nowMs)) return;
+  session.endBatch();
+  shard.replies.fixed(session, Reply.aborted);
+  shard.resume(session);
+};
+
+export const collectBatch: ShardCommand = (shard, session, { count, bodyBytes }) => {
+  const { engine, replies, moves, nowMs } = shard;
+  const jobs = Math.min(count, engine.jobCounts[JobState.Ready]!);
+  const run = (atMs: number): void => {
+    const slots: number[] = [];
+    const limits = { jobsMax: count, bytesMax: bodyBytes };
+    const isCut = engine.listBatch(session.engineSession, limits, atMs, slots);
+    replies.candidates(session, slots, isCut);
+  };
+  moves.start(session, new OneStep(session, jobs, run), nowMs);
+};
+
+export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, session, { body, flags }) => {
+  const ids = idsOf(body);
+  const withTubes = (flags & RequestFlag.Tubes) !== 0;
+  const isSingle = (flags & RequestFlag.Single) !== 0;
+  const isWhole = (flags & RequestFlag.Whole) !== 0;
+  const run = (atMs: number): void => {
+    const slots: number[] = [];
+    const taken = engine.takeBatch(session.engineSession, ids, isSingle, atMs, slots);
+    if (!isWhole) replies.gathered(session, slots, withTubes);
+    else if (taken === 0) replies.signal(session, ResponseKind.Absent);
+    else replies.batch(session, withoutGaps(slots), withTubes);
+  };
+  moves.start(session, new OneStep(session, ids.length, run), nowMs);
+};
+
+function idsOf({ bytes, start, end }: Span): number[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
+  return Array.from({ length: (end - start) / 8 }, (_, index) => view.getFloat64(index * 8, true));
+}
+
+const withoutGaps = (slots: readonly number[]): number[] => slots.filter((slot) => slot !== NO_SLOT);

@@ -1,0 +1,11 @@
+// `touch-all`: gives each job that the session holds its full time to run again.
+
+import { RequestFlag } from "../../message/request.ts";
+import { TouchMany } from "../work/touch-many.ts";
+import type { ShardCommand } from "./command.ts";
+
+/** May take several turns. */
+export const touchAll: ShardCommand = ({ engine, replies, moves, nowMs }, session, { flags }) => {
+  const forAcceptor = (flags & RequestFlag.AckOnly) !== 0;
+  moves.start(session, new TouchMany(engine, replies, session, forAcceptor), nowMs);
+};

@@ -1,0 +1,48 @@
+// What is known of a delete-batch under way: which of its ids shards were asked for, and what they found.
+
+import assert from "node:assert/strict";
+
+export class BatchDeletes {
+  readonly #ids: readonly number[];
+  /** By shard and id, how often the shard was asked for it. */
+  readonly #asked = new Map<string, number>();
+  readonly #deleted = new Set<number>();
+  /** Places of ids whose jobs were nowhere, or not to be deleted. */
+  readonly #missing = new Set<number>();
+
+  constructor(ids: readonly number[]) {
+    this.#ids = ids;
+  }
+
+  /** Whether the shard may be asked for the id once more. */
+  expects(shard: number, id: number): boolean {
+    return this.#placeOf(shard, id) >= 0;
+  }
+
+  /** A shard was asked; `settled` is false if it found nothing although the job is elsewhere. */
+  note(shard: number, id: number, done: boolean, settled: boolean): void {
+    const place = this.#placeOf(shard, id);
+    const key = `${shard}:${id}`;
+    this.#asked.set(key, (this.#asked.get(key) ?? 0) + 1);
+    if (done) this.#deleted.add(place);
+    else if (settled) this.#missing.add(place);
+  }
+
+  /** For each id it is known what became of it. */
+  get isDone(): boolean {
+    return this.#ids.every((_, place) => this.#deleted.has(place) || this.#missing.has(place));
+  }
+
+  /** What it is answered with. */
+  get reply(): string {
+    assert.ok(this.isDone, "a delete-batch is answered when all of its jobs were looked for");
+    const missing = this.#ids.filter((_, place) => !this.#deleted.has(place));
+    return `${["DELETED_BATCH", this.#deleted.size, missing.length, ...missing].join(" ")}\r\n`;
+  }
+
+  /** Among all ids the place of the next one with this number that the shard was not asked for, or -1. */
+  #placeOf(shard: number, id: number): number {
+    let left = this.#asked.get(`${shard}:${id}`) ?? 0;
+    return this.#ids.findIndex((each) => each === id && left-- === 0);
+  }
+}
