@@ -8,6 +8,7 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { urisOf } from "../src/acceptor/tls-sockets.ts";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
+import { SeededRandom } from "./support/seeded-random.ts";
 import { launch } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { untilItSays } from "./support/until-it-says.ts";
@@ -139,6 +140,34 @@ ${tls(`, min = "1.3"`)}
     assert.ok(answer === null || !answer.includes("INSERTED"));
     plain.close();
     await untilItSays(guarded.server, /its handshake on 127\.0\.0\.1:\d+ failed/);
+  });
+
+  it("outlives bytes that are no TLS, handshakes that break off, and resets in the middle of everything", async () => {
+    const random = new SeededRandom(20261121);
+    const where = { port: guarded.ports[0]!, host: "127.0.0.1" };
+    const raw = await Promise.all(Array.from({ length: 60 }, () => WireClient.connect(where)));
+    for (const [index, client] of raw.entries()) {
+      // The beginning of a ClientHello, or not even that.
+      const head = index % 2 === 0 ? [22, 3, 1, 0, random.below(256)] : [];
+      const bytes = Array.from({ length: random.below(300) }, () => random.below(256));
+      client.send(Buffer.from([...head, ...bytes]));
+      if (index % 3 === 0) client.reset();
+      else if (index % 3 === 1) client.halfClose();
+    }
+    const secure = await Promise.all(Array.from({ length: 30 }, () => dial(0)));
+    for (const [index, socket] of secure.entries()) {
+      socket.on("error", () => {});
+      socket.write("put 0 0 60 100000\r\n");
+      if (index % 3 === 0) socket.destroy();
+      else if (index % 3 === 1) socket.end();
+      // With unread bytes of the other side a close is a reset.
+      else socket.pause().write("stats\r\n".repeat(100), () => socket.destroy());
+    }
+    for (const client of raw) client.close();
+    const client = await clientOf(0);
+    assert.equal((await client.ask("use after-all-that")).line, "USING after-all-that");
+    client.close();
+    assert.ok(!guarded.server.hasExited);
   });
 
   it("shows another certificate after SIGHUP; open connections stay; a bad one changes nothing", async () => {

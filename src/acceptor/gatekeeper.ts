@@ -108,7 +108,8 @@ export class Gatekeeper {
     const allowed = this.#allowLists[listener];
     if (allowed !== undefined && address !== "" && !allowed.includes(address))
       return this.#refuse("address", `${address} is not in the allow-list of ${policy?.name}`);
-    if (policy?.auth === "token" && this.#failures.isOver(address, this.#options.nowMs()))
+    // Of a unix socket nobody knows who is who.
+    if (policy?.auth === "token" && address !== "" && this.#failures.isOver(address, this.#options.nowMs()))
       return this.#refuse(
         "auth",
         `${address} failed to authenticate too often, and is not asked for a while`,
@@ -139,6 +140,7 @@ export class Gatekeeper {
 
   #enter(policy: ListenerPolicy | undefined, address: PeerAddress, leave: () => void): Entry {
     const reserved = new ReservedIds();
+    let hasLeft = false;
     const { idleMs } = this.#limits;
     const access =
       policy === undefined || policy.auth === "none"
@@ -165,6 +167,8 @@ export class Gatekeeper {
         return identity !== undefined;
       },
       leave: () => {
+        if (hasLeft) return;
+        hasLeft = true;
         if (access !== undefined) this.#unknown.delete(access);
         if (idle !== undefined) this.#idleGates.delete(idle);
         leave();
@@ -199,7 +203,7 @@ export class Gatekeeper {
       },
       onKnown: (gate) => void this.#unknown.delete(gate),
       onFailure: () => {
-        this.#failures.note(address, nowMs());
+        if (address !== "") this.#failures.note(address, nowMs());
         this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
       },
     };

@@ -78,6 +78,8 @@ export class TlsSockets {
   }
 
   #secured(socket: TLSSocket): void {
+    // node:tls has let go of it, and an error that nobody hears of would end the process.
+    socket.on("error", () => socket.destroy());
     const raw = rawOf(socket);
     const handshake = raw === undefined ? undefined : this.#underWay.get(raw);
     if (raw === undefined || handshake === undefined) {

@@ -4,8 +4,10 @@ import type { Identity } from "./identity.ts";
 import { hashOf, isPassword, sameHash } from "./secrets.ts";
 import { type Proof, type Token, tokenLine } from "./token-file.ts";
 
-/** Passwords that are checked at a time: each takes 32 MiB and 50 ms. More are refused. */
+/** Passwords that are checked at a time: each takes 32 MiB and 50 ms. */
 const CHECKS_MAX = 4;
+/** So many may wait for that; more are refused. Many clients come back at once when a server was restarted. */
+const WAITING_MAX = 1000;
 /** A longer secret is none of ours, and is not hashed. */
 const SECRET_LENGTH_MAX = 256;
 
@@ -15,8 +17,12 @@ export class Authenticator {
   /** What `stillValid` found: it is asked for each command. */
   readonly #standing = new WeakMap<Identity, boolean>();
   #checks = 0;
+  readonly #waiting: (() => void)[] = [];
+  readonly #waitingMax: number;
 
-  constructor(tokens: readonly Token[]) {
+  /** `waitingMax` passwords may wait to be checked. */
+  constructor(tokens: readonly Token[], waitingMax: number = WAITING_MAX) {
+    this.#waitingMax = waitingMax;
     for (const token of tokens) {
       this.#byName.set(token.name, token);
       if (token.proof.kind === "sha256") this.#byHash.set(token.proof.hash, token);
@@ -44,12 +50,17 @@ export class Authenticator {
   }
 
   async #checkPassword(secret: string, proof: Proof & { kind: "scrypt" }): Promise<boolean> {
-    if (this.#checks >= CHECKS_MAX) return false;
-    this.#checks++;
+    if (this.#checks >= CHECKS_MAX) {
+      if (this.#waiting.length >= this.#waitingMax) return false;
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    } else this.#checks++;
     try {
       return await isPassword(secret, proof);
     } finally {
-      this.#checks--;
+      // Its place goes to the next one.
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#checks--;
+      else next();
     }
   }
 
