@@ -48,7 +48,11 @@ export function parseOptions(program: string, about: string, args = process.argv
     .option("--tubes <n,..>", "number of tubes", numbers)
     .option("--watchers <n>", "of `tubes`: clients that watch all tubes", positiveNumber)
     .option("--rate <n,..>", "commands/s of all connections together (as fast as replies come)", numbers)
-    .option("--jobs <n>", "of memory, start, backlog, bulk and standing: number of jobs", positiveNumber)
+    .option(
+      "--jobs <n>",
+      "of memory, start, backlog, bulk, batch and standing: number of jobs",
+      positiveNumber,
+    )
     .option("--seconds <s>", "length of the measured part of a turn", positiveNumber)
     .option("--warmup <s>", "part of a turn before that, which isn't measured", positiveNumber)
     .option("--turns <n>", "turns of each server, one after the other in alternation", positiveNumber, 3)

@@ -1,6 +1,7 @@
 // All cases by name: what runs by default, in a hurry, and when everything is asked for.
 import { WORKLOAD_DEFAULTS, type Workload } from "../load/workload.ts";
 import { backlogCase } from "./backlog-case.ts";
+import { batchCase } from "./batch-case.ts";
 import type { BenchCase } from "./bench-case.ts";
 import { bulkCase } from "./bulk-case.ts";
 import { busyCase } from "./busy-case.ts";
@@ -121,6 +122,7 @@ export function namedCases(
   return [
     backlogCase(asked.jobs ?? 5_000_000),
     bulkCase(asked.jobs ?? 1_000_000),
+    batchCase(asked.jobs ?? 200_000),
     standingCase(asked.jobs ?? 1_000_000, { ...base, seconds: asked.seconds ?? STANDING_SECONDS }),
     p99At80Case(base),
     p99At80Case({ ...base, pipeline: 4 }),

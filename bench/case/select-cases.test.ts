@@ -27,7 +27,7 @@ test("selectCases: threads and p99-at-80 are found by name, and run in no set", 
   for (const { variants } of threads) assert.equal(variants!.flags.length, 9);
   assert.equal(selected({ scenario: ["p99-at-80"] })[0]!.headline, "p99");
   const groups = selected({ scenario: ["default", "quick", "all"] }).map(({ group }) => group);
-  for (const group of ["threads", "standing", "p99-at-80", "backlog", "bulk"])
+  for (const group of ["threads", "standing", "p99-at-80", "backlog", "bulk", "batch"])
     assert.ok(!groups.includes(group), group);
   assert.throws(() => selected({ scenario: ["no-such"] }), /Unknown scenario no-such.*threads/);
 });

@@ -25,6 +25,10 @@ export const FIGURES = {
   listMax: { label: "while listed", unit: "us", better: "less" },
   searchMax: { label: "while searched", unit: "us", better: "less" },
   clearMax: { label: "while cleared", unit: "us", better: "less" },
+  singlesPerSecond: { label: "jobs, single commands", unit: "/s", better: "more" },
+  singlesCpu: { label: "CPU of the server a job", unit: "us", better: "less" },
+  batchJobsPerSecond: { label: "jobs, batches", unit: "/s", better: "more" },
+  batchCpu: { label: "CPU of the server a job in them", unit: "us", better: "less" },
 } as const;
 
 export type FigureName = keyof typeof FIGURES;
@@ -42,7 +46,9 @@ export function formatFigure(name: FigureName, value: number): string {
   const { unit } = FIGURES[name];
   switch (unit) {
     case "us":
-      return name === "cpuPerCommand" && value < 100 ? `${value.toPrecision(3)} us` : formatMicros(value);
+      return name.toLowerCase().includes("cpu") && value < 100
+        ? `${value.toPrecision(3)} us`
+        : formatMicros(value);
     case "bytes":
       return name === "bytesPerJob"
         ? `${value.toFixed(0)} B`

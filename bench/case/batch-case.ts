@@ -1,0 +1,158 @@
+// Jobs through workers: a hundred with one reserve-batch and one delete-batch, against as many single commands in a pipeline.
+import net from "node:net";
+import type { Address } from "../load/load-source.ts";
+import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
+import type { Figures } from "../result/figures.ts";
+import { ServerRefused } from "../server/contender.ts";
+import { processUsage } from "../server/process-usage.ts";
+import { type BenchCase, startFlags } from "./bench-case.ts";
+
+const WORKERS = 50;
+const BATCH = 100;
+/** On several shards most of these are on different ones; each worker watches all. */
+const TUBES = 8;
+const BODY = "x".repeat(8);
+
+export function batchCase(jobs: number): BenchCase {
+  return {
+    key: `batch-${jobs}`,
+    title: `${jobs} jobs through ${WORKERS} workers, ${BATCH} at a time`,
+    group: "batch",
+    workload: { ...WORKLOAD_DEFAULTS, scenario: "put-reserve-delete", jobs, connections: WORKERS },
+    headline: "batchJobsPerSecond",
+    turnsMax: 5,
+    async measure(context) {
+      const server = await context.contender.start(startFlags(context));
+      try {
+        const cpuSeconds = (): number => (server.pid === undefined ? 0 : processUsage(server.pid).cpuSeconds);
+        return { figures: await measureBatches(server.address, jobs, cpuSeconds) };
+      } finally {
+        await server.stop();
+      }
+    },
+  };
+}
+
+async function measureBatches(address: Address, jobs: number, cpuSeconds: () => number): Promise<Figures> {
+  const workers = await Promise.all(Array.from({ length: WORKERS }, () => Worker.open(address)));
+  try {
+    const [asked] = await workers[0]!.ask("extensions\r\n", 1);
+    if (asked === "UNKNOWN_COMMAND") throw new ServerRefused("it has no reserve-batch");
+    const watches = Array.from({ length: TUBES }, (_, tube) => `watch bench-${tube}\r\n`).join("");
+    for (const worker of workers) await worker.ask(watches, TUBES);
+    const measure = async (
+      take: (worker: Worker) => Promise<number>,
+    ): Promise<[rate: number, cpu: number]> => {
+      await fill(workers[0]!, jobs);
+      const before = cpuSeconds();
+      const rate = await through(workers, jobs, take);
+      return [rate, ((cpuSeconds() - before) * 1e6) / jobs];
+    };
+    const [singlesPerSecond, singlesCpu] = await measure((worker) => worker.takeSingly());
+    const [batchJobsPerSecond, batchCpu] = await measure((worker) => worker.takeBatch());
+    return { singlesPerSecond, singlesCpu, batchJobsPerSecond, batchCpu };
+  } finally {
+    for (const worker of workers) worker.close();
+  }
+}
+
+async function fill(worker: Worker, jobs: number): Promise<void> {
+  for (let left = jobs; left > 0; left -= 1000) {
+    const puts = Array.from({ length: Math.min(left, 1000) }, (_, index) => {
+      return `put-in-tube bench-${index % TUBES} 0 0 600 ${BODY.length}\r\n${BODY}\r\n`;
+    });
+    await worker.ask(puts.join(""), puts.length);
+  }
+}
+
+/** Has the workers take and delete all jobs; how many a second. */
+async function through(
+  workers: readonly Worker[],
+  jobs: number,
+  take: (worker: Worker) => Promise<number>,
+): Promise<number> {
+  const startedAt = performance.now();
+  let done = 0;
+  const work = async (worker: Worker): Promise<void> => {
+    for (let taken = await take(worker); taken > 0; taken = await take(worker)) done += taken;
+  };
+  await Promise.all(workers.map(work));
+  if (done !== jobs) throw new Error(`${done} of ${jobs} jobs were done`);
+  return jobs / ((performance.now() - startedAt) / 1000);
+}
+
+/** One connection. */
+class Worker {
+  readonly #socket: net.Socket;
+  #text = "";
+  #wanted = 0;
+  #answered: ((replies: string[]) => void) | undefined;
+  #failed: ((error: Error) => void) | undefined;
+
+  static open(address: Address): Promise<Worker> {
+    return new Promise((resolve, reject) => {
+      const socket = net.connect({ ...address, noDelay: true });
+      socket.once("error", reject);
+      socket.once("connect", () => resolve(new Worker(socket)));
+    });
+  }
+
+  private constructor(socket: net.Socket) {
+    this.#socket = socket;
+    socket.on("error", (error) => this.#failed?.(error));
+    socket.on("close", () => this.#failed?.(new Error("the connection was closed")));
+    socket.setEncoding("latin1").on("data", (chunk: string) => this.#onData(chunk));
+  }
+
+  /** The first lines of so many replies; a batch is one reply. */
+  ask(commands: string, replies: number): Promise<string[]> {
+    return new Promise((resolve, reject) => {
+      this.#wanted = replies;
+      this.#answered = resolve;
+      this.#failed = reject;
+      this.#socket.write(commands);
+    });
+  }
+
+  /** As many single commands at once as a batch has jobs. */
+  async takeSingly(): Promise<number> {
+    const replies = await this.ask("reserve-with-timeout 0\r\n".repeat(BATCH), BATCH);
+    const ids = replies.filter((reply) => reply.startsWith("RESERVED ")).map((reply) => reply.split(" ")[1]);
+    if (ids.length === 0) return 0;
+    const deleted = await this.ask(ids.map((id) => `delete ${id}\r\n`).join(""), ids.length);
+    return deleted.filter((reply) => reply === "DELETED").length;
+  }
+
+  async takeBatch(): Promise<number> {
+    const jobs = await this.ask(`reserve-batch ${BATCH} 0\r\n`, 1);
+    const ids = jobs.slice(1).map((reply) => reply.split(" ")[1]);
+    if (ids.length === 0) return 0;
+    const [reply] = await this.ask(`delete-batch ${ids.join(" ")}\r\n`, 1);
+    return Number(reply!.split(" ")[1]);
+  }
+
+  #onData(chunk: string): void {
+    this.#text += chunk;
+    const lines: string[] = [];
+    let at = 0;
+    for (let wanted = this.#wanted; wanted > 0; wanted--) {
+      const lineEnd = this.#text.indexOf("\r\n", at);
+      if (lineEnd < 0) return;
+      const line = this.#text.slice(at, lineEnd);
+      lines.push(line);
+      at = lineEnd + 2;
+      const [word, first, second] = line.split(" ");
+      if (word === "RESERVED_BATCH") wanted += Number(first);
+      if (word === "RESERVED") at += Number(second) + 2;
+      if (word === "OK") at += Number(first) + 2;
+      if (at > this.#text.length) return;
+    }
+    this.#text = this.#text.slice(at);
+    this.#answered?.(lines);
+  }
+
+  close(): void {
+    this.#failed = undefined;
+    this.#socket.destroy();
+  }
+}
