@@ -2,12 +2,15 @@
 // not read pins its batch, so there must not be any number of large ones.
 
 import { BATCH_BYTES_MAX } from "../protocol/limits.ts";
+import { Turnstile } from "./turnstile.ts";
 
 /** With so many bytes of batches not read, further ones are small. */
 const ALL_BYTES_MAX = 64 * 1024 * 1024;
 const SMALL_BATCH_BYTES_MAX = 64 * 1024;
 
 export class GatherBudget {
+  /** For those that choose their jobs. */
+  readonly turnstile: Turnstile = new Turnstile();
   #bytes = 0;
 
   /** Most bytes of bodies that a batch may have now. */

@@ -17,6 +17,7 @@ import type { GatherBudget } from "./gather-budget.ts";
 import { GatheredJobs } from "./gathered-jobs.ts";
 import type { ListReplies } from "./list-replies.ts";
 import { Next, type Picker } from "./picker.ts";
+import type { Turnstile } from "./turnstile.ts";
 
 /** The soonest deadline stands before a list. */
 const LIST_AT = 8;
@@ -82,6 +83,7 @@ export class PickBatch implements Picker {
   readonly #request: BatchRequest;
   readonly #replies: ListReplies;
   readonly #budget: GatherBudget;
+  readonly turnstile: Turnstile;
   /** Most ids in one message. */
   readonly #shareMax: number;
   #lists: CandidateList[] = [];
@@ -97,6 +99,7 @@ export class PickBatch implements Picker {
     this.#request = request;
     this.#replies = replies;
     this.#budget = budget;
+    this.turnstile = budget.turnstile;
     this.#shareMax = Math.floor(host.payloadBytesMax / ID_BYTES);
     this.waitFlags = RequestFlag.Batch | (request.withTubes ? RequestFlag.Tubes : 0);
   }

@@ -2,6 +2,7 @@
 
 import type { Request, Span } from "../protocol/request.ts";
 import type { Signal } from "./conversation.ts";
+import type { Turnstile } from "./turnstile.ts";
 
 /** What is to be done after an answer of a shard that was asked to give jobs. */
 export const Next = {
@@ -15,6 +16,8 @@ export const Next = {
 export type Next = (typeof Next)[keyof typeof Next];
 
 export interface Picker {
+  /** Where it waits for its turn before shards are asked, if it has to. */
+  readonly turnstile?: Turnstile;
   /** RequestFlags of a wait for one job. */
   readonly waitFlags: number;
   /** Makes a message the question to a shard what it has, which stays where it is. */

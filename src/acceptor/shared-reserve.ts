@@ -125,6 +125,7 @@ export class SharedReserve implements Conversation {
   }
 
   onClosed(): void {
+    this.#picker.turnstile?.leave(this);
     this.#picker.onClosed?.();
   }
 
@@ -135,6 +136,12 @@ export class SharedReserve implements Conversation {
 
   #collect(): void {
     this.#state = State.Collecting;
+    const { turnstile } = this.#picker;
+    if (turnstile === undefined) this.onTurn();
+    else turnstile.enter(this);
+  }
+
+  onTurn(): void {
     this.#left = this.#participants.length;
     for (const { shard } of this.#participants) {
       const question = this.#host.message(RequestOp.Collect);
@@ -145,7 +152,10 @@ export class SharedReserve implements Conversation {
 
   #choose(): void {
     this.#state = State.Taking;
-    if (!this.#picker.take()) this.#noJob();
+    const takes = this.#picker.take();
+    // Who asks next does so behind what was just posted.
+    this.#picker.turnstile?.leave(this);
+    if (!takes) this.#noJob();
   }
 
   #noJob(): void {
