@@ -21,7 +21,11 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-const Query = Type.Record(Type.String(), Type.String({ maxLength: 400 }));
+const Query = Type.Object(
+  { view: Type.Optional(Type.String({ maxLength: 400 })) },
+  // What the page of the view was asked for with.
+  { additionalProperties: Type.String({ maxLength: 400 }) },
+);
 const COMMENT_LOOK_MS = 5000;
 
 export const dashboardRoutes: Routes = (api, service) => {
