@@ -24,7 +24,7 @@ const NOT_SIMULATED: Readonly<Record<string, string>> = {
 };
 
 const BODY_BYTES_MAX = 10;
-const DRAWN_LINES = 4000;
+const DRAWN_LINES = 12_000;
 const SIMULATED_STEPS = 300;
 /** Far more than it takes: rare commands come late. */
 const SIMULATED_RUNS_MAX = 40;

@@ -10,6 +10,7 @@ export const PLUS = 0x2b;
 export const COMMA = 0x2c;
 export const HYPHEN = 0x2d;
 export const DOT = 0x2e;
+export const SLASH = 0x2f;
 export const ZERO = 0x30;
 export const NINE = 0x39;
 export const EQUALS = 0x3d;

@@ -14,13 +14,12 @@ import { PriHeap } from "./slot-heap.ts";
 
 /** The group of jobs that have none. */
 export const NO_GROUP = 0;
-export const WEIGHT_MAX = 1000;
 
 interface Group {
   /** Latin-1; "" for the jobs without one. */
   readonly key: string;
   readonly ready: PriHeap;
-  /** That of its latest put, 1 to WEIGHT_MAX. */
+  /** That of its latest put, 1 to 1000. */
   weight: number;
   /** Jobs of any state, those in work among them. */
   jobs: number;

@@ -12,7 +12,7 @@ export class TubeGate {
 
   /** Whether settings close a tube at times. */
   static isNeeded(policy: TubePolicy | undefined): boolean {
-    return policy !== undefined && (policy.maxReserved !== Number.POSITIVE_INFINITY || policy.ratePerMs > 0);
+    return policy !== undefined && (policy.maxReserved !== Number.POSITIVE_INFINITY || policy.rate !== "");
   }
 
   /** From now on as the settings say. A bucket that is new is full. */
@@ -22,7 +22,7 @@ export class TubeGate {
     if (this.#rate === 0) this.#tokens = burst;
     else this.#refill(nowMs);
     this.#atMs = Math.max(this.#atMs, nowMs);
-    this.#rate = policy.ratePerMs;
+    this.#rate = perMs(policy.rate);
     this.#burst = burst;
     this.#tokens = Math.min(this.#tokens, burst);
   }
@@ -78,4 +78,11 @@ export class TubeGate {
     this.#tokens = Math.min(this.#burst, this.#tokens + (nowMs - this.#atMs) * this.#rate);
     this.#atMs = nowMs;
   }
+}
+
+/** Tokens a millisecond of "5/60"; 0 of "". */
+function perMs(rate: string): number {
+  if (rate === "") return 0;
+  const [jobs, seconds] = rate.split("/");
+  return Number(jobs) / (Number(seconds) * 1000);
 }

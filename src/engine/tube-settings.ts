@@ -14,8 +14,8 @@ export interface SettingValues {
   maxBytes: number;
   /** Jobs that are given out at the same time at most. */
   maxReserved: number;
-  /** Jobs that are given out in a millisecond, 0 for any number, and how many of them at once. */
-  ratePerMs: number;
+  /** Jobs that are given out in so many seconds, "5/60", or "" for any number; and how many of them at once. */
+  rate: string;
   burst: number;
   /** Jobs of a group that are given out at the same time at most, and groups. */
   groupMaxReserved: number;
@@ -34,7 +34,7 @@ export const NOTHING_SET: Readonly<SettingValues> = {
   maxJobs: Number.POSITIVE_INFINITY,
   maxBytes: Number.POSITIVE_INFINITY,
   maxReserved: Number.POSITIVE_INFINITY,
-  ratePerMs: 0,
+  rate: "",
   burst: 1,
   groupMaxReserved: Number.POSITIVE_INFINITY,
   maxGroups: 100_000,

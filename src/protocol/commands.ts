@@ -2,6 +2,7 @@
 // acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
 
 import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
+import { WEIGHT_MAX } from "./limits.ts";
 import { batchAbort, batchBytes, batchTubes, OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 import { SETTING_ROWS } from "./setting-rows.ts";
 
@@ -209,6 +210,8 @@ const PUT_OPTIONS: readonly OptionRow[] = [
   { name: "unique-for", tag: OptionTag.UniqueFor, kind: OptionKind.Duration, usage: "<duration>" },
   { name: "unique-until", tag: OptionTag.UniqueUntil, kind: OptionKind.Word, words: ["delete", "reserve"], usage: "delete|reserve" },
   { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
+  { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
 ];
 
 // biome-ignore format: a table

@@ -21,3 +21,5 @@ export const JOB_BYTES_MAX_LIMIT = 1073741824;
 export const BATCH_JOBS_MAX = 1000;
 /** Most bytes of bodies in a reserve-batch, but for its first job. */
 export const BATCH_BYTES_MAX = 1048576;
+/** Largest weight of a group. */
+export const WEIGHT_MAX = 1000;

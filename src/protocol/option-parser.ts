@@ -1,6 +1,6 @@
 // Reads the options at the end of an extension's line: `name=value`, each at most once, with blanks before them.
 
-import { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SPACE } from "../base/ascii.ts";
+import { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SLASH, SPACE } from "../base/ascii.ts";
 import { U32_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
@@ -81,9 +81,20 @@ export class OptionParser {
         return this.#wordsValue(bytes, at, end, row);
       case OptionKind.Key:
         return isPrintable(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
+      case OptionKind.Rate:
+        return this.#isRate(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
       case OptionKind.Tube:
         return isTubeName(bytes, at, end) && this.#writer.text(row.tag, bytes, at, end);
     }
+  }
+
+  #isRate(bytes: Uint8Array, at: number, end: number): boolean {
+    const number = this.#number;
+    number.at = at;
+    if (!number.readUpTo(bytes, end, U32_MAX) || number.value === 0 || bytes[number.at] !== SLASH)
+      return false;
+    number.at++;
+    return number.readUpTo(bytes, end, U32_MAX) && number.value > 0 && number.at === end;
   }
 
   #numberValue(bytes: Uint8Array, at: number, end: number, row: OptionRow): boolean {

@@ -18,6 +18,8 @@ export const OptionTag = {
   UniqueFor: 33,
   UniqueUntil: 34,
   Ttl: 35,
+  Group: 36,
+  Weight: 37,
   MaxAttempts: 48,
   DeadLetter: 49,
   Backoff: 50,
@@ -25,6 +27,11 @@ export const OptionTag = {
   Expire: 52,
   MaxJobs: 53,
   MaxBytes: 54,
+  MaxReserved: 55,
+  Rate: 56,
+  Burst: 57,
+  GroupMaxReserved: 58,
+  MaxGroups: 59,
   As: 80,
   Tube: 81,
 } as const;
@@ -46,6 +53,8 @@ export const OptionKind = {
   Key: 5,
   /** A name of a tube. */
   Tube: 6,
+  /** `<n>/<seconds>`, each from 1 to 4294967295: the value is these very bytes. */
+  Rate: 7,
 } as const;
 export type OptionKind = (typeof OptionKind)[keyof typeof OptionKind];
 

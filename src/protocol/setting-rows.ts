@@ -14,4 +14,9 @@ export const SETTING_ROWS: readonly OptionRow[] = [
   { name: "expire", tag: OptionTag.Expire, kind: OptionKind.Word, words: EXPIRE_WORDS, mayBeEmpty: true, usage: "delete|bury" },
   { name: "max-jobs", tag: OptionTag.MaxJobs, kind: OptionKind.Number, mayBeEmpty: true, usage: "<n>" },
   { name: "max-bytes", tag: OptionTag.MaxBytes, kind: OptionKind.Number, max: Number.MAX_SAFE_INTEGER, mayBeEmpty: true, usage: "<n>" },
+  { name: "max-reserved", tag: OptionTag.MaxReserved, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "rate", tag: OptionTag.Rate, kind: OptionKind.Rate, mayBeEmpty: true, usage: "<n>/<seconds>" },
+  { name: "burst", tag: OptionTag.Burst, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "group-max-reserved", tag: OptionTag.GroupMaxReserved, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "max-groups", tag: OptionTag.MaxGroups, kind: OptionKind.Number, mayBeEmpty: true, usage: "<n>" },
 ];

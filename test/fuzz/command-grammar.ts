@@ -283,6 +283,9 @@ export class CommandGrammar {
         return random.pick(["a", "user:42", "a%zz", "\xff", "x".repeat(200)]);
       case OptionKind.Tube:
         return this.#tube();
+      case OptionKind.Rate:
+        // So many that none is ever waited for: the same is asked again, at another moment.
+        return random.pick(["4294967295/1", "1000000/1"]);
     }
   }
 

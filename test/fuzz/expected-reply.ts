@@ -253,6 +253,14 @@ const PUT_OPTIONS: Options = {
   "unique-for": isDuration,
   "unique-until": (text) => text === "delete" || text === "reserve",
   ttl: isDuration,
+  group: isKey,
+  weight: upTo(1n, 1000n),
+};
+const isRate = (text: string): boolean => {
+  const [, jobs, seconds] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
+  return [jobs, seconds].every(
+    (number) => number !== undefined && fits(number, U32_MAX) && BigInt(number) > 0n,
+  );
 };
 const SETTINGS: Options = {
   "max-attempts": orNothing(upTo(1n, U32_MAX)),
@@ -263,6 +271,11 @@ const SETTINGS: Options = {
   expire: orNothing((text) => text === "delete" || text === "bury"),
   "max-jobs": orNothing(upTo(0n, U32_MAX)),
   "max-bytes": orNothing(upTo(0n, BigInt(Number.MAX_SAFE_INTEGER))),
+  "max-reserved": orNothing(upTo(1n, U32_MAX)),
+  rate: orNothing(isRate),
+  burst: orNothing(upTo(1n, U32_MAX)),
+  "group-max-reserved": orNothing(upTo(1n, U32_MAX)),
+  "max-groups": orNothing(upTo(0n, U32_MAX)),
 };
 
 const MOVES: Options = {

@@ -152,6 +152,12 @@ moved-out: ${counts.movedOut}
 `;
 }
 
+/** Where there is a rate: jobs that may be given at once now. */
+function tokenRow({ gate }: Tube, nowMs: number): string {
+  const tokens = gate?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
+  return tokens === Number.POSITIVE_INFINITY ? "" : `tokens: ${Math.max(0, Math.floor(tokens))}\n`;
+}
+
 /** Each setting that holds, and the pattern that says so. */
 function settingRows(policy: TubePolicy | undefined): string {
   if (policy === undefined) return "";
@@ -165,10 +171,10 @@ function settingRows(policy: TubePolicy | undefined): string {
 
 /** The YAML of inspect-tube, without the framing of its reply. */
 export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): string {
-  const next = tube.jobsIn(JobState.Ready) === 0 ? undefined : tube.ready.top;
+  const next = tube.jobsIn(JobState.Ready) === 0 ? undefined : tube.ready.best;
   const createdAtMs = next === undefined ? nowMs : engine.jobs.pageOf(next).createdAtMs[rowOf(next)]!;
   return `---
 bytes: ${tube.bytes}
 next-age: ${ageSeconds(createdAtMs, nowMs)}
-${countRows(tube.counts, tube.groups?.size, tube.groups?.blocked)}${settingRows(tube.policy)}`;
+${countRows(tube.counts, tube.groups?.size, tube.groups?.blocked)}${tokenRow(tube, nowMs)}${settingRows(tube.policy)}`;
 }

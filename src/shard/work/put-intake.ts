@@ -6,6 +6,7 @@ import { type Engine, Outcome } from "../../engine/engine.ts";
 import { JobAttributes } from "../../engine/job-attributes.ts";
 import type { NewJob } from "../../engine/new-job.ts";
 import { handleOf } from "../../message/request.ts";
+import { Attribute } from "../../protocol/job-attribute.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
@@ -154,6 +155,10 @@ export class PutIntake {
       const forMs = optionNumber(options, OptionTag.UniqueFor) ?? 0;
       attributes.uniqueUntilMs = forMs === 0 ? 0 : fromMs + forMs;
     }
+    const group = optionText(options, OptionTag.Group);
+    if (group !== undefined) attributes.fixed.text(Attribute.Group, group, 0, group.length);
+    const weight = optionNumber(options, OptionTag.Weight);
+    if (weight !== undefined) attributes.fixed.uint16(Attribute.Weight, weight);
     const ttlMs = optionNumber(options, OptionTag.Ttl) ?? 0;
     attributes.expiresAtMs = ttlMs === 0 ? 0 : fromMs + ttlMs;
     return attributes;

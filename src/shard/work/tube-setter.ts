@@ -25,7 +25,15 @@ const number = (bytes: Uint8Array, start: number): number =>
   new DataView(bytes.buffer, bytes.byteOffset).getFloat64(start, true);
 const seconds = (ms: number): string => String(ms / 1000);
 
-const numeric = <Name extends "maxAttempts" | "maxJobs" | "maxBytes">(name: Name): SettingKind<Name> => ({
+type NumberName =
+  | "maxAttempts"
+  | "maxJobs"
+  | "maxBytes"
+  | "maxReserved"
+  | "burst"
+  | "groupMaxReserved"
+  | "maxGroups";
+const numeric = <Name extends NumberName>(name: Name): SettingKind<Name> => ({
   name,
   read: number,
   write: String,
@@ -50,6 +58,11 @@ const KINDS: Readonly<Record<number, SettingKind<SettingName>>> = {
   },
   [OptionTag.MaxJobs]: numeric("maxJobs") as unknown as SettingKind<SettingName>,
   [OptionTag.MaxBytes]: numeric("maxBytes") as unknown as SettingKind<SettingName>,
+  [OptionTag.MaxReserved]: numeric("maxReserved") as unknown as SettingKind<SettingName>,
+  [OptionTag.Rate]: { name: "rate", read: latin1, write: String },
+  [OptionTag.Burst]: numeric("burst") as unknown as SettingKind<SettingName>,
+  [OptionTag.GroupMaxReserved]: numeric("groupMaxReserved") as unknown as SettingKind<SettingName>,
+  [OptionTag.MaxGroups]: numeric("maxGroups") as unknown as SettingKind<SettingName>,
 };
 
 /** What is set for one pattern, as set-tube and `--tubes` write it; of what `isMeant` says. */

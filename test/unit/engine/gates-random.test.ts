@@ -21,16 +21,11 @@ const SESSIONS = 4;
 const TUBES = ["a", "b"] as const;
 const GROUPS = ["", "x", "y", "z"] as const;
 
-interface Limits {
-  maxReserved: number;
-  groupMaxReserved: number;
-  ratePerMs: number;
-  burst: number;
-}
+type Limits = Pick<SettingValues, "maxReserved" | "groupMaxReserved" | "rate" | "burst">;
 const NO_LIMITS: Limits = {
   maxReserved: Number.POSITIVE_INFINITY,
   groupMaxReserved: Number.POSITIVE_INFINITY,
-  ratePerMs: 0,
+  rate: "",
   burst: 1,
 };
 
@@ -85,9 +80,11 @@ class GatesRun implements ClientEffects {
     const out = this.#reserved(name).filter((each) => this.#groupOf.get(each) === group);
     if (group !== "")
       assert.ok(out.length <= limits.groupMaxReserved, `${name}: as many of ${group} as may be out`);
-    if (limits.ratePerMs === 0) return;
+    if (limits.rate === "") return;
+    const [jobs, seconds] = limits.rate.split("/").map(Number);
+    const perMs = jobs! / (seconds! * 1000);
     for (let first = 0; first < times.length; first++) {
-      const most = limits.burst + limits.ratePerMs * (this.#nowMs - times[first]!) + 1e-6;
+      const most = limits.burst + perMs * (this.#nowMs - times[first]!) + 1e-6;
       assert.ok(
         times.length - first <= most,
         `${name}: ${times.length - first} in ${this.#nowMs - times[first]!} ms`,
@@ -183,7 +180,7 @@ class GatesRun implements ClientEffects {
     if (random.chance(0.5)) values.maxReserved = random.between(1, 4);
     if (random.chance(0.5)) values.groupMaxReserved = random.between(1, 2);
     if (random.chance(0.4))
-      [values.ratePerMs, values.burst] = [random.pick([0.001, 0.01]), random.between(1, 3)];
+      [values.rate, values.burst] = [random.pick(["1/1", "10/1", "5/60"]), random.between(1, 3)];
     this.#givenAtMs.set(tube, []);
     // What is out already stays out, so look again only when there is less than may be.
     const limits = { ...NO_LIMITS, ...values };
