@@ -13,9 +13,10 @@ const worker = newToken("mailer", "worker");
 const limited = newToken("limited", "worker tubes=mail-*");
 const producer = newToken("shop", "producer");
 const viewer = newToken("eyes", "viewer");
+const mover = newToken("mover", "operator tubes=mail-*");
 const gone = newToken("gone", "worker");
 const over = newToken("over", "admin expires=2020-01-01");
-const TOKENS = [worker, limited, producer, viewer, gone, over].map(({ line }) => line);
+const TOKENS = [worker, limited, producer, viewer, gone, over, mover].map(({ line }) => line);
 
 /** Each shape of the server is tried with the same file. */
 for (const flags of [[], ["--shards", "3", "--acceptors", "2", "--transport", "libuv"]]) {
@@ -176,6 +177,12 @@ auth = "token"
       }
       assert.equal(await lineOf(client, "put-in-tube secret 0 0 60 1\r\nx"), "UNAUTHORIZED");
       assert.equal((await client.put("into default")).line, "UNAUTHORIZED");
+      for (const command of [
+        "reserve-batch 5 0",
+        "reserve-batch 5 0 tubes=secret",
+        `delete-batch ${secretId}`,
+      ])
+        assert.equal(await lineOf(client, command), "UNAUTHORIZED", command);
       assert.equal(await lineOf(client, "watch mail-1"), "WATCHING 2");
       assert.equal(await lineOf(client, "reserve-with-timeout 0"), "UNAUTHORIZED", "it watches default, too");
       assert.equal(await lineOf(client, "ignore default"), "WATCHING 1");
@@ -200,6 +207,21 @@ auth = "token"
       return `INSERTED ${Number(line.split(" ")[1]) - 1}`;
     }
 
+    it("lets an operator of some tubes move nothing out of them", async () => {
+      const client = await signIn(mover.secret);
+      assert.match(await lineOf(client, "put-in-tube mail-3 0 0 60 1\r\nx"), /^INSERTED/);
+      assert.match(await lineOf(client, "list-jobs mail-3"), /^OK/);
+      for (const command of [
+        "move-jobs mail-3 secret",
+        "move-jobs secret mail-3",
+        "list-jobs secret",
+        "clear-tube secret",
+      ])
+        assert.equal(await lineOf(client, command), "UNAUTHORIZED", command);
+      assert.equal(await lineOf(client, "clear-tube mail-3"), "CLEARED 1");
+      client.close();
+    });
+
     it("serves on a unix socket with its mode, and demands a token there too", async () => {
       assert.equal(statSync(socketPath).mode & 0o777, 0o660);
       const client = await WireClient.connect({ path: socketPath });
@@ -221,7 +243,7 @@ auth = "token"
       const lines = TOKENS.filter((line) => line !== gone.line);
       writeFileSync(guarded.tokenFile, `${lines.join("")}nonsense\n`);
       guarded.server.signal("SIGHUP");
-      await untilItSays(guarded.server, /everything stays as it was.*tokens:6/);
+      await untilItSays(guarded.server, /everything stays as it was.*tokens:7/);
       assert.equal(await lineOf(leaves, "use a"), "USING a");
 
       writeFileSync(guarded.tokenFile, lines.join("") + fresh.line);

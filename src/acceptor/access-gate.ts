@@ -7,7 +7,7 @@ import { COMMAND_PERMISSIONS } from "../access/command-permissions.ts";
 import { type Identity, mayTouchTube } from "../access/identity.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { type CommandParser, Syntax } from "../protocol/command-parser.ts";
-import { Op, ROUTE_OF, Route } from "../protocol/commands.ts";
+import { EXTENSIONS, Op, ROUTE_OF, Route } from "../protocol/commands.ts";
 import { IdList } from "../protocol/id-list.ts";
 import { LINE_BYTES_MAX } from "../protocol/limits.ts";
 import { Reply } from "../protocol/reply.ts";
@@ -37,6 +37,17 @@ export interface Doorkeeper {
 
 const DEFAULT_TUBE = "default";
 const DEFAULT_TUBE_BYTES = asciiBytes(DEFAULT_TUBE);
+
+/** Our own commands that touch no other tube than the one that they name. */
+const EXTENSIONS_IN_A_TUBE: ReadonlySet<number> = new Set([
+  Op.PutInTube,
+  Op.ListJobs,
+  Op.ClearTube,
+  Op.InspectTube,
+  Op.InspectJob,
+  Op.Extensions,
+]);
+const EXTENSION_OPS: ReadonlySet<number> = new Set(EXTENSIONS.map(({ op }) => op));
 
 /** What is known of the secret that was told last. */
 type Verdict = { readonly identity: Identity | undefined } | "pending";
@@ -148,6 +159,7 @@ export class AccessGate extends ForwardingHandler implements Gate {
   /** Whether a token that is limited to some tubes may do this: what is not known to stay within them is refused. */
   #mayTouch(identity: Identity, request: Request): boolean {
     const { tube, op } = request;
+    if (EXTENSION_OPS.has(op) && !EXTENSIONS_IN_A_TUBE.has(op)) return false;
     const named = (): boolean => mayTouchTube(identity, latin1(tube.bytes, tube.start, tube.end));
     switch (ROUTE_OF[op]) {
       case Route.Put:
