@@ -1131,6 +1131,8 @@ export class Engine {
     if (this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
     this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
+    // Its time may be over since long: a buried job has none, a ready one has.
+    if (page.extras !== undefined) this.runDue(nowMs);
     this.#serve(tube, nowMs);
   }
 

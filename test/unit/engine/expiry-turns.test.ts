@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { ClientEffects } from "../../../src/engine/effects.ts";
-import { Engine, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { rowOf } from "../../../src/engine/job-table.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
@@ -52,5 +52,34 @@ it("an expired job is given to nobody, however many there are", () => {
   assert.deepEqual(given, [EXPIRED + 1]);
   assert.equal(engine.jobs.live, 1);
   assert.equal(engine.findTube("default")!.counts.expired, EXPIRED);
+  checkInvariants(engine, [0, 1]);
+});
+
+it("a kicked job whose time is over expires, and is given to nobody who waits", () => {
+  const effects: ClientEffects = {
+    reserved: () => assert.fail("it has expired"),
+    timedOut() {},
+    deadlineSoon() {},
+    waitDue() {},
+    claim: () => true,
+    stillWaiting: () => true,
+    nextTubeSequence: () => 1,
+  };
+  const engine: Engine = new Engine({ effects, ownsDefaultTube: true });
+  const [worker, waiting] = [engine.session(0), engine.session(1)];
+  for (const session of [worker, waiting]) {
+    engine.use(session, "default");
+    engine.watch(session, "default");
+  }
+  const attributes = new JobAttributes();
+  attributes.expiresAtMs = 1000;
+  const job = { id: 1, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
+  engine.put(worker, job, engine.bodies.allocate(0), 0, "default", attributes);
+  assert.ok(engine.reserve(worker, 0, 0) >= 0);
+  engine.bury(worker, 1, 0, 0);
+  assert.equal(engine.reserve(waiting, 60_000, 2000), ReserveOutcome.Waits);
+  assert.equal(engine.jobs.live, 1, "a buried job does not expire");
+  assert.equal(engine.kickJob(1, 2000), Outcome.Done);
+  assert.equal(engine.jobs.live, 0);
   checkInvariants(engine, [0, 1]);
 });
