@@ -1,23 +1,19 @@
 // The dashboard in a real Chromium, on a real server with jobs that come and go.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, describe, it } from "node:test";
 import { gunzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { CHROMIUM_NEED, openBrowser, type Served, serve } from "./dashboard/browser.ts";
 import { LivingData } from "./dashboard/living-data.ts";
+import { assertAccessible, openPage, SEEN_MS } from "./dashboard/watched-page.ts";
 import { missing } from "./support/need.ts";
 import { startServer } from "./support/server-process.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const FIRST_LOAD_BYTES_MAX = 60_000;
 const FIRST_LOAD_REQUESTS_MAX = 12;
-/** What has to be seen may take so long on a busy machine. */
-const SEEN_MS = 20_000;
 const PAGES = ["#/", "#/tubes", "#/tubes/mail-eu", "#/jobs/1", "#/log", "#/server"] as const;
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const skip = missing(CHROMIUM_NEED) ?? false;
 
@@ -40,21 +36,7 @@ describe("dashboard", { skip }, () => {
   });
 
   async function open(hash: string, width = 1280, theme: "light" | "dark" = "light"): Promise<Page> {
-    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: theme });
-    page.setDefaultTimeout(SEEN_MS);
-    page.on("console", (message) => {
-      // A job that is done is asked for until the page is left.
-      const isGoneJob = message.text().includes("404") && /\/v1\/jobs\//.test(message.location().url);
-      if (message.type() === "error" && !isGoneJob) wrongs.push(`${hash}: ${message.text()}`);
-    });
-    page.on("pageerror", (error) => wrongs.push(`${hash}: ${error.message}`));
-    page.on("request", (request) => {
-      if (!/^(?:http:\/\/127\.0\.0\.1:|data:)/.test(request.url()))
-        wrongs.push(`${hash}: asks ${request.url()}`);
-    });
-    await page.goto(`${served.url}/${hash}`);
-    await page.waitForSelector("main h1", { state: "attached" });
-    return page;
+    return await openPage(browser, `${served.url}/${hash}`, wrongs, { width, theme });
   }
 
   for (const width of [1280, 360])
@@ -63,17 +45,7 @@ describe("dashboard", { skip }, () => {
         for (const hash of PAGES) {
           const page = await open(hash, width, theme);
           await page.waitForSelector("main .card");
-          // A policy that permits no inline script permits none of a test either: it is evaluated.
-          await page.evaluate(AXE);
-          const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
-            violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
-          };
-          const told = violations.map(
-            ({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`,
-          );
-          assert.deepEqual(told, [], hash);
-          const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-          assert.ok((wide as number) <= 0, `${hash}: ${wide} px wider than the screen`);
+          await assertAccessible(page, hash);
           await page.close();
         }
       });
@@ -87,6 +59,9 @@ describe("dashboard", { skip }, () => {
     await row.waitFor();
     assert.equal(await row.locator("td").first().innerText(), "1");
     await row.getByRole("link").click();
+    await page.getByPlaceholder("text in the body").fill("ell");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/text=ell/);
     await page.getByRole("link", { name: line.split(" ")[1]!, exact: true }).click();
     await page.getByText("hello", { exact: true }).waitFor();
     await client.ask(`delete ${line.split(" ")[1]}`);
@@ -162,7 +137,8 @@ describe("dashboard", { skip }, () => {
       ["go", "Overview"],
     ] as const) {
       await page.keyboard.type(keys);
-      await page.waitForFunction(`document.title.startsWith("${title}")`);
+      await page.locator('nav a[aria-current="page"]', { hasText: title }).waitFor();
+      assert.ok((await page.title()).startsWith(title));
     }
     await page.keyboard.press(".");
     await page.getByRole("status").getByText("frozen").waitFor();

@@ -1,14 +1,17 @@
 // The dashboard: the frame around all pages, the address that says which one is shown, and the keys.
 
 import { html, nothing, render } from "lit-html";
+import type { Desk, Page, Place } from "./desk.ts";
 import { duration } from "./format.ts";
 import { Live } from "./live.ts";
-import { BAR, type Desk, PAGES, type Page, type Place } from "./pages.ts";
+import { BAR, PAGES } from "./pages.ts";
 import type { Part } from "./parts.ts";
+import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 import type { Frame } from "./view-types.ts";
 
 const FETCH_EACH_MS = 3000;
 const CHART_EACH_MS = 5000;
+const RETRY_MS = 2000;
 const THEME_KEY = "runnerbean.theme";
 
 class App {
@@ -23,7 +26,13 @@ class App {
   readonly #live = new Live(
     (view) => this.#came(view as { readonly frame: Frame }),
     () => this.#render(),
+    (status, detail) => this.#refused(status, detail),
   );
+  /** Null for who has to sign in, undefined until it is known. */
+  #session: Session | null | undefined;
+  #wrongToken = "";
+  /** Why the view may not be seen. */
+  #refusal = "";
   #chart: { show(series: never): void } | undefined;
   #chartPlace: Element | undefined;
   #chartAtMs = 0;
@@ -33,7 +42,42 @@ class App {
     setTheme(localStorage.getItem(THEME_KEY) ?? "");
     window.addEventListener("hashchange", () => this.#move());
     document.addEventListener("keydown", (event) => this.#key(event));
-    this.#move();
+    void this.#enter();
+  }
+
+  /** Asks who looks before anything else: nothing is asked for that would be refused. */
+  async #enter(): Promise<void> {
+    this.#render();
+    try {
+      this.#session = (await askSession()) ?? null;
+      this.#wrongToken = "";
+      this.#move();
+    } catch {
+      setTimeout(() => void this.#enter(), RETRY_MS);
+    }
+  }
+
+  #refused(status: number, detail: string): void {
+    this.#view = undefined;
+    if (status === 401) this.#leave();
+    else {
+      this.#refusal = detail;
+      this.#render();
+    }
+  }
+
+  /** Forgets all that who has left was shown. */
+  #leave(): void {
+    this.#session = null;
+    this.#frame = undefined;
+    this.#view = undefined;
+    this.#shown = "";
+    this.#fetched = undefined;
+    this.#fetchedFrom = "";
+    clearTimeout(this.#fetchTimer);
+    this.#live.stop();
+    this.#render();
+    document.querySelector<HTMLInputElement>("#token")?.focus();
   }
 
   get #page(): Page {
@@ -45,6 +89,11 @@ class App {
 
   #move(): void {
     this.#place = placeOf(location.hash);
+    this.#refusal = "";
+    if (!this.#session) {
+      this.#render();
+      return;
+    }
     document.title = `${this.#page.title(this.#place)} – runnerbean`;
     const query = this.#page.view(this.#place);
     if (query !== this.#shown && !sameView(query, this.#shown)) this.#view = undefined;
@@ -78,6 +127,7 @@ class App {
     if (!document.hidden && !this.#live.isFrozen) {
       try {
         const response = await fetch(from);
+        if (response.status === 401) return this.#leave();
         const fetched: unknown = await response.json();
         if (from !== this.#fetchedFrom) return;
         this.#fetched = fetched;
@@ -91,15 +141,41 @@ class App {
   }
 
   #render(): void {
+    const session = this.#session;
+    if (session) {
+      this.#renderPage(session);
+      return;
+    }
+    const form = signInForm(
+      this.#wrongToken,
+      () => void this.#enter(),
+      (wrong) => {
+        this.#wrongToken = wrong;
+        this.#render();
+      },
+    );
+    render(
+      html`<div class="frame alone">${this.#top()}<main id="main">${session === null ? form : nothing}</main></div>`,
+      document.body,
+    );
+  }
+
+  #renderPage(session: Session): void {
     const { lostSinceMs } = this.#live;
     const view = this.#view;
     const desk: Desk = {
       place: this.#place,
+      may: (what) => session.permissions.includes(what),
       go: (change) => this.#go(change),
       chart: (place) => void this.#drawChart(place),
       fetched: this.#fetched,
     };
-    const page = view === undefined ? html`<p class="quiet">…</p>` : this.#page.show(view as never, desk);
+    const page =
+      this.#refusal !== ""
+        ? refusal(this.#refusal, session)
+        : view === undefined
+          ? html`<p class="quiet">…</p>`
+          : this.#page.show(view as never, desk);
     render(
       html`<div class="frame">
         ${this.#top()}
@@ -123,23 +199,41 @@ class App {
   }
 
   #top(): Part {
-    const { lostSinceMs, isFrozen } = this.#live;
     const frame = this.#frame;
-    const [tone, said] =
-      lostSinceMs > 0
-        ? ["bad", `disconnected for ${duration((Date.now() - lostSinceMs) / 1000)}`]
-        : frame === undefined
-          ? ["warn", "connecting"]
-          : isFrozen
-            ? ["warn", "frozen"]
-            : frame.status === "ok"
-              ? ["", "ready"]
-              : ["warn", frame.detail];
+    const [tone, said] = this.#state();
     return html`<header class="top">
       <a class="brand" href="#/">runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
       <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
+      ${this.#who()}
       <button class="button" type="button" @click=${nextTheme} aria-label="Theme: light, dark, or as the system has it">◐</button>
     </header>`;
+  }
+
+  #state(): [tone: string, said: string] {
+    const { lostSinceMs, isFrozen } = this.#live;
+    const frame = this.#frame;
+    if (lostSinceMs > 0) return ["bad", `disconnected for ${duration((Date.now() - lostSinceMs) / 1000)}`];
+    if (this.#session === null) return ["warn", "signed out"];
+    if (this.#refusal !== "") return ["warn", "not permitted"];
+    if (frame === undefined) return ["warn", "connecting"];
+    if (isFrozen) return ["warn", "frozen"];
+    return frame.status === "ok" ? ["", "ready"] : ["warn", frame.detail];
+  }
+
+  /** Nobody is somebody where no tokens are demanded. */
+  #who(): Part {
+    const session = this.#session;
+    if (!session || session.name === null) return nothing;
+    const leave = async (): Promise<void> => {
+      try {
+        await signOut();
+        this.#leave();
+      } catch {
+        // The session stands: the server is gone, and the page says so.
+      }
+    };
+    return html`<span class="who" title="May: ${session.permissions.join(", ")}">${session.name} <span>${session.roles.join(", ")}</span></span>
+      <button class="button" type="button" @click=${leave}>Sign out</button>`;
   }
 
   #go(change: Readonly<Record<string, string>>): void {

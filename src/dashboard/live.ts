@@ -15,6 +15,7 @@ const RETRY_MS = 2000;
 export class Live {
   readonly #onView: (view: unknown) => void;
   readonly #onLink: () => void;
+  readonly #onRefused: (status: number, detail: string) => void;
   #query = "";
   #source: EventSource | undefined;
   #timer = 0;
@@ -22,9 +23,15 @@ export class Live {
   lostSinceMs = 0;
   isFrozen = false;
 
-  constructor(onView: (view: unknown) => void, onLink: () => void) {
+  /** `onRefused` hears of who may not see this view (403), or is not known any more (401). */
+  constructor(
+    onView: (view: unknown) => void,
+    onLink: () => void,
+    onRefused: (status: number, detail: string) => void,
+  ) {
     this.#onView = onView;
     this.#onLink = onLink;
+    this.#onRefused = onRefused;
     document.addEventListener("visibilitychange", () => {
       clearTimeout(this.#hiddenTimer);
       if (document.hidden) this.#hiddenTimer = window.setTimeout(() => this.#close(), HIDDEN_CLOSE_MS);
@@ -38,6 +45,12 @@ export class Live {
     this.#query = query;
     this.#close();
     this.#open();
+  }
+
+  /** Looks at nothing. */
+  stop(): void {
+    this.#query = "";
+    this.#close();
   }
 
   freeze(isFrozen: boolean): void {
@@ -81,12 +94,23 @@ export class Live {
     this.#onLink();
   }
 
+  #refused(status: number, detail: string): void {
+    this.stop();
+    this.lostSinceMs = 0;
+    this.#onRefused(status, detail);
+  }
+
   /** The next question never comes before the last answer. */
   async #poll(query: string): Promise<void> {
     if (query !== this.#query || this.#source !== undefined) return;
     let waitMs = POLL_MS;
     try {
       const response = await fetch(`v1/events?${query}`);
+      if (response.status === 401 || response.status === 403) {
+        const { detail } = (await response.json()) as { detail: string };
+        if (query === this.#query) this.#refused(response.status, detail);
+        return;
+      }
       if (!response.ok) throw new Error(`${response.status}`);
       this.#came(query, await response.json());
     } catch {

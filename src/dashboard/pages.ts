@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
+import type { Desk, Page } from "./desk.ts";
 import { bytes, duration, exact, rate, short } from "./format.ts";
 import {
   COLUMNS,
@@ -16,35 +17,6 @@ import {
   tubeTable,
 } from "./parts.ts";
 import type { Bucket, LogPageView, OverviewView, ServerView, TubesView, TubeView } from "./view-types.ts";
-
-/** Where the address says that we are. */
-export interface Place {
-  /** "", "tubes", "jobs" … */
-  readonly page: string;
-  /** A tube, or the id of a job. */
-  readonly name: string;
-  readonly query: URLSearchParams;
-}
-
-/** What a page may do. */
-export interface Desk {
-  readonly place: Place;
-  /** Changes what the page asks for, in its address; an empty value takes it away. */
-  go(change: Readonly<Record<string, string>>): void;
-  /** Loads the place of the chart, once it is there. */
-  chart(place: Element | undefined): void;
-  /** What was fetched for this page besides its view. */
-  readonly fetched: unknown;
-}
-
-export interface Page {
-  readonly title: (place: Place) => string;
-  /** The query of its view. */
-  readonly view: (place: Place) => string;
-  readonly show: (view: never, desk: Desk) => Part;
-  /** The address of something besides, asked for again each few seconds. */
-  readonly fetch?: (place: Place) => string;
-}
 
 const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
   ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
@@ -209,6 +181,12 @@ interface JobRow {
   readonly [field: string]: unknown;
 }
 
+/** A problem in the place of what was asked for. */
+interface Refused {
+  readonly status: number;
+  readonly detail: string;
+}
+
 interface JobsPage {
   readonly items: readonly JobRow[];
   readonly cursor: string | null;
@@ -225,7 +203,7 @@ const tube: Page = {
   view: ({ name }) => `${new URLSearchParams({ view: "tube", tube: name })}`,
   fetch: ({ name, query }) => {
     const asked = new URLSearchParams({ limit: "50", bodyMax: "120", state: query.get("state") ?? "ready" });
-    for (const key of ["contains", "cursor"]) if (query.has(key)) asked.set(key, query.get(key)!);
+    for (const key of ["text", "cursor"]) if (query.has(key)) asked.set(key, query.get(key)!);
     return `${tubePath(name)}${asked}`;
   },
   show: (view: TubeView, desk) => {
@@ -265,27 +243,31 @@ const tube: Page = {
               <span class=${state} aria-hidden="true">${sign}</span>&nbsp;${state} ${short(jobs[state])}
             </button>`,
           )}
-          <label class="grow">
-            <span class="hidden">Text in the body</span>
-            <input
-              type="search"
-              placeholder="text in the body"
-              .value=${query.get("contains") ?? ""}
-              @change=${(event: Event) => desk.go({ contains: (event.target as HTMLInputElement).value, cursor: "" })}
-            >
-          </label>
+          ${desk.may("bodies") ? textFilter(desk) : nothing}
         </div>
-        ${jobTable(desk.fetched as JobsPage | undefined, desk)}
+        ${jobTable(desk.fetched as JobsPage | Refused | undefined, desk)}
       </section>
     `;
   },
 };
 
-function jobTable(page: JobsPage | undefined, desk: Desk): Part {
+const textFilter = (desk: Desk): Part => html`<label class="grow">
+  <span class="hidden">Text in the body</span>
+  <input
+    type="search"
+    placeholder="text in the body"
+    maxlength="200"
+    .value=${desk.place.query.get("text") ?? ""}
+    @change=${(event: Event) => desk.go({ text: (event.target as HTMLInputElement).value, cursor: "" })}
+  >
+</label>`;
+
+function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
   if (page === undefined) return html`<p class="quiet">…</p>`;
+  if ("status" in page) return empty(page.detail);
   const state = desk.place.query.get("state") ?? "ready";
   if (page.items.length === 0 && page.cursor === null)
-    return empty(`No ${state} job here${desk.place.query.has("contains") ? " with this text" : ""}.`);
+    return empty(`No ${state} job here${desk.place.query.has("text") ? " with this text" : ""}.`);
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
       <table>
         <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
@@ -342,12 +324,12 @@ const job: Page = {
   view: () => "view=server",
   fetch: ({ name }) => `v1/jobs/${encodeURIComponent(name)}?bodyMax=65536`,
   show: (_view: ServerView, desk) => {
-    const found = desk.fetched as JobRow | { readonly status: number } | undefined;
+    const found = desk.fetched as JobRow | Refused | undefined;
     const { name } = desk.place;
     if (found === undefined) return html`<div class="title"><h1>Job ${name}</h1></div>`;
     if (!("id" in found))
       return html`<div class="title"><h1>Job ${name}</h1></div>
-        <section class="card">${empty("There is no such job: it is done, or was never put.")}</section>`;
+        <section class="card">${empty(found.status === 404 ? "There is no such job: it is done, or was never put." : found.detail)}</section>`;
     const its = STATES.find(({ name: state }) => state === found.state);
     return html`
       <div class="title">
@@ -367,16 +349,20 @@ const job: Page = {
       </section>
       <section class="card" aria-labelledby="body">
         <h2 id="body">Body <small>${exact(found.bytes)} bytes</small></h2>
-        ${
-          found.body === undefined
-            ? html`<p class="quiet">Bytes that are no text.</p><pre class="body" tabindex="0">${found.bodyBase64 ?? ""}</pre>`
-            : html`<pre class="body" tabindex="0">${found.body}</pre>`
-        }
-        <p><a href="v1/jobs/${found.id}/body" download="job-${found.id}">Download</a></p>
+        ${desk.may("bodies") ? wholeBody(found) : html`<p class="quiet">Your role does not see bodies of jobs.</p>`}
       </section>
     `;
   },
 };
+
+const wholeBody = ({ id, body, bodyBase64, truncated }: JobRow): Part => html`
+  ${body === undefined ? html`<p class="quiet">Bytes that are no text, in base64.</p>` : nothing}
+  <pre class="body" tabindex="0" role="region" aria-label="Body">${body ?? bodyBase64 ?? ""}</pre>
+  <p>
+    <a href="v1/jobs/${id}/body" download="job-${id}">Download</a>
+    ${truncated === true ? html`<span class="quiet">the first 64 KiB are shown</span>` : nothing}
+  </p>
+`;
 
 /** timeLeft → time left. */
 const words = (key: string): string => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);

@@ -3,7 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { bytes, duration, exact, rate, short } from "./format.ts";
-import type { Frame, JobCounts, TubeRow } from "./view-types.ts";
+import type { JobCounts, TubeRow } from "./view-types.ts";
 
 export type Part = TemplateResult | typeof nothing;
 
@@ -16,8 +16,6 @@ export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: s
 ];
 
 export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
-
-export const may = (frame: Frame | undefined, what: string): boolean => frame?.may.includes(what) === true;
 
 export function tile(label: string | Part, value: string, note: string | Part = nothing, title = ""): Part {
   return html`<div class="tile"><dt>${label}</dt><dd title=${title}>${value}<small>${note}</small></dd></div>`;

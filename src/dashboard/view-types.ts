@@ -11,8 +11,6 @@ export interface Frame {
   readonly uptime: number;
   /** ISO 8601. */
   readonly at: string;
-  /** What who looks may do: view, bodies, put, work, manage, admin. */
-  readonly may: readonly string[];
 }
 
 export interface JobCounts {

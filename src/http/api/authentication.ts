@@ -24,6 +24,8 @@ const BITS: Readonly<Record<Permission, number>> = {
 declare module "fastify" {
   interface FastifyRequest {
     identity?: Identity;
+    /** Whether his token, and his session if he came with one, still count: for answers that last. */
+    stands?: () => boolean;
   }
 }
 
@@ -66,6 +68,7 @@ export class Authentication {
         );
       }
       request.identity = identity;
+      request.stands = () => this.#stands(request, identity);
       request.owner = identity.name;
       request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
       if (may !== undefined && (identity.permissions & BITS[may]) === 0)
@@ -75,6 +78,15 @@ export class Authentication {
       if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
     });
     this.#addSessionRoutes(api);
+  }
+
+  #stands({ headers }: FastifyRequest, identity: Identity): boolean {
+    const authenticator = this.#authenticator;
+    const nowMs = Date.now();
+    if (authenticator === undefined) return true;
+    const stillValid = (of: Identity): boolean => authenticator.stillValid(of, nowMs);
+    if (headers.authorization !== undefined) return stillValid(identity);
+    return this.#sessions.find(headers.cookie, nowMs, stillValid) !== undefined;
   }
 
   async #identify(request: FastifyRequest, authenticator: Authenticator): Promise<Identity | undefined> {
@@ -171,11 +183,13 @@ function checkTubes(request: FastifyRequest, identity: Identity): void {
   throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not touch ${what}.`);
 }
 
-function namedTubes({ params, query, body }: FastifyRequest): string[] {
+function namedTubes({ params, query, body, routeOptions }: FastifyRequest): string[] {
   const { tube } = (params ?? {}) as { tube?: string };
-  const { tube: asked } = (query ?? {}) as { tube?: string };
+  const { tube: asked, view } = (query ?? {}) as { tube?: string; view?: string };
   const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
-  const own = tube === "-" ? asked : tube;
+  // This view shows nothing but its tube. Elsewhere a query is no proof: some routes do not look at it.
+  const isTubeView = routeOptions.url === "/v1/events" && view === "tube";
+  const own = tube === "-" || isTubeView ? asked : tube;
   return [
     ...(own === undefined ? [] : [own]),
     ...(Array.isArray(tubes) ? tubes.map(String) : []),

@@ -117,6 +117,9 @@ async function browse(
   request: FastifyRequest,
 ): Promise<PageView> {
   const { limit = LIMIT } = given;
+  // Whoever may look for a text could read all bodies by and by.
+  if (!maySeeBodies(request) && (given.text ?? given.textBase64) !== undefined)
+    throw new Problem("forbidden", 'To look for a text in bodies takes the permission "bodies".');
   const isMsgpack = wantsMsgpack(request);
   const items: PageView["items"] = [];
   const untilMs = service.nowMs() + PAGE_MS_MAX;

@@ -82,7 +82,7 @@ export const dashboardRoutes: Routes = (api, service) => {
         "x-accel-buffering": "no",
         "x-content-type-options": "nosniff",
       });
-      const close = hub.open(request.ip, view, query, raw);
+      const close = hub.open(request.ip, view, query, raw, request.stands);
       raw.on("close", close);
       return reply;
     },

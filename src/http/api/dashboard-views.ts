@@ -62,8 +62,6 @@ function frameOf(service: Service): Frame {
     detail,
     uptime: Math.floor((service.nowMs() - service.facts.startedAtMonotonicMs) / 1000),
     at: new Date(service.wallMs()).toISOString(),
-    // Without tokens whoever gets here may do anything.
-    may: ["view", "bodies", "put", "work", "manage", "admin"],
   };
 }
 

@@ -23,6 +23,8 @@ export interface Sink {
 interface Stream {
   readonly sink: Sink;
   readonly client: string;
+  /** Whether who opened it may still look. */
+  readonly stands: () => boolean;
 }
 
 class Topic {
@@ -62,8 +64,14 @@ export class EventHub {
     return await make(this.#service, query);
   }
 
-  /** Sends a view each second until the returned function is called. */
-  open(client: string, name: string, query: Readonly<Record<string, string>>, sink: Sink): () => void {
+  /** Sends a view each second until the returned function is called, or until who opened it may look no more. */
+  open(
+    client: string,
+    name: string,
+    query: Readonly<Record<string, string>>,
+    sink: Sink,
+    stands: () => boolean = () => true,
+  ): () => void {
     const key = JSON.stringify([name, Object.entries(query).sort()]);
     let topic = this.#topics.get(key);
     if (topic === undefined) {
@@ -71,7 +79,7 @@ export class EventHub {
       this.#topics.set(key, topic);
       this.#run(key, topic, name, query);
     }
-    const stream = { sink, client };
+    const stream = { sink, client, stands };
     topic.streams.add(stream);
     this.#streams++;
     this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + 1);
@@ -107,9 +115,11 @@ export class EventHub {
   }
 
   #send(topic: Topic, text: string): void {
+    for (const { sink, stands } of topic.streams) if (!stands()) sink.end();
     if (text.length > VIEW_BYTES_MAX) return;
     topic.last = `event: view\nid: ${++this.#number}\ndata: ${text}\n\n`;
-    for (const { sink } of topic.streams) if (!sink.writableNeedDrain) sink.write(topic.last);
+    for (const { sink, stands } of topic.streams)
+      if (!sink.writableNeedDrain && stands()) sink.write(topic.last);
     topic.quietSinceMs = this.#service.nowMs();
   }
 

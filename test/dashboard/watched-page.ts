@@ -1,0 +1,58 @@
+// Opens pages of the dashboard, and notes what none should ever do: errors, refused content, requests elsewhere.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+
+/** What has to be seen may take so long on a busy machine. */
+export const SEEN_MS = 20_000;
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export interface Look {
+  readonly width?: number;
+  readonly theme?: "light" | "dark";
+  /** With a session of its own. */
+  readonly context?: BrowserContext;
+}
+
+/** `wrongs` gets what went wrong; `permits` are messages that do not count. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  wrongs: string[],
+  { width = 1280, theme = "light", context }: Look = {},
+  permits: RegExp = /^$/,
+): Promise<Page> {
+  const page = await (context === undefined
+    ? browser.newPage({ viewport: { width, height: 900 }, colorScheme: theme })
+    : context.newPage());
+  page.setDefaultTimeout(SEEN_MS);
+  page.on("console", (message) => {
+    const said = `${message.text()} ${message.location().url}`;
+    // A job that is done is asked for until the page is left.
+    const isGoneJob = said.includes("404") && /\/v1\/jobs\//.test(said);
+    if (message.type() === "error" && !isGoneJob && !permits.test(said)) wrongs.push(`${url}: ${said}`);
+  });
+  page.on("pageerror", (error) => wrongs.push(`${url}: ${error.message}`));
+  page.on("request", (request) => {
+    if (!/^(?:http:\/\/127\.0\.0\.1:|data:)/.test(request.url()))
+      wrongs.push(`${url}: asks ${request.url()}`);
+  });
+  await page.goto(url);
+  await page.waitForSelector("main h1", { state: "attached" });
+  return page;
+}
+
+/** Asserts that axe complains of nothing, and that nothing scrolls sideways. */
+export async function assertAccessible(page: Page, what: string): Promise<void> {
+  // A policy that permits no inline script permits none of a test either: it is evaluated.
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
+    violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
+  };
+  const told = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`);
+  assert.deepEqual(told, [], what);
+  const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+  assert.ok((wide as number) <= 0, `${what}: ${wide} px wider than the screen`);
+}
