@@ -38,13 +38,16 @@ export interface Doorkeeper {
 const DEFAULT_TUBE = "default";
 const DEFAULT_TUBE_BYTES = asciiBytes(DEFAULT_TUBE);
 
-/** Our own commands that touch no other tube than the one that they name. */
+/** Our own commands that touch no other tube than the one that they name, or those of what the connection was given. */
 const EXTENSIONS_IN_A_TUBE: ReadonlySet<number> = new Set([
   Op.PutInTube,
   Op.ListJobs,
   Op.ClearTube,
   Op.InspectTube,
   Op.InspectJob,
+  Op.ReserveBatch,
+  Op.DeleteBatch,
+  Op.TouchAll,
   Op.Extensions,
 ]);
 const EXTENSION_OPS: ReadonlySet<number> = new Set(EXTENSIONS.map(({ op }) => op));
