@@ -13,7 +13,7 @@ import { WireClient } from "./support/wire-client.ts";
 
 const FIRST_LOAD_BYTES_MAX = 60_000;
 const FIRST_LOAD_REQUESTS_MAX = 12;
-const PAGES = ["#/", "#/tubes", "#/tubes/mail-eu", "#/jobs/1", "#/log", "#/server"] as const;
+const PAGES = ["#/", "#/tubes", "#/tubes/mail-eu", "#/jobs/1", "#/connections", "#/log", "#/server"] as const;
 
 const skip = missing(CHROMIUM_NEED) ?? false;
 
@@ -132,6 +132,7 @@ describe("dashboard", { skip }, () => {
     const page = await open("#/");
     for (const [keys, title] of [
       ["gt", "Tubes"],
+      ["gc", "Connections"],
       ["gl", "Log"],
       ["gs", "Server"],
       ["go", "Overview"],

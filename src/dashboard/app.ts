@@ -41,6 +41,7 @@ class App {
   begin(): void {
     setTheme(localStorage.getItem(THEME_KEY) ?? "");
     window.addEventListener("hashchange", () => this.#move());
+    window.addEventListener("runnerbean-changed", () => this.#refetch());
     document.addEventListener("keydown", (event) => this.#key(event));
     void this.#enter();
   }
@@ -166,6 +167,8 @@ class App {
     const desk: Desk = {
       place: this.#place,
       may: (what) => session.permissions.includes(what),
+      act: (open) => void this.#act(open),
+      redraw: () => this.#render(),
       go: (change) => this.#go(change),
       chart: (place) => void this.#drawChart(place),
       fetched: this.#fetched,
@@ -236,6 +239,14 @@ class App {
       <button class="button" type="button" @click=${leave}>Sign out</button>`;
   }
 
+  async #act(open: (actions: typeof import("./actions.ts")) => void): Promise<void> {
+    try {
+      open(await import("./actions.ts"));
+    } catch {
+      // The server is gone, and the page says so.
+    }
+  }
+
   #go(change: Readonly<Record<string, string>>): void {
     const query = new URLSearchParams(this.#place.query);
     for (const [key, value] of Object.entries(change)) {
@@ -273,6 +284,7 @@ class App {
 
   #key(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
+    if (document.querySelector("dialog[open]") !== null) return;
     if (event.ctrlKey || event.metaKey || event.altKey || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
       return;
     if (this.#leading) {

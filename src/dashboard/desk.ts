@@ -16,6 +16,9 @@ export interface Desk {
   readonly place: Place;
   /** Whether who looks may do this: view, bodies, put, work, manage, admin. */
   may(what: string): boolean;
+  /** Loads the dialogs, which the first page does without, and opens one. */
+  act(open: (actions: typeof import("./actions.ts")) => void): void;
+  redraw(): void;
   /** Changes what the page asks for, in its address; an empty value takes it away. */
   go(change: Readonly<Record<string, string>>): void;
   /** Loads the place of the chart, once it is there. */

@@ -166,6 +166,20 @@ function pager({ from, matched, items }: TubesView, desk: Desk): Part {
 
 // --- a tube -------------------------------------------------------------------------------------------------
 
+function tubeActions(name: string, isPaused: boolean, { may, act }: Desk): Part {
+  const put = html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
+  const manage = html`
+    ${
+      isPaused
+        ? html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.resumeTube(name))}>Resume…</button>`
+        : html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.pauseTube(name))}>Pause…</button>`
+    }
+    <button class="button" type="button" @click=${() => act((actions) => actions.kickTube(name))}>Kick…</button>
+    <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTube(name))}>Clear…</button>
+  `;
+  return html`<div class="actions">${may("put") ? put : nothing} ${may("manage") ? manage : nothing}</div>`;
+}
+
 interface JobRow {
   readonly id: number;
   readonly tube: string;
@@ -218,6 +232,7 @@ const tube: Page = {
       <div class="title">
         <h1>${name}</h1>
         ${pause === null ? nothing : html`<span class="delayed">◷ paused, ${duration(pause.timeLeft)} left</span>`}
+        ${tubeActions(name, pause !== null, desk)}
       </div>
       <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", duration(view.tube.oldestReady))}</dl>
       <section class="card" aria-label="Figures">
@@ -336,6 +351,7 @@ const job: Page = {
         <h1>Job ${found.id}</h1>
         <span>in <a href=${tubeLink(found.tube)}>${found.tube}</a></span>
         <span class=${found.state}><span aria-hidden="true">${its?.sign ?? ""}</span> ${found.state}</span>
+        ${desk.may("manage") ? jobActions(found, desk) : nothing}
       </div>
       <section class="card" aria-label="Figures">
         ${facts(
@@ -355,6 +371,24 @@ const job: Page = {
   },
 };
 
+function jobActions({ id, tube: of, state }: JobRow, { act }: Desk): Part {
+  return html`<div class="actions">
+    ${
+      state === "buried" || state === "delayed"
+        ? html`<button class="button" type="button" @click=${() => act((actions) => actions.kickJob(id, of))}>Kick…</button>`
+        : nothing
+    }
+    ${
+      state === "reserved"
+        ? html`<button class="button" type="button" @click=${() => act((actions) => actions.releaseJob(id, of))}>Release…</button>`
+        : nothing
+    }
+    <button class="button bad" type="button" @click=${() => act((actions) => actions.deleteJob(id, of, state === "reserved"))}>
+      Delete…
+    </button>
+  </div>`;
+}
+
 const wholeBody = ({ id, body, bodyBase64, truncated }: JobRow): Part => html`
   ${body === undefined ? html`<p class="quiet">Bytes that are no text, in base64.</p>` : nothing}
   <pre class="body" tabindex="0" role="region" aria-label="Body">${body ?? bodyBase64 ?? ""}</pre>
@@ -373,6 +407,32 @@ function inUnits(key: string, value: unknown): string {
   if (typeof value !== "number") return `${value}`;
   return SECONDS.has(key) ? duration(value) : exact(value);
 }
+
+// --- connections --------------------------------------------------------------------------------------------
+
+let showConnections: ((desk: Desk) => Part) | undefined;
+
+/** Loaded when it is looked at. */
+const connections: Page = {
+  title: () => "Connections",
+  view: () => "view=server",
+  fetch: ({ query }) => {
+    const asked = new URLSearchParams();
+    for (const key of ["state", "tube"]) if (query.has(key)) asked.set(key, query.get(key)!);
+    return `v1/connections?${asked}`;
+  },
+  show: (_view: ServerView, desk) => {
+    if (showConnections !== undefined) return showConnections(desk);
+    import("./connections.ts").then((module) => {
+      ({ showConnections } = module);
+      desk.redraw();
+    }, nothingToDo);
+    return html`<h1 class="hidden">Connections</h1><p class="quiet">…</p>`;
+  },
+};
+
+/** The server is gone, and the page says so; the next view tries again. */
+const nothingToDo = (): void => {};
 
 // --- log and server -----------------------------------------------------------------------------------------
 
@@ -512,12 +572,21 @@ const server: Page = {
   },
 };
 
-export const PAGES: Readonly<Record<string, Page>> = { "": overview, tubes, tube, job, log, server };
+export const PAGES: Readonly<Record<string, Page>> = {
+  "": overview,
+  tubes,
+  tube,
+  job,
+  connections,
+  log,
+  server,
+};
 
 /** What the bar on the left leads to, with the key behind `g`. */
 export const BAR: readonly { readonly page: string; readonly label: string; readonly key: string }[] = [
   { page: "", label: "Overview", key: "o" },
   { page: "tubes", label: "Tubes", key: "t" },
+  { page: "connections", label: "Connections", key: "c" },
   { page: "log", label: "Log", key: "l" },
   { page: "server", label: "Server", key: "s" },
 ];

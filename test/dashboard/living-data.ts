@@ -9,7 +9,8 @@ const TUBES = [
   { name: "thumbnails", ready: 8, workers: 2, ttr: 120 },
   { name: "invoices", ready: 3, workers: 1, ttr: 300 },
 ] as const;
-const TICK_MS = 120;
+/** As many jobs come as are done. */
+const WORK_MS = 360;
 
 const bodyOf = (tube: string, n: number): string =>
   JSON.stringify({ to: `user${n}@example.org`, tube, template: n % 3 === 0 ? "welcome" : "reminder", n });
@@ -48,7 +49,7 @@ export class LivingData {
       this.#turn ??= this.#produce(producer).finally(() => {
         this.#turn = undefined;
       });
-    }, TICK_MS);
+    }, WORK_MS);
   }
 
   async #buried(): Promise<void> {
@@ -72,7 +73,7 @@ export class LivingData {
       const { line } = await client.ask("reserve-with-timeout 1");
       if (held !== "") await client.ask(`delete ${held}`);
       held = line.startsWith("RESERVED") ? line.split(" ")[1]! : "";
-      setTimeout(() => void step().catch(() => {}), TICK_MS * 3);
+      setTimeout(() => void step().catch(() => {}), WORK_MS);
     };
     void step().catch(() => {});
   }

@@ -14,8 +14,14 @@ const PAGES: Readonly<Record<string, string>> = {
   tubes: "#/tubes",
   tube: "#/tubes/mail-eu",
   job: "#/jobs/1",
+  connections: "#/connections",
   log: "#/log",
   server: "#/server",
+};
+/** Dialogs, by the page and the button that opens them. */
+const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>> = {
+  "put-dialog": ["#/tubes/mail-eu", "Put a job…"],
+  "clear-dialog": ["#/tubes/mail-eu", "Clear…"],
 };
 const WIDTHS = [1280, 360] as const;
 const THEMES = ["light", "dark"] as const;
@@ -42,6 +48,16 @@ try {
         await sleep(1200);
         await page.screenshot({ path: join(folder, file), fullPage: true });
         console.log(join(folder, file));
+      }
+      for (const [name, [hash, button]] of Object.entries(DIALOGS)) {
+        const file = `${name}-${width}-${theme}.png`;
+        if (parts.length > 0 && !parts.some((part) => file.includes(part))) continue;
+        await page.goto(`${url}/${hash}`);
+        await page.getByRole("button", { name: button }).click();
+        await sleep(1200);
+        await page.screenshot({ path: join(folder, file) });
+        console.log(join(folder, file));
+        await page.keyboard.press("Escape");
       }
       await page.close();
     }

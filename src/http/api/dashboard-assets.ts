@@ -24,7 +24,11 @@ const IS_CHECKOUT = import.meta.url.endsWith(".ts");
 const DASHBOARD = join(HERE, "../../dashboard/");
 
 /** Modules of src/dashboard, by the name under which they are sent. */
-const MODULES = ["app", "live", "format", "pages", "parts", "session", "chart"] as const;
+const MODULES = [
+  ...["app", "live", "format", "pages", "parts", "session"],
+  // Loaded when they are needed.
+  ...["chart", "connections", "actions", "dialog", "request"],
+] as const;
 interface Packaged {
   readonly from: string;
   readonly name: string;

@@ -190,6 +190,10 @@ function questionOf(
   };
 }
 
+/** RFC 7240: who says so gets the task at once, to show its progress. */
+const wantsTask = ({ headers }: FastifyRequest): boolean =>
+  /\brespond-async\b/i.test(`${headers["prefer"] ?? ""}`);
+
 /** Waits a moment for the end of a task: if it has not come by then, the task is the answer. */
 async function bulk(
   service: Service,
@@ -202,7 +206,7 @@ async function bulk(
   if ((await service.tubes.tube(question.tube, shard)) === undefined) throw noSuchTube(question.tube);
   const { status, payload } = await answeredOnce(request, service, async () => {
     const task = service.tasks.start(shard, question);
-    const soon = new Promise((resolve) => setTimeout(resolve, SOON_MS));
+    const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
     await Promise.race([task.done, soon]);
     return task.state === "running"
       ? { status: 202, payload: taskView(task) }

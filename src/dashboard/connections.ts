@@ -1,0 +1,133 @@
+// The connections page: who is connected, what each waits for and holds, and closing one.
+
+import { html, nothing } from "lit-html";
+import { repeat } from "lit-html/directives/repeat.js";
+import type { Desk } from "./desk.ts";
+import { bytes, duration, exact } from "./format.ts";
+import { empty, type Part, tubeLink } from "./parts.ts";
+
+interface Connection {
+  readonly id: string;
+  readonly address: string | null;
+  readonly age: number;
+  readonly uses: string;
+  readonly watches: readonly string[];
+  readonly watchCount: number;
+  readonly producer: boolean;
+  readonly worker: boolean;
+  readonly waiting: boolean;
+  readonly held: number;
+  readonly holds: readonly { readonly id: number; readonly timeLeft: number }[];
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+}
+
+interface Connections {
+  readonly items: readonly Connection[];
+  readonly total: number;
+  readonly matched: number;
+}
+
+const STATES = ["open", "waiting", "holding"];
+const SHOWN_TUBES = 3;
+const SHOWN_JOBS = 3;
+
+export function showConnections(desk: Desk): Part {
+  const page = desk.fetched as Connections | { readonly detail: string } | undefined;
+  const { query } = desk.place;
+  const state = query.get("state") ?? "open";
+  return html`
+    <div class="title"><h1>Connections</h1></div>
+    <section class="card" aria-label="Connections">
+      <div class="bar" role="group" aria-label="What they do">
+        ${STATES.map(
+          (each) => html`<button
+            type="button"
+            class="button"
+            aria-pressed=${each === state}
+            @click=${() => desk.go({ state: each === "open" ? "" : each })}
+          >
+            ${each}
+          </button>`,
+        )}
+        <label class="grow">
+          <span class="hidden">Tube that they use or watch</span>
+          <input
+            type="search"
+            placeholder="tube that they use or watch"
+            .value=${query.get("tube") ?? ""}
+            @change=${(event: Event) => desk.go({ tube: (event.target as HTMLInputElement).value.trim() })}
+          >
+        </label>
+        ${page !== undefined && "items" in page ? html`<span class="quiet">${exact(page.total)} open, ${exact(page.matched)} here</span>` : nothing}
+      </div>
+      ${page === undefined ? html`<p class="quiet">…</p>` : "items" in page ? list(page, desk) : empty(page.detail)}
+    </section>
+  `;
+}
+
+function list({ items, matched }: Connections, desk: Desk): Part {
+  if (items.length === 0)
+    return empty(
+      "No such connection. Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.",
+    );
+  const mayClose = desk.may("admin");
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
+      <table>
+        <caption class="hidden">Open connections</caption>
+        <thead>
+          <tr>
+            <th scope="col">from</th><th scope="col">age</th><th scope="col" class="left">does</th>
+            <th scope="col" class="left optional">uses</th><th scope="col" class="left optional">watches</th>
+            <th scope="col" class="left">holds</th><th scope="col" class="optional">unread, unsent</th>
+            ${mayClose ? html`<th scope="col"><span class="hidden">Close it</span></th>` : nothing}
+          </tr>
+        </thead>
+        <tbody>${repeat(
+          items,
+          ({ id }) => id,
+          (each) => row(each, mayClose, desk),
+        )}</tbody>
+      </table>
+    </div>
+    ${matched > items.length ? html`<p class="quiet">The oldest ${exact(items.length)} are shown.</p>` : nothing}`;
+}
+
+function row(each: Connection, mayClose: boolean, desk: Desk): Part {
+  const { id, address, age, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
+  const from = address ?? "a unix socket";
+  return html`<tr>
+    <th scope="row" title="connection ${id}">${from}</th>
+    <td>${duration(age)}</td>
+    <td class="left">${whatItDoes(each)}</td>
+    <td class="left optional"><a href=${tubeLink(uses)}>${uses}</a></td>
+    <td class="left optional" title=${watches.join(", ")}>
+      ${watches.slice(0, SHOWN_TUBES).map((tube, index) => html`${index === 0 ? "" : ", "}<a href=${tubeLink(tube)}>${tube}</a>`)}
+      ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
+    </td>
+    <td class="left">${heldJobs(each)}</td>
+    <td class="optional">${bytes(bytesIn)}, ${bytes(bytesOut)}</td>
+    ${
+      mayClose
+        ? html`<td><button class="button" type="button" aria-label="Close the connection from ${from}" @click=${() =>
+            desk.act((actions) => actions.closeConnection(id, from, held))}>Close…</button></td>`
+        : nothing
+    }
+  </tr>`;
+}
+
+function whatItDoes({ waiting, producer, worker }: Connection): string {
+  if (waiting) return "waits for a job";
+  if (producer && worker) return "puts and works";
+  return producer ? "puts" : worker ? "works" : "–";
+}
+
+function heldJobs({ held, holds }: Connection): Part {
+  if (held === 0) return html`<span class="quiet">–</span>`;
+  return html`${holds
+    .slice(0, SHOWN_JOBS)
+    .map(
+      ({ id, timeLeft }, index) =>
+        html`${index === 0 ? "" : ", "}<a href="#/jobs/${id}">${id}</a> <span class="quiet">${duration(timeLeft)} left</span>`,
+    )}${held > SHOWN_JOBS ? html` <span class="quiet">and ${exact(held - SHOWN_JOBS)} more</span>` : nothing}`;
+}

@@ -1,0 +1,293 @@
+// What the dashboard's buttons do, each done and called off, on a real server; and who is not shown them.
+
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Locator, Page } from "playwright-core";
+import { CHROMIUM_NEED, openBrowser } from "./dashboard/browser.ts";
+import { assertAccessible, openPage } from "./dashboard/watched-page.ts";
+import { eventually } from "./support/eventually.ts";
+import { GuardedServer, newToken } from "./support/guarded-server.ts";
+import { missing } from "./support/need.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
+import { WireClient } from "./support/wire-client.ts";
+
+const tokens = {
+  admin: newToken("root", "admin"),
+  operator: newToken("person", "operator"),
+  viewer: newToken("eyes", "viewer"),
+};
+/** So many that their end takes a while: what is stopped has begun, and is not done. */
+const MANY_JOBS = 400_000;
+const PUTS_AT_ONCE = 20_000;
+
+describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
+  const folder = temporaryFolder({ after }, "dashboard-actions");
+  const wrongs: string[] = [];
+  let guarded: GuardedServer;
+  let browser: Browser;
+  let base: string;
+  let client: WireClient;
+  let page: Page;
+
+  before(async () => {
+    const lines = Object.values(tokens).map(({ line }) => line);
+    [guarded, browser] = await Promise.all([
+      GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]),
+      openBrowser(),
+    ]);
+    base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
+    client = await connect();
+    page = await enter(tokens.admin.secret);
+  });
+  after(async () => {
+    client.close();
+    await browser.close();
+    await guarded.server.stop();
+  });
+
+  const connect = () => WireClient.connect({ port: guarded.server.port, host: "127.0.0.1" });
+
+  async function enter(secret: string): Promise<Page> {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const permits = /status of 40[0139]/;
+    const its = await openPage(browser, `${base}/#/`, wrongs, { context }, permits);
+    await its.getByLabel("Token").fill(secret);
+    await its.keyboard.press("Enter");
+    await its.getByRole("button", { name: "Sign out" }).waitFor();
+    return its;
+  }
+
+  const dialog = (): Locator => page.getByRole("dialog");
+  const button = (name: string | RegExp): Locator => page.getByRole("button", { name });
+  const inDialog = (name: string | RegExp): Locator => dialog().getByRole("button", { name });
+
+  /** Opens a dialog by its button, looks at it, and calls it off. */
+  async function callOff(name: string, byKey = false): Promise<void> {
+    await button(name).click();
+    await assertAccessible(page, name);
+    if (byKey) await page.keyboard.press("Escape");
+    else await inDialog("Cancel").click();
+    await dialog().waitFor({ state: "detached" });
+  }
+
+  /** Waits for a message, and closes it: it does not go by itself. */
+  async function told(text: string | RegExp): Promise<string> {
+    const message = page.locator(".message", { hasText: text });
+    await message.waitFor();
+    const said = (await message.textContent())!.trim();
+    await message.getByRole("button", { name: "Close this message" }).click();
+    await message.waitFor({ state: "detached" });
+    return said;
+  }
+
+  async function statsTube(tube: string, key: string): Promise<number> {
+    const { body } = await client.ask(`stats-tube ${tube}`);
+    return Number(new RegExp(`^${key}: (\\d+)`, "m").exec(`${body}`)?.[1] ?? -1);
+  }
+
+  async function fill(tube: string, jobs: number, options: { delay?: number } = {}): Promise<number> {
+    await client.ask(`use ${tube}`);
+    let id = 0;
+    for (let i = 0; i < jobs; i++) id = Number((await client.put(`job ${i}`, options)).line.split(" ")[1]);
+    return id;
+  }
+
+  it("puts a job, with all that was typed", async () => {
+    await fill("put-here", 1);
+    await page.goto(`${base}/#/tubes/put-here`);
+    await callOff("Put a job…");
+    assert.equal(await statsTube("put-here", "total-jobs"), 1);
+    await button("Put a job…").click();
+    await dialog().getByLabel("Priority").fill("7");
+    await dialog().getByLabel("Time to run").fill("30");
+    await dialog().getByLabel("Body").fill('{"a": "ä\nb"');
+    await dialog().getByText("no valid JSON").waitFor();
+    await dialog().getByLabel("Body").fill('{"a": "ä"}\n');
+    await dialog().getByText("12 bytes, valid JSON").waitFor();
+    await inDialog("Put").click();
+    const [, id] = /job (\d+) into put-here/.exec(await told(/Put as/))!;
+    const { body } = await client.ask(`peek ${id}`);
+    assert.equal(`${body}`, '{"a": "ä"}\n');
+    const stats = `${(await client.ask(`stats-job ${id}`)).body}`;
+    assert.match(stats, /pri: 7\n.*ttr: 30\n/s);
+  });
+
+  it("says in the dialog what the server refuses, and keeps what was typed", async () => {
+    await page.goto(`${base}/#/tubes/put-here`);
+    await button("Put a job…").click();
+    await dialog().getByLabel("Tube").fill("-bad");
+    await dialog().getByLabel("Body").fill("kept");
+    await inDialog("Put").click();
+    await dialog().getByRole("alert").getByText("no name of a tube").waitFor();
+    assert.equal(await dialog().getByLabel("Body").inputValue(), "kept");
+    await page.keyboard.press("Escape");
+  });
+
+  it("pauses and resumes a tube", async () => {
+    await fill("paused", 1);
+    await page.goto(`${base}/#/tubes/paused`);
+    await callOff("Pause…", true);
+    assert.equal(await statsTube("paused", "pause"), 0);
+    await button("Pause…").click();
+    await dialog().getByLabel("Seconds").fill("3600");
+    await inDialog("Pause").click();
+    await told(/paused is paused for 60 min/);
+    assert.equal(await statsTube("paused", "pause"), 3600);
+    await callOff("Resume…");
+    assert.equal(await statsTube("paused", "pause"), 3600);
+    await button("Resume…").click();
+    await inDialog("Resume").click();
+    await told(/not paused any more/);
+    assert.equal(await statsTube("paused", "pause"), 0);
+    await button("Pause…").waitFor();
+  });
+
+  it("kicks what is delayed or buried, counted first", async () => {
+    await fill("kicked", 3, { delay: 3600 });
+    await page.goto(`${base}/#/tubes/kicked`);
+    await callOff("Kick…");
+    await button("Kick…").click();
+    await dialog().getByText("kicked has none.").waitFor();
+    assert.ok(await inDialog("Kick 0 jobs").isDisabled());
+    await dialog().getByLabel("delayed").check();
+    await dialog().getByText("Kick 3 jobs of kicked?").waitFor();
+    assert.equal(await statsTube("kicked", "current-jobs-delayed"), 3);
+    await inDialog("Kick 3 jobs").click();
+    await told("3 jobs of kicked are ready again.");
+    assert.equal(await statsTube("kicked", "current-jobs-ready"), 3);
+  });
+
+  it("clears a tube of the chosen states; from 100 jobs on its name has to be typed", async () => {
+    await fill("cleared", 120);
+    await fill("cleared", 2, { delay: 3600 });
+    await page.goto(`${base}/#/tubes/cleared`);
+    await callOff("Clear…");
+    await button("Clear…").click();
+    await dialog().getByText("Delete 122 jobs of cleared?").waitFor();
+    assert.ok(await inDialog("Delete 122 jobs").isDisabled());
+    await dialog().getByLabel("delayed").uncheck();
+    await dialog().getByText("Delete 120 jobs of cleared?").waitFor();
+    await dialog()
+      .getByLabel(/type cleared/)
+      .fill("clear");
+    assert.ok(await inDialog("Delete 120 jobs").isDisabled());
+    await dialog()
+      .getByLabel(/type cleared/)
+      .fill("cleared");
+    await inDialog("Delete 120 jobs").click();
+    await told("120 jobs of cleared are deleted.");
+    assert.equal(await statsTube("cleared", "current-jobs-ready"), 0);
+    assert.equal(await statsTube("cleared", "current-jobs-delayed"), 2);
+    await button("Clear…").click();
+    await inDialog("Delete 2 jobs").click();
+    await told("2 jobs of cleared are deleted.");
+  });
+
+  it("shows how far a long one is, and stops it", async () => {
+    await client.ask("use many");
+    for (let left = MANY_JOBS; left > 0; left -= PUTS_AT_ONCE) {
+      client.send("put 0 0 60 1\r\nx\r\n".repeat(PUTS_AT_ONCE));
+      for (let i = 0; i < PUTS_AT_ONCE; i++) await client.readReply(60_000);
+    }
+    await page.goto(`${base}/#/tubes/many`);
+    await button("Clear…").click();
+    await dialog().getByText("Delete 400,000 jobs of many?").waitFor();
+    await dialog()
+      .getByLabel(/type many/)
+      .fill("many");
+    // In the page, so that no way there and back lies between the two.
+    await page.evaluate(`new MutationObserver((_changes, watch) => {
+      const stop = [...document.querySelectorAll("dialog button")].find((each) => each.textContent === "Stop");
+      if (stop === undefined || document.querySelector("dialog progress") === null) return;
+      watch.disconnect();
+      stop.click();
+    }).observe(document.querySelector("dialog"), { childList: true, subtree: true })`);
+    await inDialog(/Delete 400,000/).click();
+    const said = await told("Stopped:");
+    const [, deleted] = /Stopped: ([\d,]+) jobs? of many/.exec(said)!;
+    const count = Number(deleted!.replaceAll(",", ""));
+    assert.ok(count < MANY_JOBS, said);
+    assert.equal(await statsTube("many", "current-jobs-ready"), MANY_JOBS - count);
+  });
+
+  it("deletes, kicks and releases a job", async () => {
+    const delayed = await fill("single", 1, { delay: 3600 });
+    await page.goto(`${base}/#/jobs/${delayed}`);
+    assert.equal(await button("Release…").count(), 0);
+    await callOff("Kick…");
+    await button("Kick…").click();
+    await inDialog("Kick").click();
+    await told("is ready again");
+    await button("Kick…").waitFor({ state: "detached" });
+    const worker = await connect();
+    await worker.ask("watch single");
+    assert.match((await worker.ask("reserve-with-timeout 5")).line, new RegExp(`^RESERVED ${delayed} `));
+    await callOff("Release…");
+    await button("Release…").click();
+    await inDialog("Release").click();
+    await told("taken from its worker");
+    assert.equal((await worker.ask(`delete ${delayed}`)).line, "DELETED");
+    await page.getByText("There is no such job").waitFor();
+    const held = await fill("single", 1);
+    await worker.ask("reserve-with-timeout 5");
+    await page.goto(`${base}/#/jobs/${held}`);
+    await callOff("Delete…");
+    await button("Delete…").click();
+    await dialog().getByText("A worker holds it").waitFor();
+    await inDialog("Delete").click();
+    await told(`Job ${held} of single is deleted.`);
+    assert.equal((await worker.ask(`delete ${held}`)).line, "NOT_FOUND");
+    worker.close();
+  });
+
+  it("lists connections, filters them, and closes one", async () => {
+    const waiting = await connect();
+    await waiting.ask("watch nothing-here");
+    waiting.send("reserve\r\n");
+    const holder = await connect();
+    const id = await fill("held", 1);
+    await holder.ask("watch held");
+    await holder.ask("reserve-with-timeout 5");
+    await page.goto(`${base}/#/connections`);
+    await page.getByRole("link", { name: `${id}`, exact: true }).waitFor();
+    await assertAccessible(page, "connections");
+    await button("waiting").click();
+    await page.getByText("waits for a job").waitFor();
+    await page.getByRole("link", { name: `${id}`, exact: true }).waitFor({ state: "detached" });
+    await button("holding").click();
+    await page.getByRole("link", { name: `${id}`, exact: true }).waitFor();
+    await callOff("Close the connection from");
+    await button("Close the connection from").click();
+    await dialog().getByText("The 1 job that it holds is ready again").waitFor();
+    await inDialog("Close it").click();
+    await told("is closed");
+    await eventually(
+      () => "the job of the closed connection is not ready",
+      async () => ((await statsTube("held", "current-jobs-ready")) === 1 ? true : undefined),
+    );
+    await page.getByText("No such connection").waitFor();
+    waiting.close();
+    holder.close();
+  });
+
+  it("shows no button to who may not press it", async () => {
+    await fill("looked-at", 1);
+    for (const [secret, onTube, onConnections] of [
+      [tokens.viewer.secret, 0, 0],
+      [tokens.operator.secret, 4, 0],
+    ] as const) {
+      const other = await enter(secret);
+      await other.goto(`${base}/#/tubes/looked-at`);
+      await other.getByText("put in all").waitFor();
+      assert.equal(await other.locator(".actions button").count(), onTube);
+      await other.goto(`${base}/#/connections`);
+      await other.getByRole("table").waitFor();
+      assert.equal(await other.getByRole("button", { name: /^Close/ }).count(), onConnections);
+      await other.context().close();
+    }
+  });
+
+  it("never had an error, refused content, or asked another host", () => {
+    assert.deepEqual(wrongs, []);
+  });
+});
