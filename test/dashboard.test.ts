@@ -141,6 +141,39 @@ describe("dashboard", { skip }, () => {
       await page.locator('nav a[aria-current="page"]', { hasText: title }).waitFor();
       assert.ok((await page.title()).startsWith(title));
     }
+    await page.keyboard.type("gt");
+    await page.getByRole("link", { name: "mail-us" }).waitFor();
+    const focused = (): Promise<unknown> => page.evaluate("document.activeElement.textContent");
+    await page.keyboard.press(".");
+    const names = await page.locator("tbody th").allTextContents();
+    const at: unknown[] = [];
+    for (const key of ["j", "j", "k", "k"]) {
+      await page.keyboard.press(key);
+      at.push(await focused());
+    }
+    assert.deepEqual(at, [names[0], names[1], names[0], names[0]]);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/#\/tubes\/.+/);
+    // Frozen, and shown all the same.
+    await page.locator("#pause").waitFor();
+    await page.locator("tbody th a").first().waitFor();
+    await page.getByRole("status").getByText("frozen").waitFor();
+    await page.keyboard.press(".");
+    await page.keyboard.press("p");
+    await page.getByRole("dialog").getByLabel("Seconds").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.keyboard.press("?");
+    await assertAccessible(page, "keys");
+    await page.getByLabel("Keys are on").uncheck();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.keyboard.type("go.");
+    assert.match(page.url(), /#\/tubes\//);
+    await page.getByRole("button", { name: "Keys" }).click();
+    await page.getByLabel("Keys are on").check();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     await page.keyboard.press(".");
     await page.getByRole("status").getByText("frozen").waitFor();
     await page.keyboard.press(".");

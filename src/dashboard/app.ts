@@ -13,6 +13,8 @@ const FETCH_EACH_MS = 3000;
 const CHART_EACH_MS = 5000;
 const RETRY_MS = 2000;
 const THEME_KEY = "runnerbean.theme";
+/** "off" where keys do nothing (keys.ts). */
+const KEYS_KEY = "runnerbean.keys";
 
 class App {
   #place: Place = placeOf(location.hash);
@@ -125,7 +127,7 @@ class App {
   }
 
   async #fetch(from: string): Promise<void> {
-    if (!document.hidden && !this.#live.isFrozen) {
+    if (!document.hidden && (!this.#live.isFrozen || this.#fetched === undefined)) {
       try {
         const response = await fetch(from);
         if (response.status === 401) return this.#leave();
@@ -208,6 +210,7 @@ class App {
       <a class="brand" href="#/">runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
       <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
       ${this.#who()}
+      <button class="button" type="button" @click=${showKeys} aria-label="Keys">?</button>
       <button class="button" type="button" @click=${nextTheme} aria-label="Theme: light, dark, or as the system has it">◐</button>
     </header>`;
   }
@@ -287,6 +290,7 @@ class App {
     if (document.querySelector("dialog[open]") !== null) return;
     if (event.ctrlKey || event.metaKey || event.altKey || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
       return;
+    if (localStorage.getItem(KEYS_KEY) === "off") return;
     if (this.#leading) {
       this.#leading = false;
       const bar = BAR.find(({ key }) => key === event.key);
@@ -294,13 +298,44 @@ class App {
       return;
     }
     if (event.key === "g") this.#leading = true;
-    else if (event.key === "/") {
+    else this.#shortcuts[event.key]?.(event);
+  }
+
+  readonly #shortcuts: Readonly<Record<string, (event: KeyboardEvent) => void>> = {
+    "/": (event) => {
       const filter = document.querySelector<HTMLInputElement>('input[type="search"]');
       if (filter === null) return;
       event.preventDefault();
       filter.focus();
-    } else if (event.key === ".") this.#live.freeze(!this.#live.isFrozen);
-    else if (event.key === "d") nextTheme();
+    },
+    ".": () => this.#live.freeze(!this.#live.isFrozen),
+    "?": () => void showKeys(),
+    d: () => nextTheme(),
+    j: () => moveToRow(1),
+    k: () => moveToRow(-1),
+    // The button opens a dialog, which asks.
+    p: () => document.querySelector<HTMLButtonElement>("#pause")?.click(),
+  };
+}
+
+/** Puts the focus on the link of the next row, or of the one before. */
+function moveToRow(by: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLElement>("main tbody tr")].flatMap((row) => {
+    const link = row.querySelector("a");
+    return link === null ? [] : [link];
+  });
+  const row = document.activeElement?.closest("tr");
+  const now = links.findIndex((link) => row?.contains(link));
+  links[
+    now < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + by))
+  ]?.focus();
+}
+
+async function showKeys(): Promise<void> {
+  try {
+    (await import("./keys.ts")).showKeys();
+  } catch {
+    // The server is gone, and the page says so.
   }
 }
 

@@ -17,6 +17,8 @@ export class Live {
   readonly #onLink: () => void;
   readonly #onRefused: (status: number, detail: string) => void;
   #query = "";
+  /** The query whose view has come last. */
+  #seen = "";
   #source: EventSource | undefined;
   #timer = 0;
   #hiddenTimer = 0;
@@ -85,8 +87,10 @@ export class Live {
   #came(query: string, view: unknown): void {
     if (query !== this.#query) return;
     this.lostSinceMs = 0;
-    if (!this.isFrozen) this.#onView(view);
-    else this.#onLink();
+    // Who goes to another page while all is frozen is shown that once.
+    if (this.isFrozen && this.#seen === query) this.#onLink();
+    else this.#onView(view);
+    this.#seen = query;
   }
 
   #lost(): void {

@@ -147,6 +147,7 @@ const tubes: Page = {
             ? empty(match === "" ? "There are no tubes." : `No tube has a name like ${match}.`)
             : tubeTable(view.items, "All tubes", COLUMNS, { sort, order, onSort })
         }
+        ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", firstJob) : nothing}
         ${view.matched > PAGE_ROWS ? pager(view, desk) : nothing}
       </section>
     `;
@@ -277,12 +278,21 @@ const textFilter = (desk: Desk): Part => html`<label class="grow">
   >
 </label>`;
 
+const WHY_NONE: Readonly<Record<string, string>> = {
+  ready: "All that was put is with workers, waits for its time, or is done.",
+  reserved: "No worker is at work on one: a job is reserved from reserve to delete, release or bury.",
+  delayed: "A job is delayed when it is put or released with a delay.",
+  buried: "Workers bury what they cannot do; it stays until somebody kicks or deletes it.",
+};
+
 function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
   if (page === undefined) return html`<p class="quiet">…</p>`;
   if ("status" in page) return empty(page.detail);
   const state = desk.place.query.get("state") ?? "ready";
   if (page.items.length === 0 && page.cursor === null)
-    return empty(`No ${state} job here${desk.place.query.has("text") ? " with this text" : ""}.`);
+    return desk.place.query.has("text")
+      ? empty(`No ${state} job here with this text.`)
+      : empty(`No ${state} job here. ${WHY_NONE[state] ?? ""}`);
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
       <table>
         <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>

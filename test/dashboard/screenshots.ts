@@ -46,7 +46,8 @@ try {
         await page.goto(`${url}/${hash}`);
         await page.waitForSelector("main h1");
         await sleep(1200);
-        await page.screenshot({ path: join(folder, file), fullPage: true });
+        // A list of fifty jobs is as good as one of ten.
+        await page.screenshot({ path: join(folder, file), fullPage: name !== "tube" });
         console.log(join(folder, file));
       }
       for (const [name, [hash, button]] of Object.entries(DIALOGS)) {

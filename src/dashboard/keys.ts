@@ -1,0 +1,53 @@
+// The list of keys, and the switch that turns them off: whoever speaks to the machine must not press one by a word.
+
+import { html, render } from "lit-html";
+
+const KEYS: readonly (readonly [keys: string, does: string])[] = [
+  ["g o", "overview"],
+  ["g t", "tubes"],
+  ["g c", "connections"],
+  ["g l", "log"],
+  ["g s", "server"],
+  ["/", "filter"],
+  ["j", "next row"],
+  ["k", "row before"],
+  ["Enter", "opens the row"],
+  ["p", "pause or resume the tube: asks first"],
+  [".", "freezes what is shown"],
+  ["d", "light, dark, or as the system has it"],
+  ["?", "this list"],
+];
+const STORED = "runnerbean.keys";
+
+export function showKeys(): void {
+  const element = document.createElement("dialog");
+  element.setAttribute("aria-labelledby", "dialog-title");
+  element.addEventListener("close", () => element.remove());
+  const turn = (event: Event): void => {
+    if ((event.target as HTMLInputElement).checked) localStorage.removeItem(STORED);
+    else localStorage.setItem(STORED, "off");
+  };
+  render(
+    html`<div class="form">
+      <h2 id="dialog-title">Keys</h2>
+      <table>
+        <caption class="hidden">Keys</caption>
+        <thead class="hidden"><tr><th scope="col">key</th><th scope="col">does</th></tr></thead>
+        <tbody>
+          ${KEYS.map(
+            ([keys, does]) => html`<tr>
+              <th scope="row">${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</th><td class="left">${does}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+      <label class="choice">
+        <input type="checkbox" ?checked=${localStorage.getItem(STORED) !== "off"} @change=${turn}>Keys are on
+      </label>
+      <div class="bar end"><button class="button" type="button" @click=${() => element.close()}>Close</button></div>
+    </div>`,
+    element,
+  );
+  document.body.append(element);
+  element.showModal();
+}
