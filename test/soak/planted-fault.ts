@@ -101,10 +101,15 @@ export function plant(name: FaultName): Intermediary {
   return async (target) => {
     // Gone at once, because connections are counted too.
     const tell = async (command: string): Promise<string> => {
-      const teller = await WireClient.connect(target);
-      const { line } = await teller.ask(command);
-      teller.close();
-      return line;
+      try {
+        const teller = await WireClient.connect(target);
+        const { line } = await teller.ask(command);
+        teller.close();
+        return line;
+      } catch {
+        // The server was killed meanwhile, as a soak does: the fault strikes another time.
+        return "";
+      }
     };
     const server = createServer({ allowHalfOpen: true }, (client) => join(client, target, fault, tell));
     server.unref();
