@@ -20,7 +20,7 @@ const tokens = {
   gone: newToken("gone", "viewer"),
 };
 /** A browser says so of each answer that refuses something. */
-const REFUSALS = /status of 40[13]/;
+const REFUSALS = /status of 40[134]/;
 
 describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const folder = temporaryFolder({ after }, "dashboard-roles");
@@ -120,6 +120,37 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
       `v1/jobs/${id}?tube=mail-eu`,
     ])
       assert.equal(await page.evaluate(`fetch("${path}").then(({ status }) => status)`), 403, path);
+    // A task of his tube is his, one of another is none.
+    await page.getByRole("button", { name: "Kick…" }).click();
+    await page.getByText("mail-eu has none").waitFor();
+    await page.keyboard.press("Escape");
+    const task = async (secret: string, tube: string): Promise<number> => {
+      const headers = {
+        authorization: `Bearer ${secret}`,
+        "content-type": "application/json",
+        prefer: "respond-async",
+      };
+      const path = `${base}/v1/tubes/${tube}/clear`;
+      const answer = await fetch(path, {
+        method: "POST",
+        headers,
+        body: '{"states":["buried"],"dryRun":true}',
+      });
+      return answer.status;
+    };
+    assert.ok((await task(tokens.operator.secret, "default")) < 300);
+    assert.ok((await task(tokens.limited.secret, "mail-eu")) < 300);
+    const list = await fetch(`${base}/v1/tasks`, {
+      headers: { authorization: `Bearer ${tokens.operator.secret}` },
+    });
+    const { items } = (await list.json()) as { items: { id: string; tube: string }[] };
+    for (const { id: number, tube } of items)
+      assert.equal(
+        await page.evaluate(`fetch("v1/tasks/${number}").then(({ status }) => status)`),
+        tube === "mail-eu" ? 200 : 404,
+        tube,
+      );
+    assert.deepEqual([...new Set(items.map(({ tube }) => tube))].sort(), ["default", "mail-eu"]);
     await page.context().close();
   });
 

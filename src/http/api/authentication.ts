@@ -29,13 +29,17 @@ declare module "fastify" {
   }
 }
 
-/** Routes that name no tube and that a token with tubes may call all the same: a lease belongs to who has got it. */
-const OF_OWN_LEASES: ReadonlySet<string> = new Set([
+/**
+ * Routes that name no tube and that a token with tubes may call all the same: a lease belongs to who has got it, and a task is
+ * of a tube, which its routes look at.
+ */
+const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
   "/v1/leases",
   "/v1/leases/:lease/delete",
   "/v1/leases/:lease/release",
   "/v1/leases/:lease/bury",
   "/v1/leases/:lease/touch",
+  "/v1/tasks/:id",
 ]);
 
 export class Authentication {
@@ -176,7 +180,7 @@ function challenge({ headers }: FastifyRequest): string {
 /** Throws unless all that the request touches is of the token's tubes: what is not known to be is refused. */
 function checkTubes(request: FastifyRequest, identity: Identity): void {
   const named = namedTubes(request);
-  const known = named.length > 0 || OF_OWN_LEASES.has(request.routeOptions.url ?? "");
+  const known = named.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
   const strange = named.find((tube) => !mayTouchTube(identity, tube));
   if (known && strange === undefined) return;
   const what = strange === undefined ? "what is not of some tube" : `the tube "${strange}"`;

@@ -1,6 +1,8 @@
 // Tasks: how far they have come, and their end.
 
+import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
+import { mayTouchTube } from "../../access/identity.ts";
 import type { Task } from "../queue/task-book.ts";
 import { answers, type Routes } from "./api.ts";
 import { Problem } from "./problem.ts";
@@ -21,9 +23,13 @@ export const TaskBody = Fields({
 const Params = Type.Object({ id: Type.String({ maxLength: 40 }) });
 
 export const taskRoutes: Routes = (api, service) => {
-  const find = (id: string): Task => {
+  const find = ({
+    params: { id },
+    identity,
+  }: Pick<FastifyRequest, "identity"> & { params: { id: string } }): Task => {
     const task = service.tasks.get(id);
-    if (task === undefined)
+    // Of tubes that are not his nobody hears what is done to them.
+    if (task === undefined || (identity !== undefined && !mayTouchTube(identity, task.tube)))
       throw new Problem("task-not-found", `There is no task ${id}; the last 100 are kept.`);
     return task;
   };
@@ -38,7 +44,7 @@ export const taskRoutes: Routes = (api, service) => {
   api.get(
     "/v1/tasks/:id",
     { config: may, schema: { summary: "A task", params: Params, response: answers({ 200: TaskBody }, 404) } },
-    (request) => taskView(find(request.params.id)),
+    (request) => taskView(find(request)),
   );
   api.delete(
     "/v1/tasks/:id",
@@ -51,7 +57,7 @@ export const taskRoutes: Routes = (api, service) => {
       },
     },
     async (request) => {
-      const task = find(request.params.id);
+      const task = find(request);
       task.cancel();
       await task.done;
       return taskView(task);
