@@ -44,7 +44,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "an Adopt gets lost": 9,
   "a connection that holds a job moves": 5,
   "a connection leaves before its shards have let it go": 5,
-  "of the acceptors of a thread only the first is asked whether there is work": 80,
+  "of the acceptors of a thread only the first is asked whether there is work": 92,
   "a composed reply waits for the record of one shard only": 63,
   "a long reply gets no credit": 72,
   "a shard counts on the log to ring for replies whose records were written before": 575,
