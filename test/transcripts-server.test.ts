@@ -6,14 +6,10 @@ import { playTranscript, takesTime } from "./support/play-transcript.ts";
 import { TOPOLOGIES, topologyFlags, topologyName } from "./support/topologies.ts";
 import { loadTranscripts } from "./support/transcript.ts";
 
-const { OUR_FLAGS: isOnceMore } = process.env;
-
 for (const topology of TOPOLOGIES) {
   describe(`transcripts against our server, ${topologyName(topology)}`, { concurrency: 3 }, () => {
     for (const transcript of loadTranscripts()) {
       if (transcript.only === "beanstalkd-1.12" || takesTime(transcript)) continue;
-      // What another transport and placement could change, beanstalkd's own commands show; ours take the same way.
-      if (isOnceMore && transcript.name.startsWith("ext-")) continue;
       it(transcript.name, async (t) => {
         if (!canRun(t, NEEDS.ours)) return;
         await playTranscript(transcript, "ours", topologyFlags(topology));

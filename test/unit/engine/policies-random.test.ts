@@ -17,7 +17,7 @@ import { checkInvariants } from "../../support/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-const RUNS = 8;
+const RUNS = 24;
 const STEPS = 300;
 const TUBES = ["a", "ab", "b", "dead"];
 const KEYS = ["", "", "k", "l"];
@@ -429,7 +429,7 @@ class RandomRun {
     const pattern = random.pick(["a", "a*", "b", "dead", "*"])!;
     const values: Partial<SettingValues> = {};
     if (random.chance(0.4)) values.maxAttempts = 1 + random.below(3);
-    if (random.chance(0.4)) values.deadLetter = random.pick(["dead", "dead", "elsewhere"])!;
+    if (random.chance(0.6)) values.deadLetter = random.pick(["dead", "elsewhere"])!;
     if (random.chance(0.3)) values.backoffMs = 500;
     if (random.chance(0.3)) values.backoffMaxMs = 900;
     if (random.chance(0.3)) values.ttlMs = 4000;
@@ -563,9 +563,7 @@ it("jobs die, expire, wait, are refused and come back as in plain lists", (t) =>
     play(run, random);
     for (const [what, count] of Object.entries(random.seen)) sum[what] = (sum[what] ?? 0) + count;
   }
-  // Some of it is rare: with a few runs it may not be there at all. With any it is looked at at its place.
-  const unseen = Object.keys(sum).filter((what) => sum[what] === 0);
-  assert.ok(unseen.length <= 1, `never seen: ${unseen.join(", ")}`);
+  for (const [what, count] of Object.entries(sum)) assert.ok(count > 4, `${what}: ${count} times`);
 });
 
 /** What was done wrong somewhere else, and must be found here. */
