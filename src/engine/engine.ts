@@ -1132,7 +1132,15 @@ export class Engine {
     this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
     // Its time may be over since long: a buried job has none, a ready one has.
-    if (page.extras !== undefined) this.runDue(nowMs);
+    this.#offer(tube, nowMs);
+    this.#dropIfUnreferenced(tube);
+  }
+
+  /** A job of the tube became ready that may have expired meanwhile: then it goes before it is offered, and the tube stays. */
+  #offer(tube: Tube, nowMs: number): void {
+    tube.using++;
+    this.runDue(nowMs);
+    tube.using--;
     this.#serve(tube, nowMs);
   }
 
@@ -1200,9 +1208,9 @@ export class Engine {
       const there = this.policies.moveTo(slot, tube, target, false, nowMs);
       if (delayMs !== undefined) this.#updateDelay(slot, there, delayMs, nowMs);
       else this.#serve(there, nowMs);
+      this.#dropIfUnreferenced(tube);
     } else if (target === tube.name) this.#updateDelay(slot, tube, delayMs ?? 0, nowMs);
     else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
-    this.#dropIfUnreferenced(tube);
   }
 
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
@@ -1214,10 +1222,10 @@ export class Engine {
     if (delayMs > 0) this.#queues.becomeDelayed(slot, there, nowMs + delayMs);
     else this.#queues.becomeReady(slot, there, nowMs);
     this.#records.updated(slot);
-    // It may have expired while it was held: then it goes before it is offered.
-    this.runDue(nowMs);
-    this.#serve(there, nowMs);
+    this.#offer(there, nowMs);
+    this.#dropIfUnreferenced(there);
     this.#freed(tube, nowMs);
+    this.#dropIfUnreferenced(tube);
   }
 
   /** A held job is given back, which is no lost attempt. */
@@ -1238,6 +1246,8 @@ export class Engine {
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
     if (before === JobState.Ready && delayMs === 0) {
       this.#records.updated(slot);
+      // It may have come from another tube.
+      this.#serve(tube, nowMs);
       return;
     }
     if (before === JobState.Reserved) this.#countExcused(slot, tube, nowMs);
@@ -1246,10 +1256,9 @@ export class Engine {
     if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
-    // It may have expired while it was held or buried: then it goes before it is offered.
-    if (page.extras !== undefined) this.runDue(nowMs);
-    if (delayMs === 0) this.#serve(tube, nowMs);
-    else this.#freed(tube, nowMs);
+    // It may have expired while it was held or buried.
+    this.#offer(tube, nowMs);
+    this.#dropIfUnreferenced(tube);
   }
 
   /** Moves a ready, delayed or buried job to another tube of this shard; with `asReady` a move into its own tube is a kick. */
@@ -1271,7 +1280,8 @@ export class Engine {
     }
     this.#queues.leave(slot);
     this.policies.moveTo(slot, tube, target, asReady, nowMs);
-    this.#serve(there, nowMs);
+    this.#offer(there, nowMs);
+    this.#dropIfUnreferenced(there);
     this.#dropIfUnreferenced(tube);
     return MoveOutcome.Moved;
   }
