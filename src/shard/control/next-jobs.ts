@@ -15,7 +15,8 @@ interface Heap {
 export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: number): number[] {
   const deadlineMs = (slot: number): number => jobs.pageOf(slot).deadlineAtMs[rowOf(slot)]!;
   const id = (slot: number): number => jobs.pageOf(slot).id[rowOf(slot)]!;
-  if (state === "ready") return firstOf(tube.ready, limit, (a, b) => betterJob(jobs, a, b));
+  if (state === "ready" && tube.groups === undefined)
+    return firstOf(tube.ready, limit, (a, b) => betterJob(jobs, a, b));
   if (state === "delayed") {
     return firstOf(tube.delayed, limit, (a, b) => {
       const byTime = deadlineMs(a) - deadlineMs(b);
@@ -23,8 +24,10 @@ export function nextJobs({ jobs }: Engine, tube: Tube, state: StateName, limit: 
     });
   }
   const slots: number[] = [];
-  if (state !== "buried") return slots;
-  for (let slot = tube.buried.first; slot !== NO_SLOT && slots.length < limit; )
+  if (state === "reserved") return slots;
+  // Groups take turns, which depend on what is done meanwhile: their jobs come in the order in which they became ready.
+  const list = state === "ready" ? tube.ready : tube.buried;
+  for (let slot = list.first; slot !== NO_SLOT && slots.length < limit; )
     slot = jobs.pageOf(slots[slots.push(slot) - 1]!).next[rowOf(slot)]!;
   return slots;
 }

@@ -1,0 +1,48 @@
+// The first jobs of a tube, also of one with groups, all of which may be at their limit.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { asciiBytes } from "../../../../src/base/bytes.ts";
+import { EMPTY_BODY } from "../../../../src/engine/body-arena.ts";
+import { Engine } from "../../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../../src/engine/job-attributes.ts";
+import { rowOf } from "../../../../src/engine/job-table.ts";
+import { Attribute } from "../../../../src/protocol/job-attribute.ts";
+import { nextJobs } from "../../../../src/shard/control/next-jobs.ts";
+
+const JOBS = 9;
+
+/** Ids of ready jobs of a tube, whose first two jobs are held. */
+function readyIds(group: string, limit: number): number[] {
+  const engine = new Engine({
+    effects: {
+      reserved() {},
+      timedOut() {},
+      deadlineSoon() {},
+      waitDue() {},
+      claim: () => true,
+      stillWaiting: () => true,
+      nextTubeSequence: () => 1,
+    },
+    ownsDefaultTube: true,
+  });
+  const session = engine.session(0);
+  engine.setTubes("a", { groupMaxReserved: 2 }, 0);
+  for (let id = 1; id <= JOBS; id++) {
+    const attributes = new JobAttributes();
+    attributes.fixed.text(Attribute.Group, asciiBytes(group), 0, group.length);
+    const job = { id, pri: 9 - id, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
+    engine.put(session, job, EMPTY_BODY, 0, "a", group === "" ? undefined : attributes);
+  }
+  for (const id of [1, 2]) engine.reserveJob(session, id, 0);
+  return nextJobs(engine, engine.findTube("a")!, "ready", limit).map(
+    (slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!,
+  );
+}
+
+it("ready jobs come best first", () => assert.deepEqual(readyIds("", 4), [9, 8, 7, 6]));
+
+it("ready jobs of groups come in the order in which they became ready, at the limit, too", () => {
+  assert.deepEqual(readyIds("x", 4), [3, 4, 5, 6]);
+  assert.deepEqual(readyIds("x", 100), [3, 4, 5, 6, 7, 8, 9]);
+});
