@@ -27,7 +27,9 @@ interface Group {
   inWork: number;
   /** When its next job is due, in virtual time. */
   turn: number;
-  /** Position among the groups that have a job to give, and among those that are remembered; -1: it is not there. */
+  /** Whether it has ready jobs, and as many in work as it may. */
+  isBlocked: boolean;
+  /** Position among the groups that have a job to give or among the blocked, and among those that are remembered; -1: it is not there. */
   position: number;
   idlePosition: number;
 }
@@ -99,8 +101,7 @@ export class JobGroups {
   readonly #byKey = new Map<string, number>();
   readonly #heap: GroupHeap;
   readonly #idle: IdleGroups;
-  /** Groups with ready jobs that have as many in work as they may. */
-  readonly #blocked = new Set<number>();
+  readonly #blocked: GroupHeap;
   /** Ready jobs of all groups. */
   #ready = 0;
   #virtualTime = 0;
@@ -111,6 +112,7 @@ export class JobGroups {
   constructor(jobs: JobTable, plain: PriHeap, inWork: number) {
     this.#jobs = jobs;
     this.#heap = new GroupHeap(jobs, this.#groups);
+    this.#blocked = new GroupHeap(jobs, this.#groups);
     this.#idle = new IdleGroups(this.#groups);
     const group = newGroup("", plain);
     group.inWork = inWork;
@@ -139,16 +141,19 @@ export class JobGroups {
     return number < 0 ? NO_SLOT : this.#groups[number]!.ready.top;
   }
 
-  /** The same, whatever limits say. It looks at all groups that are at theirs. */
+  /** The same, whatever limits say. */
   get nextBeyondLimits(): number {
-    let best = this.#heap.top;
-    for (const number of this.#blocked) if (best < 0 || this.#heap.less(number, best)) best = number;
+    const { top } = this.#heap;
+    const blocked = this.#blocked.top;
+    const best = top < 0 || (blocked >= 0 && this.#heap.less(blocked, top)) ? blocked : top;
     return best < 0 ? NO_SLOT : this.#groups[best]!.ready.top;
   }
 
-  /** Whether a put of this key would need one group more than `groupsMax`. */
+  /** Whether a put of this key would need one group more than `groupsMax`. Those without jobs make room for it. */
   isFull(key: string, groupsMax: number): boolean {
-    return this.#byKey.size >= groupsMax && !this.#byKey.has(key);
+    if (this.#byKey.has(key)) return false;
+    while (this.#byKey.size >= groupsMax && this.#idle.size > 0) this.#forgetIdle(this.#idle.top);
+    return this.#byKey.size >= groupsMax;
   }
 
   /** The number of the group with this key, with one job more; made if there is none. `weight` 0 leaves it as it is. */
@@ -181,6 +186,8 @@ export class JobGroups {
   /** Makes room for one more ready job; throws RangeError when memory is exhausted, and `push` then does not. */
   makeRoom(number: number): void {
     this.#group(number).ready.makeRoom();
+    this.#heap.makeRoom();
+    this.#blocked.makeRoom();
   }
 
   /** A job becomes ready. */
@@ -206,7 +213,8 @@ export class JobGroups {
 
   /** A job, ready no more, was given out: to the group it counts as work, and its turn is put off. */
   hold(number: number): void {
-    const all = this.#weights + (this.#group(number).position < 0 ? this.#group(number).weight : 0);
+    const { position, isBlocked, weight } = this.#group(number);
+    const all = this.#weights + (position < 0 || isBlocked ? weight : 0);
     this.#change(number, (group) => {
       group.inWork++;
       group.turn = Math.max(group.turn, this.#virtualTime) + 1 / group.weight;
@@ -251,8 +259,11 @@ export class JobGroups {
   }
 
   #exit(number: number, group: Group): void {
-    this.#blocked.delete(number);
     if (group.position < 0) return;
+    if (group.isBlocked) {
+      this.#blocked.remove(number);
+      return;
+    }
     this.#heap.remove(number);
     this.#weights -= group.weight;
   }
@@ -260,8 +271,9 @@ export class JobGroups {
   #enter(number: number): void {
     const group = this.#group(number);
     if (group.ready.size === 0) return;
-    if (number !== NO_GROUP && group.inWork >= this.#inWorkMax) {
-      this.#blocked.add(number);
+    group.isBlocked = number !== NO_GROUP && group.inWork >= this.#inWorkMax;
+    if (group.isBlocked) {
+      this.#blocked.push(number);
       return;
     }
     this.#heap.push(number);
@@ -279,12 +291,26 @@ export class JobGroups {
     for (;;) {
       const number = this.#idle.top;
       if (number < 0 || this.#group(number).turn > this.#virtualTime) return;
-      this.#idle.remove(number);
-      this.#forget(number);
+      this.#forgetIdle(number);
     }
+  }
+
+  #forgetIdle(number: number): void {
+    this.#idle.remove(number);
+    this.#forget(number);
   }
 }
 
 function newGroup(key: string, ready: PriHeap): Group {
-  return { key, ready, weight: 1, jobs: 0, inWork: 0, turn: 0, position: -1, idlePosition: -1 };
+  return {
+    key,
+    ready,
+    weight: 1,
+    jobs: 0,
+    inWork: 0,
+    turn: 0,
+    isBlocked: false,
+    position: -1,
+    idlePosition: -1,
+  };
 }

@@ -1,7 +1,7 @@
 // Groups of a tube against a list that is sorted anew each time, and what fairness means.
 
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { GroupedReady } from "../../../src/engine/grouped-ready.ts";
 import { NO_GROUP } from "../../../src/engine/job-groups.ts";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
@@ -281,6 +281,35 @@ describe("JobGroups", () => {
       if (key === "trickle") bench.put("trickle");
     }
     for (const key of ["a", "b", "c"]) assert.ok(given["trickle"]! <= given[key]! + 1, JSON.stringify(given));
+  });
+
+  it("forgets a group without jobs for a new one where there may be no more", () => {
+    const bench = new Bench();
+    const jobs = Array.from({ length: 10 }, () => bench.put("a"));
+    bench.put("b");
+    assert.ok(bench.ready.groups.isFull("c", 2), "both have jobs");
+    for (const slot of jobs) bench.end(bench.take(slot));
+    assert.equal(bench.ready.groups.size, 2, "time has not passed its turn");
+    assert.ok(!bench.ready.groups.isFull("b", 1), "one that is there needs no room");
+    assert.ok(!bench.ready.groups.isFull("c", 2), "one of the two has none");
+    assert.equal(bench.ready.groups.size, 1);
+    assert.ok(bench.ready.groups.isFull("c", 1));
+  });
+
+  it("looks at as few jobs for the best one among 5,000 groups at their limits as among 50", () => {
+    const looksOf = (groups: number): number => {
+      const bench = new Bench();
+      bench.ready.groups.limit(1);
+      for (let i = 0; i < groups * 2; i++) bench.put(`key-${i >> 1}`);
+      while (bench.ready.top !== NO_SLOT) bench.take();
+      assert.equal(bench.ready.groups.blocked, groups);
+      bench.put("");
+      const pageOf = mock.method(bench.jobs, "pageOf");
+      assert.notEqual(bench.ready.best, NO_SLOT);
+      return pageOf.mock.callCount();
+    };
+    assert.ok(looksOf(50) > 0, "looks are counted");
+    assert.equal(looksOf(5000), looksOf(50));
   });
 
   it("forgets groups without jobs, however many keys there are", () => {

@@ -1,0 +1,80 @@
+// A put that finds no memory, at whatever point of it: then there is no job, no key and no group, and the body is the caller's.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { asciiBytes } from "../../../src/base/bytes.ts";
+import { Engine, Outcome } from "../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../src/engine/job-attributes.ts";
+import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { checkInvariants } from "../../support/engine-invariants.ts";
+
+const PUTS = 200;
+
+/** Runs `run` while the allocation number `failing`, from 1 on, throws. Returns whether there were so many. */
+function withoutMemory(failing: number, run: () => void): boolean {
+  const arrays = { ArrayBuffer, Int32Array, Uint32Array, Float64Array, Uint16Array, Uint8Array };
+  let allocations = 0;
+  for (const [name, array] of Object.entries(arrays)) {
+    const construct = (target: new (...args: unknown[]) => object, args: unknown[]): object => {
+      if (++allocations === failing) throw new RangeError("Array buffer allocation failed");
+      return Reflect.construct(target, args);
+    };
+    Object.assign(globalThis, { [name]: new Proxy(array, { construct }) });
+  }
+  try {
+    run();
+  } finally {
+    Object.assign(globalThis, arrays);
+  }
+  return allocations >= failing;
+}
+
+it("a put without memory leaves nothing behind, wherever it runs out", () => {
+  const engine = new Engine({
+    effects: {
+      reserved() {},
+      timedOut() {},
+      deadlineSoon() {},
+      waitDue() {},
+      claim: () => true,
+      stillWaiting: () => true,
+      nextTubeSequence: () => 1,
+    },
+    ownsDefaultTube: true,
+  });
+  const session = engine.session(0);
+  let refused = 0;
+  for (let id = 1; id <= PUTS; id++) {
+    const text = asciiBytes(`name ${id} ${"x".repeat(id % 180)}`);
+    const attributes = new JobAttributes();
+    attributes.setKey(text, 0, text.length, false);
+    attributes.fixed.text(Attribute.Group, text, 0, text.length);
+    attributes.expiresAtMs = 1000;
+    const job = { id, pri: 0, delaySeconds: id % 3, delayMillis: 0, ttrSeconds: 60, bodyBytes: 64, atMs: 0 };
+    for (let failing = 1, fails = true; fails; failing++) {
+      const body = engine.bodies.allocate(64);
+      const before = engine.jobs.live;
+      let error: unknown;
+      fails = withoutMemory(failing, () => {
+        try {
+          assert.equal(engine.put(session, job, body, 0, "default", attributes), Outcome.Done);
+        } catch (thrown) {
+          error = thrown;
+        }
+      });
+      if (!fails) {
+        assert.equal(error, undefined);
+        break;
+      }
+      assert.ok(error instanceof RangeError, `put ${id}, allocation ${failing}: ${error}`);
+      refused++;
+      assert.equal(engine.jobs.live, before, `put ${id}, allocation ${failing}`);
+      engine.bodies.free(body);
+      checkInvariants(engine, [0]);
+    }
+    checkInvariants(engine, [0]);
+    assert.equal(engine.policies.keys.size, id);
+    assert.equal(engine.findTube("default")!.groups!.size, id);
+  }
+  assert.ok(refused > 20, `${refused} puts were refused`);
+});
