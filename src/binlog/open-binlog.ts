@@ -16,7 +16,7 @@ export interface OpenedBinlog {
   storage: Storage;
   /** 1 + the highest id ever given that the log knows. */
   nextId: number;
-  /** With those of which only the unique key is remembered. */
+  /** Without those of which only the unique key is remembered. */
   jobCount: number;
   /** What is set for tubes, by pattern. */
   settings: ReadonlyMap<string, string>;

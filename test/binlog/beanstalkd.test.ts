@@ -426,3 +426,18 @@ test("jobs in both logs: refused, because nobody knows which is newer", async (t
   writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
   await assert.rejects(openBinlog(realOptions(path)), { code: "BINLOG_TWO_LOGS" });
 });
+
+test("unique keys in ours that are remembered, jobs in beanstalkd's: refused, a key may stand under the id of a job", async (t) => {
+  const path = temporaryFolder(t);
+  const { storage } = await openBinlog(realOptions(path));
+  const writer = new JobWriter(storage);
+  writer.put(1, "one");
+  writer.remember(1, "key");
+  writer.settle();
+  storage.close(0);
+  writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
+  await assert.rejects(openBinlog(realOptions(path)), {
+    code: "BINLOG_TWO_LOGS",
+    message: /with 0 jobs and 1 remembered unique keys and files/,
+  });
+});

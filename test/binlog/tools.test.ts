@@ -117,6 +117,33 @@ test("compact leaves nothing but the live jobs", async (t) => {
   assert.deepEqual(await jobsOf(path), jobs);
 });
 
+test("unique keys of jobs that are gone are no jobs, whoever counts", async (t) => {
+  const path = temporaryFolder(t);
+  const opened = await openBinlog(realOptions(path));
+  const writer = new JobWriter(opened.storage);
+  for (let id = 1; id <= 5; id++) writer.put(id, `job ${id}`);
+  writer.put(6, "in pieces".repeat(10), "default", 20);
+  for (const id of [2, 3, 6]) writer.remember(id, `key ${id}`);
+  writer.delete(3);
+  writer.settle(1);
+  assert.deepEqual([opened.storage.index.jobs, opened.storage.index.remembered], [3, 2]);
+  opened.storage.close(2);
+  assert.equal((await verify({ path })).jobs, 3);
+  const file = join(temporaryFolder(t), "jobs.dump");
+  assert.equal(await dumpToFile({ path }, file), 3);
+  const other = temporaryFolder(t);
+  assert.equal(await restoreFromFile({ path: other }, file), 3);
+  assert.equal((await compact({ path })).jobs, 3);
+  for (const each of [path, other]) {
+    const { jobs, remembered } = await inspect({ path: each });
+    assert.deepEqual([jobs, remembered], [3, 2]);
+    assert.deepEqual(await jobsOf(each), writer.jobs, "the keys are there all the same");
+    const again = await openBinlog(realOptions(each));
+    assert.equal(again.jobCount, 3);
+    again.storage.close(0);
+  }
+});
+
 test("a directory in use is refused by every tool", async (t) => {
   const path = temporaryFolder(t);
   await makeLog(path);

@@ -76,10 +76,13 @@ async function stateOfOurs(options: OpenOptions, print: string): Promise<LogStat
   const problem = verdict.problems[0];
   if (problem !== undefined) throw problem.error;
   if (note?.takeover === "end" && note.files === print) return note.folder;
-  if (books.index.jobs === 0) return repairLog(disk, verdict, books);
+  const { jobs, remembered } = books.index;
+  // A job of beanstalkd's may have the id of one whose key is remembered.
+  if (jobs + remembered === 0) return repairLog(disk, verdict, books);
+  const keys = remembered === 0 ? "" : ` and ${remembered} remembered unique keys`;
   throw new BinlogError(
     "BINLOG_TWO_LOGS",
-    `${disk.path} holds a log of runnerbean with ${books.index.jobs} jobs and files of beanstalkd (binlog.N)`,
+    `${disk.path} holds a log of runnerbean with ${jobs} jobs${keys} and files of beanstalkd (binlog.N)`,
     "Move one of the two into another directory: which one is newer cannot be known.",
   );
 }

@@ -2,7 +2,7 @@
 // settings of tubes do. No object per job.
 
 import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
-import { FRAME_BYTES } from "../format/segment-format.ts";
+import { EXTRA_REMEMBERED, FRAME_BYTES } from "../format/segment-format.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
 /**
@@ -13,10 +13,16 @@ const PAGE_JOBS = 64;
 /** Words of a job in its page: */
 const FULL_SEGMENT = 0; // the segment of the full record; 0: no such job
 const FULL_OFFSET = 1;
-const FULL_BYTES = 2;
+const FULL_BYTES = 2; // and REMEMBERED
 const UPDATE_SEGMENT = 3; // the segment of the latest update after the full record; 0: none
 const UPDATE_OFFSET = 4;
 const JOB_WORDS = 5;
+/** Of a full record that is no job any more: only its unique key is remembered. */
+const REMEMBERED = 0x8000_0000;
+
+/** Bytes of the frame. */
+const bytesOf = (word: number): number => (word & ~REMEMBERED) >>> 0;
+const isRemembered = (word: number): boolean => (word & REMEMBERED) !== 0;
 
 /** The locations of as many consecutive ids. */
 class Page {
@@ -63,7 +69,10 @@ export class RecordIndex {
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
   #lastPage: Page | undefined;
+  /** Without those of which only the unique key is remembered. */
   jobs = 0;
+  /** Unique keys of jobs that are gone. */
+  remembered = 0;
   /** The highest id seen in a full record or told by the log. */
   maxId = 0;
 
@@ -105,7 +114,8 @@ export class RecordIndex {
   book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
     switch (kind) {
       case RecordKind.put:
-        this.setFull(id, segment, offset, framedBytes, extra);
+        if (extra === EXTRA_REMEMBERED) this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
+        else this.setFull(id, segment, offset, framedBytes, extra);
         break;
       case RecordKind.update:
         this.setUpdate(id, segment, offset);
@@ -120,25 +130,40 @@ export class RecordIndex {
     }
   }
 
-  /** A full record was written: the job is there, whatever was known of it before. */
-  setFull(id: number, segment: number, offset: number, framedBytes: number, missingBodyBytes: number): void {
+  /** A full record was written: the job is there, whatever was known of it before; or with REMEMBERED its key is. */
+  setFull(
+    id: number,
+    segment: number,
+    offset: number,
+    framedBytes: number,
+    missingBodyBytes: number,
+    flag = 0,
+  ): void {
     const page = this.#pageOrNew(id);
     const row = rowOf(id);
     const before = page.words[row + FULL_SEGMENT]!;
     if (before === 0) {
       page.live++;
-      this.jobs++;
       if (id > this.maxId) this.maxId = id;
-    } else this.#segments.addLive(before, -page.words[row + FULL_BYTES]!);
+    } else this.#discount(before, page.words[row + FULL_BYTES]!);
+    if (flag === 0) this.jobs++;
+    else this.remembered++;
     page.words[row + FULL_SEGMENT] = segment;
     page.words[row + FULL_OFFSET] = offset;
-    page.words[row + FULL_BYTES] = framedBytes;
+    page.words[row + FULL_BYTES] = framedBytes | flag;
     page.words[row + UPDATE_SEGMENT] = 0;
     this.#segments.addLive(segment, framedBytes);
     if (missingBodyBytes > 0) this.#bigJob(id).missingBytes = missingBodyBytes;
     // Only its key is remembered any more: a full record without a body takes the place of one in pieces. (At a
     // start that one may be gone already, and pieces of it still there.)
     else if (this.big.size > 0) this.#dropPieces(id);
+  }
+
+  /** The full record of a job, or of a key, counts no more. */
+  #discount(segment: number, bytes: number): void {
+    this.#segments.addLive(segment, -bytesOf(bytes));
+    if (isRemembered(bytes)) this.remembered--;
+    else this.jobs--;
   }
 
   #dropPieces(id: number): void {
@@ -194,10 +219,9 @@ export class RecordIndex {
     const page = this.#page(id);
     const row = rowOf(id);
     if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
-    this.#segments.addLive(page.words[row + FULL_SEGMENT]!, -page.words[row + FULL_BYTES]!);
+    this.#discount(page.words[row + FULL_SEGMENT]!, page.words[row + FULL_BYTES]!);
     page.words[row + FULL_SEGMENT] = 0;
     page.words[row + UPDATE_SEGMENT] = 0;
-    this.jobs--;
     // By now it is the last in use: the next one that is drops it if it is empty.
     page.live--;
     return true;

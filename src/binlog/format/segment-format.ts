@@ -11,6 +11,7 @@ import {
   RECORD_FIXED_BYTES,
   RECORD_TAIL_BYTES_MAX,
   RecordKind,
+  RecordState,
   recordHeadBytes,
   SETTING_HEADER_BYTES,
 } from "../../message/record.ts";
@@ -200,13 +201,17 @@ export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): 
   view.setFloat64(at + 8, own.maxId, true);
 }
 
+/** The `recordExtra` of a PUT that stands for a job that is gone: its unique key is remembered. */
+export const EXTRA_REMEMBERED = 0xffff_ffff;
+
 /**
  * What the books note of a job's record besides its kind, id and place. PUT: the body bytes that are not in
- * it. PIECE: its offset in the body. The record must be whole.
+ * it, or EXTRA_REMEMBERED. PIECE: its offset in the body. The record must be whole.
  */
 export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   const kind = bytes[at]!;
   if (kind === RecordKind.put) {
+    if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
     const inlineBytes = recordBytes - recordHeadBytes(view, at);
     return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
   }

@@ -27,14 +27,10 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
   for (const [pattern, text] of settingsOf(books)) appendSetting(storage, pattern, text);
-  let jobs = 0;
   const source = { disk, scans: verdict.kept, index: books.index };
   for (const batch of recoveredJobs(source, 1, () => 0)) {
     const memory = new Memory(batch.bytes);
-    for (const at of batch.jobs[0]!) {
-      appendWholeJob(storage, memory, at);
-      jobs++;
-    }
+    for (const at of batch.jobs[0]!) appendWholeJob(storage, memory, at);
     storage.flush(0);
   }
   storage.dropBelow(first, 0);
@@ -50,7 +46,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
     );
     throw storage.failure;
   }
-  return jobs;
+  return storage.index.jobs;
 }
 
 export function salvageLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): void {

@@ -60,14 +60,13 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
     });
   }
   const tubes = tubesOf(disk, verdict, books);
-  const remembered = tubes.reduce((sum, tube) => sum + tube.remembered, 0);
   return {
     path: disk.path,
     segments,
     fileBytes: segments.reduce((sum, segment) => sum + segment.fileBytes, 0),
     liveBytes: books.table.liveBytes,
-    jobs: books.index.jobs - remembered,
-    remembered,
+    jobs: books.index.jobs,
+    remembered: books.index.remembered,
     nextId: books.index.maxId + 1,
     tubes,
     settings: [...settingsOf(books)].map(([pattern, text]) => ({ pattern, text })),

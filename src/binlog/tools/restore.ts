@@ -20,21 +20,17 @@ export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>
   const check = (): void => {
     if (storage.failure !== undefined) throw storage.failure;
   };
-  let jobs = 0;
   try {
     for await (const part of readDump(lines)) {
       if (typeof part === "number") storage.index.maxId = part - 1;
       else if ("setting" in part) appendSetting(storage, part.setting, part.text);
-      else {
-        restoreJob(storage, part.job, part.body);
-        jobs++;
-      }
+      else restoreJob(storage, part.job, part.body);
       check();
     }
     storage.dropBelow(first, 0);
     storage.close(0, true);
     check();
-    return jobs;
+    return storage.index.jobs;
   } catch (error) {
     for (const number of segmentNumbers(disk).reverse()) disk.unlink(segmentName(number));
     disk.syncFolder();
