@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 import { defaultTransport } from "../src/server/machine-defaults.ts";
 import { choosePlacement } from "../src/server/placement.ts";
 import { usableCores } from "../src/server/usable-cores.ts";
+import { endHungFiles } from "./support/end-hung-files.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["transcripts-server-timed", "hostile", "fairness", "generators"];
@@ -30,7 +31,8 @@ const WAITING = [
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
 /** Longer than any file takes; one that hangs is ended. */
-const FILE_MS = 280_000;
+const { FILE_SECONDS = "280" } = process.env;
+const FILE_MS = Number(FILE_SECONDS) * 1000;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
@@ -61,17 +63,23 @@ async function runFiles(
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<void> {
   if (chosen.length === 0) return;
+  const paths = chosen.map((file) => `${root}${file}`);
   const stream = run({
-    files: chosen.map((file) => `${root}${file}`),
+    files: paths,
     concurrency,
     cwd: root,
     env,
-    // Not --test-force-exit: it ends a file's process before all of its results are told.
+    // For each test. Not --test-force-exit: it ends a file's process before all of its results are told.
     timeout: FILE_MS,
+  });
+  const stopLooking = endHungFiles(paths, FILE_MS, (file) => {
+    const what = `${file}: it still ran after ${FILE_SECONDS} s, and was ended`;
+    console.error(what);
+    incomplete.push(what);
   });
   /** Results heard of, by file: compared with what the file itself says at its end. */
   const heard = new Map<string, number>();
-  const unfinished = new Set(chosen.map((file) => `${root}${file}`));
+  const unfinished = new Set(paths);
   const hear = (file: string | undefined): void => {
     if (file !== undefined) heard.set(file, (heard.get(file) ?? 0) + 1);
   };
@@ -95,6 +103,7 @@ async function runFiles(
   const reporter = new spec();
   stream.compose(reporter).pipe(process.stdout, { end: false });
   await finished(stream, { writable: false });
+  stopLooking();
   for (const file of unfinished) incomplete.push(`${file}: it did not come to its end`);
 }
 

@@ -8,14 +8,17 @@ import {
   BadFormat,
   Buried,
   ConnectionLost,
+  type ConnectOptions,
   connect,
   DeadlineSoon,
   NotSupported,
   OutOfMemory,
   ProtocolError,
+  type Queue,
   QueueError,
   ReplyError,
   Unauthorized,
+  type Worker,
   work,
 } from "../../src/client/client.ts";
 import { makeCertificates } from "../support/certificates.ts";
@@ -31,6 +34,36 @@ const plain =
   (answer: Answer): Answer =>
   (line, ...more) =>
     line === "extensions" ? "UNKNOWN_COMMAND\r\n" : answer(line, ...more);
+
+/**
+ * Closed when the test is over, however it ends: one that can't reach its server any more would try for ever. In time that is
+ * the machine's again, for which nobody has to call.
+ */
+async function connectFor(
+  t: TestContext,
+  address: string,
+  options?: ConnectOptions,
+): Promise<Queue<Uint8Array, Uint8Array | string>> {
+  const queue = await connect(address, options);
+  t.after(() => {
+    t.mock.timers.reset();
+    return queue.close();
+  });
+  return queue;
+}
+
+/** The same: its connections are its own. */
+function workFor(
+  t: TestContext,
+  ...args: Parameters<typeof work<Uint8Array, Uint8Array | string>>
+): Worker<Uint8Array> {
+  const worker = work(...args);
+  t.after(() => {
+    t.mock.timers.reset();
+    return worker.stop({ graceMs: 0 });
+  });
+  return worker;
+}
 
 const dictionary = (...verbs: string[]): string => {
   const text = `---\n${verbs.map((verb) => `${verb}: 0\n`).join("")}`;
@@ -53,7 +86,7 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
     const guarded = await scriptedServer(t, (line) =>
       line === "auth right" ? "AUTHENTICATED\r\n" : line === "extensions" ? dictionary() : "UNAUTHORIZED\r\n",
     );
-    const queue = await connect(guarded.address, { token: "right" });
+    const queue = await connectFor(t, guarded.address, { token: "right" });
     assert.deepEqual(guarded.lines, ["auth right", "extensions"]);
     await assert.rejects(queue.put("t", "x"), Unauthorized);
     await queue.close();
@@ -71,8 +104,7 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
         return line.startsWith("put ") ? undefined : "INSERTED 1\r\n";
       }),
     );
-    const queue = await connect(server.address);
-    t.after(() => queue.close());
+    const queue = await connectFor(t, server.address);
     const puts = ["a", "a", "b", "a"].map((tube, index) => queue.put(tube, `${tube}${index}`));
     const done = await Promise.allSettled(puts);
     assert.deepEqual(
@@ -91,8 +123,7 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
     const server = await scriptedServer(t, (line) =>
       line === "extensions" ? dictionary("put-in-tube") : line === "x" ? `${reply}\r\n` : undefined,
     );
-    const queue = await connect(server.address);
-    t.after(() => queue.close());
+    const queue = await connectFor(t, server.address);
     const cases: [reply: string, error: typeof QueueError | typeof ReplyError][] = [
       ["BURIED 7", Buried],
       ["OUT_OF_MEMORY", OutOfMemory],
@@ -123,11 +154,10 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
       ),
     );
     const events: string[] = [];
-    const queue = await connect(server.address, {
+    const queue = await connectFor(t, server.address, {
       retryMs: [1, 1],
       onConnection: (event) => events.push(event.state === "lost" ? event.error.name : event.state),
     });
-    t.after(() => queue.close());
     assert.equal(await queue.tube("t").kick(1), 3, "what had not been sent is done on the next one");
     assert.deepEqual(events, ["connected", "ConnectionLost", "connected"]);
   });
@@ -145,10 +175,9 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
       if (connection === 4) return "DEADLINE_SOON\r\n";
       return jobs++ < 2 ? `RESERVED_BATCH 1\r\nRESERVED ${jobs} 1 t\r\nx\r\n` : undefined;
     });
-    const queue = await connect(server.address);
-    t.after(() => queue.close());
+    const queue = await connectFor(t, server.address);
     const begun: number[] = [];
-    const worker = work(queue, ["t"], (job) => begun.push(job.id) > 0 && new Promise(() => {}), {
+    const worker = workFor(t, queue, ["t"], (job) => begun.push(job.id) > 0 && new Promise(() => {}), {
       concurrency: 3,
     });
     await eventually("two are begun", () => begun.length === 2);
@@ -183,14 +212,14 @@ describe("the client and time", { timeout: 30_000 }, () => {
       if (/^(?:watch|ignore)/.test(line)) return "WATCHING 1\r\n";
       return line.startsWith("reserve-batch 2") ? "RESERVED_BATCH 1\r\nRESERVED 1 1 t\r\nx\r\n" : undefined;
     });
-    const queue = await connect(server.address);
+    const queue = await connectFor(t, server.address);
     const warnings: unknown[] = [];
     let signal: AbortSignal | undefined;
     const handler = (_: unknown, given: AbortSignal): Promise<void> => {
       signal = given;
       return new Promise(() => {});
     };
-    const worker = work(queue, ["t"], handler, {
+    const worker = workFor(t, queue, ["t"], handler, {
       concurrency: 2,
       onWarning: (error) => warnings.push(error),
     });
@@ -224,7 +253,7 @@ describe("the client and time", { timeout: 30_000 }, () => {
         return line === "touch 1" ? "TOUCHED\r\n" : undefined;
       }),
     );
-    const queue = await connect(server.address);
+    const queue = await connectFor(t, server.address);
     const touches = (): number => server.lines.filter((line) => line === "touch 1").length;
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const job = (await queue.reserve()).keep().keep();
@@ -255,7 +284,7 @@ describe("the client over other sockets", { timeout: 60_000 }, () => {
       const unixPath = join(temporaryFolder(t), "queue.sock");
       const server = await startServer({ kind, unixPath });
       t.after(() => server.stop());
-      const queue = await connect(`unix:${unixPath}`);
+      const queue = await connectFor(t, `unix:${unixPath}`);
       const { id } = await queue.put("t", "x");
       assert.equal(Buffer.from(await queue.job(id).peek()).toString(), "x");
       await queue.close();
@@ -279,9 +308,9 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
       [`tls:localhost:${ports[0]}`, secret],
       [`127.0.0.1:${ports[0]}`, secret],
     ] as const) {
-      const queue = await connect(address, { tls, token });
+      const queue = await connectFor(t, address, { tls, token });
       const done: number[] = [];
-      const worker = work(queue, ["mail-a"], (job) => done.push(job.id));
+      const worker = workFor(t, queue, ["mail-a"], (job) => done.push(job.id));
       const { id } = await queue.put("mail-a", "x");
       await eventually("it is done", () => done.includes(id));
       await worker.stop();
