@@ -74,7 +74,7 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
 
 /** The error for a reply that the command was not to have. */
 export function errorOf(command: string, reply: string): QueueError {
-  const said = `${command.slice(0, 100)}: ${reply.slice(0, 100)}`;
+  const said = `${command}: ${reply.slice(0, 100)}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
   return Class === undefined ? new ProtocolError(`${said} is no reply to it`) : new Class(said, reply);
 }

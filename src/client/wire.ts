@@ -23,6 +23,7 @@ export class Wire {
   readonly #onLost: (error: ConnectionLost) => void;
   #underWay: UnderWay[] = [];
   #lost: ConnectionLost | undefined;
+  #isEnding = false;
   #isCorked = false;
   #used = "default";
   #turn: Promise<unknown> = Promise.resolve();
@@ -35,6 +36,8 @@ export class Wire {
     const reader = new ReplyReader((reply) => this.#onReply(reply));
     socket.on("error", (error) => this.drop(error));
     socket.on("close", () => this.drop());
+    // Nothing comes any more, but what the other side never reads would hold back the close.
+    socket.on("end", () => this.drop());
     socket.on("data", (chunk: Buffer) => {
       try {
         if (this.#lost === undefined) reader.push(chunk);
@@ -53,8 +56,10 @@ export class Wire {
    * class else. The body is copied.
    */
   request(command: string, accept: string, body?: Uint8Array): Promise<Reply> {
-    if (this.#lost !== undefined || !this.#socket.writable)
-      return Promise.reject(new ConnectionLost(`${command}: not sent, the connection is gone`, false));
+    // It has failed, and has not said so yet: who tries again is to find the next one.
+    if (!this.#isEnding && !this.#socket.writable) this.drop();
+    if (this.#lost !== undefined || this.#isEnding)
+      return Promise.reject(new ConnectionLost(`${shown(command)}: not sent, the connection is gone`, false));
     // All that is sent in one turn leaves with one write.
     if (!this.#isCorked) {
       this.#isCorked = true;
@@ -100,6 +105,7 @@ export class Wire {
   /** Ends it after what is under way; resolves when it is closed. */
   async end(): Promise<void> {
     if (this.#lost !== undefined) return;
+    this.#isEnding = true;
     const closed = new Promise((resolve) => this.#socket.once("close", resolve));
     this.#socket.end("quit\r\n");
     await this.inTime(closed);
@@ -119,7 +125,7 @@ export class Wire {
     this.#lost = new ConnectionLost(why, false, cause);
     this.#socket.destroy();
     for (const { command, reject } of this.#underWay.splice(0))
-      reject(new ConnectionLost(`${command}: no reply came, ${why}`, true, cause));
+      reject(new ConnectionLost(`${shown(command)}: no reply came, ${why}`, true, cause));
     this.#onLost(this.#lost);
   }
 
@@ -130,11 +136,14 @@ export class Wire {
       asked.resolve(reply);
       return;
     }
-    const error = errorOf(asked.command, reply.line);
+    const error = errorOf(shown(asked.command), reply.line);
     asked.reject(error);
     if (error instanceof ProtocolError) throw error;
   }
 }
+
+/** For messages, which end up in logs: no secret, and not a thousand ids. */
+const shown = (command: string): string => (command.startsWith("auth ") ? "auth" : command.slice(0, 100));
 
 /** The `use` may have been, but not the command behind it. */
 function notSent(error: unknown): never {

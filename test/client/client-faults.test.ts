@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { inspect } from "node:util";
 import {
   BadFormat,
   Buried,
@@ -92,6 +93,41 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
     await queue.close();
     await assert.rejects(connect(guarded.address, { token: "wrong" }), Unauthorized);
     await assert.rejects(connect(guarded.address, { token: "a\r\nb" }), TypeError);
+  });
+
+  it("names no token in its errors, and no more than a hundred characters of a command", async (t) => {
+    for (const answer of ["UNAUTHORIZED\r\n", "KICKED 1\r\n", "end"]) {
+      const server = await scriptedServer(t, (line, _, socket) =>
+        answer !== "end" ? answer : line.startsWith("auth ") ? void socket.end() : "",
+      );
+      await assert.rejects(connect(server.address, { token: "secret" }), (error: Error) => {
+        assert.match(error.message, /^auth: /);
+        assert.doesNotMatch(inspect(error, { depth: 9 }), /secret/);
+        return true;
+      });
+    }
+    const server = await scriptedServer(t, (line) =>
+      line === "extensions" ? dictionary("delete-batch") : "BAD_FORMAT\r\n",
+    );
+    const queue = await connectFor(t, server.address);
+    const ids = Array.from({ length: 900 }, (_, index) => index + 1);
+    await assert.rejects(queue.deleteMany(ids), (error: Error) => error.message.length < 250);
+  });
+
+  it("has a new connection where the server has ended one that it does not read", async (t) => {
+    const server = await scriptedServer(
+      t,
+      plain((line, connection, socket) => {
+        if (line.startsWith("use ")) return "USING t\r\n";
+        if (!line.startsWith("put ")) return "KICKED 3\r\n";
+        if (connection === 0) socket.pause().end();
+        return undefined;
+      }),
+    );
+    const queue = await connectFor(t, server.address, { retryMs: [1, 1] });
+    const more = queue.put("t", new Uint8Array(32 << 20));
+    await assert.rejects(more, (error: Error) => error instanceof ConnectionLost && error.sent);
+    assert.equal(await queue.tube("t").kick(1), 3);
   });
 
   it("never puts into another tube behind a use that failed", async (t) => {
