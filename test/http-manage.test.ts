@@ -7,6 +7,8 @@ import { type HttpServer, startHttpServer } from "./support/http-server.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const JOBS = 3000;
+/** What a page of long bodies has at most: 2 MiB of them, a last one, and what is told of the jobs. */
+const PAGE_BYTES_MAX = 2.2 * 1024 * 1024;
 
 describe("Browsing and managing over HTTP", () => {
   let server: HttpServer;
@@ -108,6 +110,41 @@ describe("Browsing and managing over HTTP", () => {
     it("shows as much of bodies as is asked for", async () => {
       const [job] = (await get("/v1/tubes/many/jobs?limit=1&bodyMax=3")).items;
       assert.deepEqual([job.body, job.truncated], ["hay", true]);
+    });
+
+    it("is cut where its bodies are too much for one answer, and goes on behind that", async () => {
+      const body = "b".repeat(65_000);
+      const ids: number[] = [];
+      for (let n = 0; n < 60; n++)
+        ids.push((await server.ask("/v1/tubes/big/jobs?delay=1000", { body })).json.id);
+      const path = "/v1/tubes/big/jobs?limit=1000&bodyMax=65536";
+      const first = await server.ask(path);
+      assert.ok(first.text.length < PAGE_BYTES_MAX, `${first.text.length} bytes`);
+      assert.ok(first.json.cursor !== null && first.json.items.length > 30);
+      const items = await all(path);
+      assert.deepEqual(
+        items.map(({ id }) => id),
+        ids,
+      );
+      assert.ok(items.every((item) => item.body === body));
+      // Without a cursor: the jobs are all told of, with what of their bodies there is room for.
+      const next = await server.ask(`${path}&state=delayed&order=next`);
+      assert.ok(next.text.length < PAGE_BYTES_MAX, `${next.text.length} bytes`);
+      const { items: soonest, examined } = next.json;
+      assert.deepEqual(
+        soonest.map(({ id }: { id: number }) => id),
+        ids,
+      );
+      assert.equal(examined, ids.length);
+      assert.deepEqual([soonest[0].truncated, soonest.at(-1).truncated], [false, true]);
+      await server.ask("/v1/tubes/big", { method: "DELETE" });
+    });
+
+    it("is as long as was asked for, also in the order of handing out", async () => {
+      const path = "/v1/tubes/many/jobs?state=ready&limit=1000&bodyMax=0";
+      const { items } = await get(`${path}&order=next`);
+      assert.equal(items.length, 1000);
+      assert.equal(new Set(items.map(({ id }: { id: number }) => id)).size, 1000);
     });
 
     it("refuses a cursor that is none, and fields that nobody knows", async () => {

@@ -151,6 +151,8 @@ export interface BrowseQuestion {
   readonly limit: number;
   /** Of a body that is shown; negative for none. */
   readonly bodyMax: number;
+  /** Of all bodies together: then it rests, or in the order "next" shows no more of them. */
+  readonly bodyBytesMax: number;
   /** Jobs that it looks at, at most, before it rests. */
   readonly looksMax: number;
 }

@@ -2,7 +2,7 @@
 
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import type { BrowsePart, JobFacts, StateName } from "../../message/control.ts";
+import type { BrowsePart, StateName } from "../../message/control.ts";
 import type { Service } from "../queue/service.ts";
 import { answers, maySeeBodies, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
@@ -16,6 +16,8 @@ const LIMIT = 100;
 const LIMIT_MAX = 1000;
 const BODY_MAX = 200;
 const BODY_MAX_MAX = 65_536;
+/** Bytes of bodies on a page: as JSON they may become six times as many. */
+const PAGE_BODY_BYTES_MAX = 2 * 1024 * 1024;
 /** After so many jobs, or so long, a page ends even with few jobs in it, ms. */
 const LOOKS_MAX = 200_000;
 const PAGE_MS_MAX = 200;
@@ -109,6 +111,12 @@ function placeOf(cursor: string, { topology }: Service): [shard: number, afterId
   return [shard, afterId];
 }
 
+interface OpenPage {
+  readonly items: PageView["items"];
+  examined: number;
+  bodyBytes: number;
+}
+
 /** A page; over all tubes it goes on with the next shard where one has no more. */
 async function browse(
   service: Service,
@@ -121,25 +129,38 @@ async function browse(
   if (!maySeeBodies(request) && (given.text ?? given.textBase64) !== undefined)
     throw new Problem("forbidden", 'To look for a text in bodies takes the permission "bodies".');
   const isMsgpack = wantsMsgpack(request);
-  const items: PageView["items"] = [];
+  const page: OpenPage = { items: [], examined: 0, bodyBytes: 0 };
   const untilMs = service.nowMs() + PAGE_MS_MAX;
-  let examined = 0;
+  const isFull = (): boolean =>
+    page.items.length >= limit || page.bodyBytes >= PAGE_BODY_BYTES_MAX || service.nowMs() >= untilMs;
   let { shard, afterId } = place;
   for (;;) {
-    const left = { ...given, limit: limit - items.length };
+    const left = {
+      ...given,
+      limit: limit - page.items.length,
+      bodyBytesMax: PAGE_BODY_BYTES_MAX - page.bodyBytes,
+    };
     const parts = await partsOf(service, { ...place, shard, afterId }, left, { request, untilMs });
-    for (const part of parts) {
-      examined += part.examined;
-      items.push(...part.jobs.map((facts: JobFacts) => jobView(facts, service, isMsgpack)));
-    }
-    const last = parts.at(-1)!;
-    afterId = last.doneId;
-    if (last.hasEnded && place.tube === undefined && shard + 1 < service.topology.shards) {
+    for (const part of parts) addPart(page, part, service, isMsgpack);
+    const { doneId, hasEnded } = parts.at(-1)!;
+    afterId = doneId;
+    const { items, examined } = page;
+    if (hasEnded) {
+      if (place.tube !== undefined || shard + 1 === service.topology.shards)
+        return { items, cursor: null, examined };
       shard++;
       afterId = 0;
-      if (items.length < limit && service.nowMs() < untilMs) continue;
-    } else if (last.hasEnded) return { items, cursor: null, examined };
+      if (!isFull()) continue;
+    }
     return { items, cursor: encodeCursor([shard, afterId]), examined };
+  }
+}
+
+function addPart(page: OpenPage, part: BrowsePart, service: Service, isMsgpack: boolean): void {
+  page.examined += part.examined;
+  for (const facts of part.jobs) {
+    page.bodyBytes += facts.body?.length ?? 0;
+    page.items.push(jobView(facts, service, isMsgpack));
   }
 }
 
@@ -147,10 +168,10 @@ async function browse(
 async function partsOf(
   { control, nowMs }: Service,
   { shard, tube, order, afterId }: Place,
-  given: Query & { limit: number },
+  given: Query & { limit: number; bodyBytesMax: number },
   { request, untilMs }: { request: FastifyRequest; untilMs: number },
 ): Promise<BrowsePart[]> {
-  const { state, limit, bodyMax = BODY_MAX } = given;
+  const { state, limit, bodyMax = BODY_MAX, bodyBytesMax } = given;
   const parts: BrowsePart[] = [];
   const question = {
     ...(tube === undefined ? {} : { tube }),
@@ -160,6 +181,7 @@ async function partsOf(
     afterId,
     limit,
     bodyMax: maySeeBodies(request) ? bodyMax : -1,
+    bodyBytesMax,
     looksMax: LOOKS_MAX,
   };
   const { number, done } = control.begin(shard, "browse", question, (bytes) => {

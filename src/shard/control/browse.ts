@@ -1,6 +1,5 @@
 // Jobs of a shard, page by page: upwards by id, or the first ones in the order in which they would be handed out.
 
-import type { Engine } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
 import { type JobWalk, turnBudget } from "../../engine/job-walk.ts";
 import type { Tube } from "../../engine/tube.ts";
@@ -8,7 +7,7 @@ import type { BrowsePart, BrowseQuestion, JobFacts } from "../../message/control
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { jobFacts } from "./job-facts.ts";
 import { nextJobs } from "./next-jobs.ts";
-import { filterOf, isMeant } from "./where.ts";
+import { filterOf, isMeant, stateOf } from "./where.ts";
 
 /** A slice looks at five times as many ids, and searches 4 KiB of bodies for each: 0.1 to 0.2 ms. */
 const SLICE_JOBS = 60;
@@ -25,6 +24,7 @@ class BrowseScan implements ControlWork {
   readonly #walk: JobWalk;
   #left: number;
   #looksLeft: number;
+  #bytesLeft: number;
 
   constructor(shard: ControlShard, question: BrowseQuestion) {
     this.#shard = shard;
@@ -34,6 +34,7 @@ class BrowseScan implements ControlWork {
     this.#walk = shard.engine.walk(filterOf(states, where, shard.nowMs), after);
     this.#left = limit;
     this.#looksLeft = looksMax;
+    this.#bytesLeft = question.bodyBytesMax;
   }
 
   cancel(): void {
@@ -63,8 +64,9 @@ class BrowseScan implements ControlWork {
     }
     const examined = looks - budget.looksLeft;
     this.#looksLeft -= Math.max(1, examined);
+    this.#bytesLeft -= bodyBytes;
     const hasEnded = isPast || this.#tube === null || this.#walk.hasEnded;
-    const isLast = hasEnded || this.#left === 0 || this.#looksLeft <= 0;
+    const isLast = hasEnded || this.#left === 0 || this.#looksLeft <= 0 || this.#bytesLeft <= 0;
     const part: BrowsePart = { jobs, doneId: this.#walk.doneId, hasEnded, examined };
     answerer.value(part, isLast);
     return isLast;
@@ -77,28 +79,55 @@ class BrowseScan implements ControlWork {
   }
 }
 
-/** The first jobs of one state of a tube, in one part. */
+/**
+ * The first jobs of one state of a tube: which ones is decided at once, and they are told of part by part. There is no
+ * cancel: a list in this order has no cursor, so what time cuts off would be lost, and it is never long.
+ */
 class BrowseNext implements ControlWork {
-  readonly #engine: Engine;
   readonly #shard: ControlShard;
   readonly #question: BrowseQuestion;
+  /** Ids of those that are not told of yet; undefined before the first slice. */
+  #left: number[] | undefined;
+  #bytesLeft: number;
 
   constructor(shard: ControlShard, question: BrowseQuestion) {
-    this.#engine = shard.engine;
     this.#shard = shard;
     this.#question = question;
+    this.#bytesLeft = question.bodyBytesMax;
   }
 
   step(answerer: ControlAnswerer): boolean {
-    const { tube: name, states, where, limit, bodyMax } = this.#question;
-    const { nowMs, portCount } = this.#shard;
-    const tube = this.#engine.findTube(name!);
-    const slots = tube === undefined ? [] : nextJobs(this.#engine, tube, states[0]!, limit);
-    const jobs = slots
-      .filter((slot) => isMeant(this.#engine.jobs.pageOf(slot), rowOf(slot), where, nowMs))
-      .map((slot) => jobFacts(this.#engine, slot, nowMs, portCount, bodyMax));
-    const part: BrowsePart = { jobs, doneId: 0, hasEnded: true, examined: slots.length };
-    answerer.value(part, true);
-    return true;
+    const { engine, nowMs, portCount } = this.#shard;
+    const { states, where, bodyMax } = this.#question;
+    const tube = engine.findTube(this.#question.tube!);
+    this.#left ??= this.#firstIds(tube);
+    const jobs: JobFacts[] = [];
+    let bodyBytes = 0;
+    let examined = 0;
+    while (examined < Math.min(SLICE_JOBS, this.#left.length) && bodyBytes < PART_BODY_BYTES_MAX) {
+      const slot = engine.find(this.#left[examined++]!);
+      // Between two slices a job may have gone, to another state too.
+      if (slot === NO_SLOT || tube === undefined || engine.tubeOf(slot) !== tube) continue;
+      const page = engine.jobs.pageOf(slot);
+      if (page.state[rowOf(slot)] !== stateOf(states[0]!)) continue;
+      if (!isMeant(page, rowOf(slot), where, nowMs)) continue;
+      // What is too much together is cut off: a list in this order has no cursor that could go on.
+      const facts = jobFacts(engine, slot, nowMs, portCount, Math.min(bodyMax, this.#bytesLeft - bodyBytes));
+      jobs.push(facts);
+      bodyBytes += facts.body?.length ?? 0;
+    }
+    this.#bytesLeft -= bodyBytes;
+    this.#left.splice(0, examined);
+    const hasEnded = this.#left.length === 0;
+    const part: BrowsePart = { jobs, doneId: 0, hasEnded, examined };
+    answerer.value(part, hasEnded);
+    return hasEnded;
+  }
+
+  #firstIds(tube: Tube | undefined): number[] {
+    const { engine } = this.#shard;
+    if (tube === undefined) return [];
+    const slots = nextJobs(engine, tube, this.#question.states[0]!, this.#question.limit);
+    return slots.map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!);
   }
 }
