@@ -13,12 +13,14 @@ import { BodyArena } from "./body-arena.ts";
 import { BodySearch } from "./body-search.ts";
 import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./effects.ts";
 import type { JobAttributes } from "./job-attributes.ts";
+import { JobChanges } from "./job-changes.ts";
 import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
 import type { KeyTable } from "./key-table.ts";
 import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
+import { Outcome } from "./outcome.ts";
 import { Policies, PutVerdict } from "./policies.ts";
 import { ReadyWalk } from "./ready-walk.ts";
 import { ResumedTubes } from "./resumed-tubes.ts";
@@ -27,17 +29,12 @@ import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
 import { TimerHeap } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
 import { TubeClearing } from "./tube-clearing.ts";
-import { MoveOutcome } from "./tube-moving.ts";
+import type { MoveOutcome } from "./tube-moving.ts";
 import { isWide, matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
 import { TubeTable } from "./tube-table.ts";
 import { Waiters } from "./waiters.ts";
 
-/**
- * Outcome of a command on a job; only a put may find no room in the log, its key taken (`duplicateOf` has it),
- * or its tube full.
- */
-export const Outcome = { Done: 0, NotFound: 1, NoRoom: 2, Duplicate: 3, TubeFull: 4, OtherShard: 5 } as const;
-export type Outcome = (typeof Outcome)[keyof typeof Outcome];
+export { Outcome } from "./outcome.ts";
 
 /** Outcome of a reserve, when it is not the slot of a job (a number from 0). */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
@@ -95,6 +92,7 @@ export class Engine {
   readonly settings = new TubeSettings();
   readonly policies: Policies;
   readonly #keys: KeyTable;
+  readonly #changes: JobChanges;
   readonly #ownsTube: (name: string) => boolean;
   readonly waiters: Waiters;
   readonly #search: BodySearch;
@@ -131,6 +129,26 @@ export class Engine {
     });
     this.#keys = this.policies.keys;
     this.waiters = new Waiters(effects);
+    this.#changes = new JobChanges({
+      jobs: this.jobs,
+      queues: this.#queues,
+      tubes: this.#tubes,
+      policies: this.policies,
+      records: this.#records,
+      meter: this.#meter,
+      ownsTube: this.#ownsTube,
+      hasPolicy: (slot, tube) => this.#hasPolicy(slot, tube),
+      leave: (slot) => this.#leave(slot),
+      kick: (slot, tube, nowMs) => this.#kickOne(slot, tube, nowMs),
+      serve: (tube, nowMs) => this.#serve(tube, nowMs),
+      offer: (tube, nowMs) => this.#offer(tube, nowMs),
+      freed: (tube, nowMs) => this.#freed(tube, nowMs),
+      drop: (tube) => this.#dropIfUnreferenced(tube),
+      retime: (session) => this.#sessionTimers.set(session),
+      countRelease: () => {
+        this.jobReleases++;
+      },
+    });
     this.#turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;
     this.#dueLeft = this.#turnDueMax;
     if (options.ownsDefaultTube) this.#defaultTube = this.#tubes.open("default");
@@ -1151,145 +1169,17 @@ export class Engine {
   update(session: Session, id: number, change: JobChange, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.find(id);
-    if (slot === NO_SLOT) return Outcome.NotFound;
-    const tube = this.tubeOf(slot);
-    const refusal = this.#refusalOf(session, slot, tube, change);
-    return refusal === Outcome.Done ? this.#update(session, slot, tube, change, nowMs) : refusal;
-  }
-
-  #update(session: Session, slot: number, tube: Tube, change: JobChange, nowMs: number): Outcome {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    const isHeld = page.state[row] === JobState.Reserved;
-    const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
-    if (ttlMs !== undefined) this.#queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
-    if (pri !== undefined) this.#queues.reprioritise(slot, tube, pri);
-    if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
-    if (target !== undefined && (isHeld || target !== tube.name)) {
-      this.#updateTube(slot, tube, target, delayMs, nowMs);
-      return Outcome.Done;
-    }
-    if (delayMs !== undefined) {
-      this.#updateDelay(slot, tube, delayMs, nowMs);
-      return Outcome.Done;
-    }
-    if (isHeld && ttrSeconds !== undefined) {
-      this.#queues.renew(slot, session, nowMs);
-      this.#sessionTimers.set(session);
-    } else if (page.state[row] === JobState.Buried) {
-      // Its record puts it behind the others that are buried, and a restart must not bring another order back.
-      this.#queues.leave(slot);
-      this.#queues.becomeBuried(slot, tube, nowMs);
-    }
-    this.#records.updated(slot);
-    return Outcome.Done;
-  }
-
-  /** Whether a job may be changed so, before anything is. Throws RangeError when memory for it is exhausted. */
-  #refusalOf(session: Session, slot: number, tube: Tube, { ttlMs, tube: target }: JobChange): Outcome {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
-    if (ttlMs !== undefined || target !== undefined) page.makeExtras();
-    if (target === undefined || target === tube.name) return Outcome.Done;
-    if (!this.#ownsTube(target)) return Outcome.OtherShard;
-    const there = this.#tubes.open(target);
-    const isFull = this.policies.isFull(there, page.bodyBytes[row]!);
-    this.#dropIfUnreferenced(there);
-    return isFull ? Outcome.TubeFull : Outcome.Done;
-  }
-
-  /** The job goes to another tube; a held one is given back there, which is a release, but no lost attempt. */
-  #updateTube(slot: number, tube: Tube, target: string, delayMs: number | undefined, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    if (page.state[row] !== JobState.Reserved) {
-      this.#queues.leave(slot);
-      const there = this.policies.moveTo(slot, tube, target, false, nowMs);
-      if (delayMs !== undefined) this.#updateDelay(slot, there, delayMs, nowMs);
-      else this.#serve(there, nowMs);
-      this.#dropIfUnreferenced(tube);
-    } else if (target === tube.name) this.#updateDelay(slot, tube, delayMs ?? 0, nowMs);
-    else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
-  }
-
-  #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
-    this.#countExcused(slot, tube, nowMs);
-    this.#leave(slot);
-    const there = this.policies.changeTube(slot, tube, target);
-    const page = this.jobs.pageOf(slot);
-    page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
-    if (delayMs > 0) this.#queues.becomeDelayed(slot, there, nowMs + delayMs);
-    else this.#queues.becomeReady(slot, there, nowMs);
-    this.#records.updated(slot);
-    this.#offer(there, nowMs);
-    this.#dropIfUnreferenced(there);
-    this.#freed(tube, nowMs);
-    this.#dropIfUnreferenced(tube);
-  }
-
-  /** A held job is given back, which is no lost attempt. */
-  #countExcused(slot: number, tube: Tube, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
-    tube.releases++;
-    this.jobReleases++;
-    page.releases[row] = page.releases[row]! + 1;
-    this.policies.excused(slot, tube);
-  }
-
-  #updateDelay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    const before = page.state[row];
-    page.delaySeconds[row] = Math.floor(delayMs / 1000);
-    if (before === JobState.Ready && delayMs === 0) {
-      this.#records.updated(slot);
-      // It may have come from another tube.
-      this.#serve(tube, nowMs);
-      return;
-    }
-    if (before === JobState.Reserved) this.#countExcused(slot, tube, nowMs);
-    else if (before === JobState.Buried && this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
-    this.#leave(slot);
-    if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, nowMs + delayMs);
-    else this.#queues.becomeReady(slot, tube, nowMs);
-    this.#records.updated(slot);
-    // It may have expired while it was held or buried.
-    this.#offer(tube, nowMs);
-    this.#dropIfUnreferenced(tube);
+    return slot === NO_SLOT ? Outcome.NotFound : this.#changes.update(session, slot, change, nowMs);
   }
 
   /** Moves a ready, delayed or buried job to another tube of this shard; with `asReady` a move into its own tube is a kick. */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
-    const tube = this.tubeOf(slot);
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    const state = page.state[row];
-    assert(state !== JobState.Reserved, "a reserved job is its holder's");
-    if (target === tube.name) {
-      if (!asReady || state === JobState.Ready) return MoveOutcome.Stays;
-      this.#kickOne(slot, tube, nowMs);
-      return MoveOutcome.Moved;
-    }
-    const there = this.#tubes.open(target);
-    if (this.policies.isFull(there, page.bodyBytes[row]!)) {
-      this.#dropIfUnreferenced(there);
-      return MoveOutcome.Full;
-    }
-    this.#queues.leave(slot);
-    this.policies.moveTo(slot, tube, target, asReady, nowMs);
-    this.#offer(there, nowMs);
-    this.#dropIfUnreferenced(there);
-    this.#dropIfUnreferenced(tube);
-    return MoveOutcome.Moved;
+    return this.#changes.move(slot, target, asReady, nowMs);
   }
 
   /** The tube that a dead job died in, if that is on this shard; else "". */
   originOf(slot: number): string {
-    const origin = this.policies.isDead(slot) ? this.policies.originOf(slot) : "";
-    return origin !== "" && this.#ownsTube(origin) ? origin : "";
+    return this.#changes.originOf(slot);
   }
 
   // --- many jobs ------------------------------------------------------------------------------------------

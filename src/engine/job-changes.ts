@@ -1,0 +1,195 @@
+// Changes of jobs that clients ask for by `update-job` and `move-jobs`: priority, times, tube.
+//
+// The engine has run what is due. Who is served then, and what becomes of tubes that nobody needs any more, is its business.
+
+import { assert } from "../base/assert.ts";
+import type { Meter, RecordSink } from "./effects.ts";
+import type { JobQueues } from "./job-queues.ts";
+import { JobState, type JobTable, rowOf } from "./job-table.ts";
+import type { JobChange } from "./new-job.ts";
+import { Outcome } from "./outcome.ts";
+import type { Policies } from "./policies.ts";
+import type { Session } from "./session.ts";
+import type { Tube } from "./tube.ts";
+import { MoveOutcome } from "./tube-moving.ts";
+import type { TubeTable } from "./tube-table.ts";
+
+/** What of an engine such changes need. */
+export interface ChangedJobs {
+  readonly jobs: JobTable;
+  readonly queues: JobQueues;
+  readonly tubes: TubeTable;
+  readonly policies: Policies;
+  readonly records: RecordSink;
+  readonly meter: Meter | undefined;
+  /** Whether a tube lives on this shard. */
+  readonly ownsTube: (name: string) => boolean;
+  /** Whether a job is of those that policies are about. */
+  readonly hasPolicy: (slot: number, tube: Tube) => boolean;
+  /** Takes a job out of its queue, in whatever state. */
+  readonly leave: (slot: number) => void;
+  readonly kick: (slot: number, tube: Tube, nowMs: number) => void;
+  /** Gives ready jobs of the tube to those who wait for them. */
+  readonly serve: (tube: Tube, nowMs: number) => void;
+  /** The same, where one of them may have expired meanwhile. */
+  readonly offer: (tube: Tube, nowMs: number) => void;
+  /** A reservation of a job of the tube ended. */
+  readonly freed: (tube: Tube, nowMs: number) => void;
+  /** The tube goes if nobody needs it. */
+  readonly drop: (tube: Tube) => void;
+  /** What the session holds has changed. */
+  readonly retime: (session: Session) => void;
+  /** A job was released. */
+  readonly countRelease: () => void;
+}
+
+export class JobChanges {
+  readonly #host: ChangedJobs;
+
+  constructor(host: ChangedJobs) {
+    this.#host = host;
+  }
+
+  /** Changes a job that nobody holds, or the session. Throws RangeError when memory for it is exhausted, before anything has changed. */
+  update(session: Session, slot: number, change: JobChange, nowMs: number): Outcome {
+    const tube = this.#host.queues.tubeOf(slot);
+    const refusal = this.#refusalOf(session, slot, tube, change);
+    return refusal === Outcome.Done ? this.#update(session, slot, tube, change, nowMs) : refusal;
+  }
+
+  #update(session: Session, slot: number, tube: Tube, change: JobChange, nowMs: number): Outcome {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const isHeld = page.state[row] === JobState.Reserved;
+    const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
+    if (ttlMs !== undefined) this.#host.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
+    if (pri !== undefined) this.#host.queues.reprioritise(slot, tube, pri);
+    if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
+    if (target !== undefined && (isHeld || target !== tube.name)) {
+      this.#updateTube(slot, tube, target, delayMs, nowMs);
+      return Outcome.Done;
+    }
+    if (delayMs !== undefined) {
+      this.#updateDelay(slot, tube, delayMs, nowMs);
+      return Outcome.Done;
+    }
+    if (isHeld && ttrSeconds !== undefined) {
+      this.#host.queues.renew(slot, session, nowMs);
+      this.#host.retime(session);
+    } else if (page.state[row] === JobState.Buried) {
+      // Its record puts it behind the others that are buried, and a restart must not bring another order back.
+      this.#host.queues.leave(slot);
+      this.#host.queues.becomeBuried(slot, tube, nowMs);
+    }
+    this.#host.records.updated(slot);
+    return Outcome.Done;
+  }
+
+  /** Whether a job may be changed so, before anything is. Throws RangeError when memory for it is exhausted. */
+  #refusalOf(session: Session, slot: number, tube: Tube, { ttlMs, tube: target }: JobChange): Outcome {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
+    if (ttlMs !== undefined || target !== undefined) page.makeExtras();
+    if (target === undefined || target === tube.name) return Outcome.Done;
+    if (!this.#host.ownsTube(target)) return Outcome.OtherShard;
+    const there = this.#host.tubes.open(target);
+    const isFull = this.#host.policies.isFull(there, page.bodyBytes[row]!);
+    this.#host.drop(there);
+    return isFull ? Outcome.TubeFull : Outcome.Done;
+  }
+
+  /** The job goes to another tube; a held one is given back there, which is a release, but no lost attempt. */
+  #updateTube(slot: number, tube: Tube, target: string, delayMs: number | undefined, nowMs: number): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Reserved) {
+      this.#host.queues.leave(slot);
+      const there = this.#host.policies.moveTo(slot, tube, target, false, nowMs);
+      if (delayMs !== undefined) this.#updateDelay(slot, there, delayMs, nowMs);
+      else this.#host.serve(there, nowMs);
+      this.#host.drop(tube);
+    } else if (target === tube.name) this.#updateDelay(slot, tube, delayMs ?? 0, nowMs);
+    else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
+  }
+
+  #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
+    this.#excuse(slot, tube, nowMs);
+    this.#host.leave(slot);
+    const there = this.#host.policies.changeTube(slot, tube, target);
+    const page = this.#host.jobs.pageOf(slot);
+    page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
+    if (delayMs > 0) this.#host.queues.becomeDelayed(slot, there, nowMs + delayMs);
+    else this.#host.queues.becomeReady(slot, there, nowMs);
+    this.#host.records.updated(slot);
+    this.#host.offer(there, nowMs);
+    this.#host.drop(there);
+    this.#host.freed(tube, nowMs);
+    this.#host.drop(tube);
+  }
+
+  /** A held job is given back, which is no lost attempt. */
+  #excuse(slot: number, tube: Tube, nowMs: number): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#host.meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
+    tube.releases++;
+    this.#host.countRelease();
+    page.releases[row] = page.releases[row]! + 1;
+    this.#host.policies.excused(slot, tube);
+  }
+
+  #updateDelay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const before = page.state[row];
+    page.delaySeconds[row] = Math.floor(delayMs / 1000);
+    if (before === JobState.Ready && delayMs === 0) {
+      this.#host.records.updated(slot);
+      // It may have come from another tube.
+      this.#host.serve(tube, nowMs);
+      return;
+    }
+    if (before === JobState.Reserved) this.#excuse(slot, tube, nowMs);
+    else if (before === JobState.Buried && this.#host.hasPolicy(slot, tube))
+      this.#host.policies.kicked(slot, tube);
+    this.#host.leave(slot);
+    if (delayMs > 0) this.#host.queues.becomeDelayed(slot, tube, nowMs + delayMs);
+    else this.#host.queues.becomeReady(slot, tube, nowMs);
+    this.#host.records.updated(slot);
+    // It may have expired while it was held or buried.
+    this.#host.offer(tube, nowMs);
+    this.#host.drop(tube);
+  }
+
+  /** Moves a ready, delayed or buried job to another tube of this shard; with `asReady` a move into its own tube is a kick. */
+  move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
+    const tube = this.#host.queues.tubeOf(slot);
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const state = page.state[row];
+    assert(state !== JobState.Reserved, "a reserved job is its holder's");
+    if (target === tube.name) {
+      if (!asReady || state === JobState.Ready) return MoveOutcome.Stays;
+      this.#host.kick(slot, tube, nowMs);
+      return MoveOutcome.Moved;
+    }
+    const there = this.#host.tubes.open(target);
+    if (this.#host.policies.isFull(there, page.bodyBytes[row]!)) {
+      this.#host.drop(there);
+      return MoveOutcome.Full;
+    }
+    this.#host.queues.leave(slot);
+    this.#host.policies.moveTo(slot, tube, target, asReady, nowMs);
+    this.#host.offer(there, nowMs);
+    this.#host.drop(there);
+    this.#host.drop(tube);
+    return MoveOutcome.Moved;
+  }
+
+  /** The tube that a dead job died in, if that is on this shard; else "". */
+  originOf(slot: number): string {
+    const origin = this.#host.policies.isDead(slot) ? this.#host.policies.originOf(slot) : "";
+    return origin !== "" && this.#host.ownsTube(origin) ? origin : "";
+  }
+}
