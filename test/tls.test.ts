@@ -196,6 +196,40 @@ ${tls(`, min = "1.3"`)}
   });
 });
 
+describe("tls at a stop", () => {
+  for (const flags of [[], ["--transport", "libuv"]]) {
+    it(`ends as soon as its clients have their replies ${flags.join(" ")}`, async (t) => {
+      const folder = temporaryFolder(t, "tls");
+      const { ca, cert, key } = makeCertificates(folder);
+      const configOf = ([port]: readonly number[]): string =>
+        `[[listener]]\naddress = "127.0.0.1:${port}"\ntls = { cert = "${cert}", key = "${key}" }\n`;
+      const { server, ports } = await GuardedServer.start(folder, "", 1, configOf, flags);
+      const where = { host: "127.0.0.1", port: ports[0]! };
+      const dialled = (): Promise<WireClient> =>
+        new Promise((resolve, reject) => {
+          const options = { ...where, servername: "localhost", ca: readFileSync(ca) };
+          const socket = connect(options, () => resolve(new WireClient(socket)));
+          socket.once("error", reject);
+        });
+      // One that has said nothing yet, one that is idle, one that waits for a job, and one in the midst of its handshake.
+      const silent = await dialled();
+      const idle = await dialled();
+      assert.equal((await idle.ask("use a")).line, "USING a");
+      const waiting = await dialled();
+      waiting.send("use b\r\nreserve\r\n");
+      assert.equal((await waiting.readReply()).line, "USING b");
+      const shaking = await WireClient.connect(where);
+      server.signal("SIGTERM");
+      assert.equal((await waiting.readReply()).line, "TIMED_OUT");
+      for (const client of [silent, idle, waiting]) await client.expectEnd();
+      assert.equal((await server.exited).code, 0);
+      // A stop that waits too long says so.
+      assert.doesNotMatch(server.stderr, /did not take their replies in time/);
+      shaking.close();
+    });
+  }
+});
+
 describe("tls at the start", () => {
   for (const [name, listener, message] of [
     [

@@ -165,7 +165,8 @@ class TlsTransport implements Transport {
     };
     // As with net-transport.ts: the end is taken before what others send after it.
     socket.on("error", gone);
-    socket.on("close", gone);
+    // The socket beneath closes first, and whoever hears of that finds the connection counted no more: a stop waits for the last one.
+    raw.prependListener("close", gone);
     onActivity();
   }
 
