@@ -385,8 +385,8 @@ export class Acceptor {
   #stop(): void {
     this.#stopping = true;
     for (const { listener } of this.#places) listener?.stop();
+    this.core.endAll();
     if (this.core.open === 0) this.#stopped();
-    else this.core.endAll();
     this.#thread.wake();
   }
 

@@ -57,3 +57,21 @@ describe("AcceptorCore uses a slot again", () => {
     assert.deepEqual(slots.sort(), [0, 1, 2, 3, 4], "each slot is free once");
   });
 });
+
+describe("AcceptorCore that stops", () => {
+  it("ends who is there when all is answered, and who comes later", () => {
+    const server = new HandDrivenServer(2);
+    const waiting = server.connect(true);
+    waiting.say("reserve\r\n");
+    server.settle();
+    server.acceptor.endAll();
+    server.settle();
+    assert.equal(waiting.take(), "TIMED_OUT\r\n");
+    assert.ok(waiting.ended);
+    const late = server.connect(true);
+    late.say("put 0 0 60 1\r\nx\r\n");
+    server.settle();
+    assert.equal(late.take(), "");
+    assert.ok(late.ended);
+  });
+});
