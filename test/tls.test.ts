@@ -1,7 +1,9 @@
 // Listeners with TLS: old versions and strangers stay outside, client certificates tell who somebody is, certificates change without a restart.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
@@ -15,6 +17,8 @@ import { untilItSays } from "./support/until-it-says.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const BODY_BYTES = 300_000;
+/** More than the sockets of both ends take together. */
+const UNREAD_BYTES = 16 << 20;
 
 describe("tls", () => {
   const folder = temporaryFolder({ after }, "tls");
@@ -200,16 +204,21 @@ describe("tls at a stop", () => {
   for (const flags of [[], ["--transport", "libuv"]]) {
     it(`ends as soon as its clients have their replies ${flags.join(" ")}`, async (t) => {
       const folder = temporaryFolder(t, "tls");
-      const { ca, cert, key } = makeCertificates(folder);
+      const files = makeCertificates(folder);
+      const { cert, key } = files;
       const configOf = ([port]: readonly number[]): string =>
-        `[[listener]]\naddress = "127.0.0.1:${port}"\ntls = { cert = "${cert}", key = "${key}" }\n`;
+        `max-job-size = "32M"\n[[listener]]\naddress = "127.0.0.1:${port}"\ntls = { cert = "${cert}", key = "${key}" }\n`;
       const { server, ports } = await GuardedServer.start(folder, "", 1, configOf, flags);
       const where = { host: "127.0.0.1", port: ports[0]! };
-      const dialled = (): Promise<WireClient> =>
+      const ca = readFileSync(files.ca);
+      const dialled = (socket?: Socket): Promise<WireClient> =>
         new Promise((resolve, reject) => {
-          const options = { ...where, servername: "localhost", ca: readFileSync(ca) };
-          const socket = connect(options, () => resolve(new WireClient(socket)));
-          socket.once("error", reject);
+          const way = socket === undefined ? where : { socket };
+          const secured = connect({ ...way, servername: "localhost", ca }, () =>
+            resolve(new WireClient(secured)),
+          );
+          secured.once("error", reject);
+          secured.once("close", () => reject(new Error("closed")));
         });
       // One that has said nothing yet, one that is idle, one that waits for a job, and one in the midst of its handshake.
       const silent = await dialled();
@@ -218,14 +227,28 @@ describe("tls at a stop", () => {
       const waiting = await dialled();
       waiting.send("use b\r\nreserve\r\n");
       assert.equal((await waiting.readReply()).line, "USING b");
-      const shaking = await WireClient.connect(where);
+      const shaking = createConnection(where);
+      await once(shaking, "connect");
+      // More than sockets take in advance, so the server waits for whoever reads it.
+      const reading = await dialled();
+      reading.send(`use c\r\nwatch c\r\nput 0 0 60 ${UNREAD_BYTES}\r\n`);
+      reading.send(Buffer.alloc(UNREAD_BYTES));
+      reading.send("\r\n");
+      for (const line of ["USING c", "WATCHING 2", "INSERTED 1"])
+        assert.equal((await reading.readReply()).line, line);
+      reading.send("reserve\r\n");
+      assert.equal(`${await reading.readUntil("\r\n")}`, `RESERVED 1 ${UNREAD_BYTES}\r\n`);
+      reading.socket.pause();
       server.signal("SIGTERM");
       assert.equal((await waiting.readReply()).line, "TIMED_OUT");
       for (const client of [silent, idle, waiting]) await client.expectEnd();
+      await assert.rejects(async () => await (await dialled(shaking)).ask("list-tube-used"));
+      reading.socket.resume();
+      assert.equal((await reading.readBytes(UNREAD_BYTES + 2)).length, UNREAD_BYTES + 2);
+      await reading.expectEnd();
       assert.equal((await server.exited).code, 0);
       // A stop that waits too long says so.
       assert.doesNotMatch(server.stderr, /did not take their replies in time/);
-      shaking.close();
     });
   }
 });

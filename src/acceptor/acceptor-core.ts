@@ -181,8 +181,6 @@ export class AcceptorCore implements ConnectionHost {
     this.#add(Counter.TotalConnections, 1);
     const connection = new Connection(this, slot, transport, undefined, gate);
     this.#connections[slot] = connection;
-    // Nobody is accepted any more, but a handshake may have begun before.
-    if (this.#stopping) connection.endWhenIdle();
     return connection;
   }
 
@@ -256,7 +254,7 @@ export class AcceptorCore implements ConnectionHost {
     return true;
   }
 
-  /** Ends every connection once what it has under way is answered; also those that come later. */
+  /** Ends every connection once what it has under way is answered; also of those that move here later. */
   endAll(): void {
     this.#stopping = true;
     this.moves?.stop();

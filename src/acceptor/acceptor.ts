@@ -385,6 +385,7 @@ export class Acceptor {
   #stop(): void {
     this.#stopping = true;
     for (const { listener } of this.#places) listener?.stop();
+    for (const sockets of this.#tls.values()) sockets.stop();
     this.core.endAll();
     if (this.core.open === 0) this.#stopped();
     this.#thread.wake();

@@ -31,6 +31,7 @@ export class TlsSockets {
   readonly #onFailure: (why: string) => void;
   /** Connections whose handshake is under way, by what node:tls makes of them. */
   readonly #underWay = new WeakMap<Socket, Handshake>();
+  #stopping = false;
 
   /** `onFailure` hears of handshakes that failed. */
   constructor(policy: TlsPolicy, onFailure: (why: string) => void) {
@@ -54,6 +55,11 @@ export class TlsSockets {
   /** Another certificate for who comes from now on. Open connections stay. */
   configure(policy: TlsPolicy): void {
     this.#server.setSecureContext(contextOf(policy));
+  }
+
+  /** Nobody is served any more whose handshake is done from now on. */
+  stop(): void {
+    this.#stopping = true;
   }
 
   /** Takes over an accepted handle, and serves it when its handshake is done. */
@@ -82,7 +88,7 @@ export class TlsSockets {
     socket.on("error", () => socket.destroy());
     const raw = rawOf(socket);
     const handshake = raw === undefined ? undefined : this.#underWay.get(raw);
-    if (raw === undefined || handshake === undefined) {
+    if (raw === undefined || handshake === undefined || this.#stopping) {
       socket.destroy();
       return;
     }
