@@ -85,6 +85,11 @@ export class AccessGate extends ForwardingHandler implements Gate {
     return this.#identity;
   }
 
+  /** It has said who it is, and that is being checked. */
+  get isBeingChecked(): boolean {
+    return this.#verdict === "pending";
+  }
+
   /** Ends it with UNAUTHORIZED if it has not said yet who it is. */
   endUnlessKnown(): void {
     if (this.#identity === undefined) this.#turnAway();
@@ -115,23 +120,23 @@ export class AccessGate extends ForwardingHandler implements Gate {
     return true;
   }
 
-  #turnAway(): boolean {
+  /** A token that was good once is not a guess. */
+  #turnAway(isGuess = this.#identity === undefined): boolean {
     const ended = this.#connection.refuseAndEnd(Reply.unauthorized);
-    // A token that was good once is not a guess.
-    if (ended && this.#identity === undefined) this.#keeper.onFailure();
+    if (ended && isGuess) this.#keeper.onFailure();
     return ended;
   }
 
   // --- who it is ----------------------------------------------------------------------------------------------
 
   #auth(syntax: Syntax, { body }: Request): boolean {
-    if (syntax !== Syntax.Ok) return this.#turnAway();
+    if (syntax !== Syntax.Ok) return this.#turnAway(true);
     if (this.#verdict === "pending") return false;
     const verdict = this.#verdict ?? this.#ask(latin1(body.bytes, body.start, body.end));
     this.#verdict = verdict;
     if (verdict === "pending") return false;
     const { identity } = verdict;
-    const done = identity === undefined ? this.#turnAway() : this.#connection.refuse(Reply.authenticated);
+    const done = identity === undefined ? this.#turnAway(true) : this.#connection.refuse(Reply.authenticated);
     if (!done) return false;
     this.#verdict = undefined;
     this.#identity = identity;
@@ -148,6 +153,7 @@ export class AccessGate extends ForwardingHandler implements Gate {
       this.#keeper.wake();
     };
     found.then(settle, () => settle(undefined));
+    this.#connection.holdOn();
     return "pending";
   }
 

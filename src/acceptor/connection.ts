@@ -134,6 +134,8 @@ export class Connection
   /** It has been told to end since. */
   #endsAfterLeaving = false;
   readonly #isGated: boolean;
+  /** Its next line waits for what its gate finds out. */
+  #waitsForGate = false;
 
   /**
    * `moved` is what it was at another acceptor; without, it is new. `gate`, where a listener has one, stands between the
@@ -251,7 +253,8 @@ export class Connection
       if (tooMuch) this.#transport.pause();
       else this.#transport.resume();
     }
-    const goesOn = this.waitsForRoom || this.proceedsLater || this.outbox.bytes >= OUTPUT_BYTES_MAX;
+    const isListed = this.waitsForRoom || this.proceedsLater;
+    const goesOn = isListed || this.#waitsForGate || this.outbox.bytes >= OUTPUT_BYTES_MAX;
     if (this.#halfClosed && this.#mayEnd && !goesOn) this.#end();
   }
 
@@ -385,7 +388,7 @@ export class Connection
 
   /** It waits for nothing, and holds no job. */
   get isQuiet(): boolean {
-    return this.#idle && this.#holding.empty;
+    return this.#idle && this.#holding.empty && !this.#waitsForGate;
   }
 
   refuse(reply: Uint8Array): boolean {
@@ -407,7 +410,12 @@ export class Connection
     return true;
   }
 
+  holdOn(): void {
+    this.#waitsForGate = true;
+  }
+
   goOn(): void {
+    this.#waitsForGate = false;
     this.#host.agenda.proceedLater(this);
   }
 
@@ -532,9 +540,7 @@ export class Connection
       if (this.#watched.watches(shard) || this.#holding.has(shard)) shards.push(shard);
     }
     const picker = op === Op.ReserveBatch ? this.#batchPicker(request) : new PickOne(this);
-    this.#conversation = new SharedReserve(this, shards, this.#halfClosed ? 0 : timeoutMs, picker);
-    this.#host.expected.expect(this);
-    return true;
+    return this.#begin(new SharedReserve(this, shards, this.#halfClosed ? 0 : timeoutMs, picker));
   }
 
   #batchPicker({ count, bodyBytes, flags }: Request): PickBatch {
@@ -566,9 +572,7 @@ export class Connection
     }
     if (!this.#idle) return false;
     host.count(op);
-    this.#conversation = new DeleteBatch(this, host, body);
-    host.expected.expect(this);
-    return true;
+    return this.#begin(new DeleteBatch(this, host, body));
   }
 
   #touchAll(request: Request): boolean {
@@ -580,7 +584,12 @@ export class Connection
     if (this.#holding.within(shard)) return this.#sendCounted(shard, request);
     if (!this.#idle) return false;
     this.#host.count(request.op);
-    this.#conversation = new TouchHeld(this, held);
+    return this.#begin(new TouchHeld(this, held));
+  }
+
+  /** A command of several messages is under way from now on. */
+  #begin(conversation: Conversation): true {
+    this.#conversation = conversation;
     this.#host.expected.expect(this);
     return true;
   }
@@ -596,8 +605,7 @@ export class Connection
     const shard = host.shardOfJob(request.id);
     if (shard !== UNKNOWN_SHARD) return this.#sendCounted(shard, request);
     if (!this.#idle) return false;
-    this.#conversation = new AskAll(this, host.shards);
-    host.expected.expect(this);
+    this.#begin(new AskAll(this, host.shards));
     host.count(request.op);
     request.flags = RequestFlag.Probe;
     for (let each = 0; each < host.shards; each++) this.post(each, request);
@@ -618,8 +626,7 @@ export class Connection
       if (!this.#sendCounted(tube.shard, request)) return false;
     } else {
       if (!this.#idle) return false;
-      this.#conversation = new MoveUse(this, this.#used, tube);
-      this.#host.expected.expect(this);
+      this.#begin(new MoveUse(this, this.#used, tube));
     }
     this.#used = tube;
     return true;
@@ -656,9 +663,7 @@ export class Connection
     if (shards === 1 || bytes[end - 1] !== ASTERISK) return this.#sendCounted(shard, request);
     if (!this.#idle) return false;
     this.#host.count(request.op);
-    this.#host.expected.expect(this);
-    this.#conversation = new SetPattern(this, shards, shard, request, this.#host.takeSequence());
-    return true;
+    return this.#begin(new SetPattern(this, shards, shard, request, this.#host.takeSequence()));
   }
 
   #report(op: number): boolean {
@@ -882,14 +887,14 @@ export class Connection
   /** Called whenever its client has got all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
-    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#isQuiet) return;
+    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove) return;
     const { shard } = this.#habit;
     this.#habit.forget();
     moves.consider(this, shard);
   }
 
   /** Whether there is nothing of it but what it is: nothing under way, nothing held, nothing to send, no list has it. */
-  get #isQuiet(): boolean {
+  get #mayMove(): boolean {
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
     const isEnding = this.dead || this.#ending || this.#halfClosed;
     const isBusy = !this.#idle || !this.#holding.empty || !this.#reader.isBetweenLines || this.#paused;
@@ -945,6 +950,7 @@ export class Connection
       return;
     }
     this.#reader.stop();
+    this.#waitsForGate = false;
     this.onEnd();
   }
 

@@ -14,6 +14,8 @@ export interface GatedConnection extends LineHandler {
   refuseBody(bodyBytes: number, reply: Uint8Array): void;
   /** Answers a line, and ends the connection; false if the line has to wait. */
   refuseAndEnd(reply: Uint8Array): boolean;
+  /** The line that has to wait does so for its gate: the connection does not end before `goOn`. */
+  holdOn(): void;
   /** The line that had to wait is told again. */
   goOn(): void;
   /** Takes no more, answers what is under way, and ends. */

@@ -236,7 +236,8 @@ export class Gatekeeper {
     const { nowMs, wake } = this.#options;
     const now = nowMs();
     for (const [gate, untilMs] of this.#unknown) {
-      if (now < untilMs) continue;
+      // Its password may wait behind many others.
+      if (now < untilMs || gate.isBeingChecked) continue;
       this.#unknown.delete(gate);
       gate.endUnlessKnown();
     }
