@@ -4,7 +4,8 @@
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
 import { segmentName } from "./format/segment-format.ts";
-import { Storage, type StorageNotice } from "./live/storage.ts";
+import { Storage } from "./live/storage.ts";
+import type { StorageNotice } from "./live/storage-options.ts";
 import { type LogBooks, repairLog, settingsOf } from "./recovery/log-recovery.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_MIN, segmentBytesOf } from "./recovery/open-options.ts";

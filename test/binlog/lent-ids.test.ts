@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LENT_IDS } from "../../src/binlog/live/storage.ts";
+import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { JobWriter, virtualOptions } from "./sample-log.ts";

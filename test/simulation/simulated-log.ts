@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import { LENT_IDS } from "../../src/binlog/live/storage.ts";
+import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { LogWord } from "../../src/ring/log-words.ts";

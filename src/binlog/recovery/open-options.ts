@@ -4,7 +4,7 @@ import { MAX_RECORD_BYTES } from "../../message/record.ts";
 import { segmentBytesMin } from "../../message/topology.ts";
 import type { Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "../live/batch-chain.ts";
-import type { StorageNotice } from "../live/storage.ts";
+import type { StorageNotice } from "../live/storage-options.ts";
 import type { SyncEvery } from "../live/sync-policy.ts";
 
 /** Smaller segments would not hold a few of the longest records. */

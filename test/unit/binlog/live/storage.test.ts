@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
-import { Storage, type StorageOptions } from "../../../../src/binlog/live/storage.ts";
+import { Storage } from "../../../../src/binlog/live/storage.ts";
+import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 

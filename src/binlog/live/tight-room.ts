@@ -1,0 +1,99 @@
+// The way out without new room: what is needed to empty the oldest segment is kept for just that, and before a record would take of
+// it, the log is compacted here and now. The shards wait meanwhile; better than having no way out.
+
+import type { SegmentTable } from "../books/segment-table.ts";
+import { isDescriptorShortage } from "../disk/binlog-error.ts";
+import { SPARE_BYTES } from "../format/segment-format.ts";
+import type { Compaction } from "./compaction.ts";
+import type { LogTail } from "./log-tail.ts";
+import { RETRY_ROOM_MS } from "./room-shortage.ts";
+import type { SegmentDrop } from "./segment-drop.ts";
+
+export interface TightRoomOptions {
+  table: SegmentTable;
+  tail: LogTail;
+  compaction: Compaction;
+  drop: SegmentDrop;
+}
+
+export class TightRoom {
+  readonly #table: SegmentTable;
+  readonly #tail: LogTail;
+  readonly #compaction: Compaction;
+  readonly #drop: SegmentDrop;
+  /** No file can be opened before then: there was no descriptor. */
+  openAtMs = 0;
+
+  constructor(options: TightRoomOptions) {
+    this.#table = options.table;
+    this.#tail = options.tail;
+    this.#compaction = options.compaction;
+    this.#drop = options.drop;
+  }
+
+  /** Whether so much can be copied without new room. */
+  isEnoughFor(bytes: number): boolean {
+    const { segments } = this.#tail;
+    return segments.shortage === "" || segments.roomBytes >= bytes + this.#marginBytes();
+  }
+
+  /** Compacts until there is room for a frame and the reserve, or nothing is gained. */
+  squeeze(framedBytes: number, nowMs: number): void {
+    const tail = this.#tail;
+    // In a group a segment goes when the shared log has its DROP: nothing here may wait for that.
+    if (tail.chain !== undefined) return;
+    let rounds = 2 * this.#table.all.length;
+    while (rounds > 0 && tail.segments.roomBytes < this.#reserveBytes() + framedBytes) {
+      if (!this.#emptyOldest(framedBytes, nowMs)) return;
+      this.#drop.finishNow(nowMs);
+      while (tail.fill() === "more") {}
+      rounds--;
+    }
+  }
+
+  /** What the segment with most live bytes needs to be copied. */
+  #reserveBytes(): number {
+    let mostBytes = this.#tail.segments.softLimitBytes / 8;
+    for (const segment of this.#table.all)
+      if (segment.sealed) mostBytes = Math.max(mostBytes, segment.liveBytes);
+    return mostBytes + this.#marginBytes();
+  }
+
+  /** What may be lost at the ends of segments because a record does not fit there. */
+  #marginBytes(): number {
+    return 2 * this.#tail.largestBytes + 2 * SPARE_BYTES;
+  }
+
+  /**
+   * Copies what is live in the oldest segment, and appends its DROP; false if that gains nothing, or cannot
+   * be done now.
+   */
+  #emptyOldest(framedBytes: number, nowMs: number): boolean {
+    const tail = this.#tail;
+    const { segments } = tail;
+    if (this.#compaction.deadBytes < segments.softLimitBytes / 16) return false;
+    if (!this.#drop.isUnderWay && !this.isEnoughFor(this.#table.oldest?.liveBytes ?? 0)) return false;
+    tail.write();
+    if (this.#table.sealedCount === 0) {
+      if (!segments.nextFits(framedBytes)) return false;
+      tail.leave();
+    }
+    if (this.#drop.isUnderWay) return true;
+    if (!this.#compactNow(nowMs)) return false;
+    this.#drop.begin();
+    return true;
+  }
+
+  /** Empties the oldest segment; false if that has to wait for a descriptor. */
+  #compactNow(nowMs: number): boolean {
+    if (nowMs < this.openAtMs) return false;
+    try {
+      return this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
+    } catch (error) {
+      // What was copied by then is booked; the room that is left is all there is until one can be opened.
+      if (!isDescriptorShortage(error)) throw error;
+      this.openAtMs = nowMs + RETRY_ROOM_MS;
+      return false;
+    }
+  }
+}
