@@ -2,12 +2,15 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { printable, rowsText } from "../src/cli/output.ts";
+import { connect } from "../src/client/client.ts";
 import { SUBCOMMAND_WORDS } from "../src/server/subcommand-words.ts";
 import { allCommands } from "../src/server/subcommands.ts";
+import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "./support/server-process.ts";
@@ -150,22 +153,68 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       }
     });
 
-    it("lists and clears jobs of a tube by what they are, where the server can", async (t) => {
+    it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
       if (!canRun(t, need)) return;
       await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
       const listed = await run(["jobs", "cli-jobs"]);
       if (kind !== "ours") {
-        assert.equal(listed.code, 1);
-        assert.match(listed.stderr, /works with runnerbean only/);
+        for (const args of [["jobs"], ["clear", "--yes"], ["update", "--pri", "1"], ["move", "to"]]) {
+          const refused = await run([args[0]!, "cli-jobs", ...args.slice(1)]);
+          assert.equal(refused.code, 1, `${args}`);
+          assert.match(refused.stderr, /works with runnerbean only/);
+        }
         return;
       }
       assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
       assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
       assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
-      assert.equal((await run(["clear", "cli-jobs"])).code, 5);
-      assert.equal(await say("clear", "cli-jobs", "--text", "t", "--yes"), "cleared 2\n");
-      assert.equal(await say("clear", "cli-jobs", "--yes"), "cleared 1\n");
+      assert.equal(
+        await say("move", "cli-jobs", "cli-there", "--limit", "1", "--dry-run", "--json", "--yes"),
+        '{"jobs":1}\n',
+      );
+      const unasked = await run(["update", "cli-jobs", "--pri", "1"]);
+      assert.deepEqual([unasked.code, /without being asked: --yes/.test(unasked.stderr)], [5, true]);
+      assert.equal(await say("update", "cli-jobs", "--pri", "7", "--text", "t", "--yes"), "updated 2\n");
+      assert.equal(await say("update", "cli-jobs", "--delay", "900", "--limit", "1", "--yes"), "updated 1\n");
+      assert.equal(await say("move", "cli-jobs", "cli-there", "--state", "ready", "--yes"), "moved 2\n");
+      assert.match(await say("jobs", "cli-jobs"), /^id.*\n\d+\tdelayed\t1024\t.*\tone\n$/);
+      assert.equal(await say("move", "cli-jobs", "cli-there", "--as-ready", "--yes"), "moved 1\n");
+      const pris = (await say("jobs", "cli-there", "--json")).trim().split("\n");
+      assert.deepEqual(
+        pris.map((line) => JSON.parse(line)).map(({ pri, state }) => `${pri} ${state}`),
+        ["1024 ready", "7 ready", "7 ready"],
+      );
+      assert.equal(await say("clear", "cli-there", "--text", "t", "--yes"), "cleared 2\n");
+      assert.equal(await say("clear", "cli-there", "--yes", "--json"), '{"cleared":1}\n');
       assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
+    });
+
+    it("leaves what is buried where it is, unless it is named", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      await run(["put", "cli-aside", "--lines"], "a\nb\n");
+      await run(["reserve", "cli-aside", "--", "false"]);
+      const wait = ["update", "cli-aside", "--delay", "900", "--yes"];
+      assert.equal(await say(...wait), "updated 1\n");
+      assert.match(await say("jobs", "cli-aside", "--state", "buried"), /\tburied\t1024\t.*\ta\n$/);
+      assert.equal(await say(...wait, "--state", "buried"), "updated 1\n");
+      for (const args of [[], ["--pri", "1", "--limit", "0"]])
+        assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
+    });
+
+    it("says what it did in JSON, too, and takes no argument for a command", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      const put = await say("put", "cli-json", "x", "--json", "--delay", "1000");
+      const { id } = JSON.parse(put);
+      assert.equal(put, `{"id":${id}}\n`);
+      assert.equal(await say("pause", "cli-json", "9", "--json"), '{"paused":9}\n');
+      assert.equal(await say("kick", `${id}`, "--json"), '{"kicked":1}\n');
+      assert.equal(await say("kick", "cli-json", "--json"), '{"kicked":0}\n');
+      for (const args of [
+        ["tube", `cli-json\r\ndelete ${id}`],
+        ["kick", "cli-json", `1\r\ndelete ${id}`],
+      ])
+        assert.equal((await run(args)).code, 5);
+      assert.equal(await say("delete", `${id}`, "--json"), '{"deleted":1}\n');
     });
   });
 }
@@ -200,18 +249,84 @@ describe("cli with a token", () => {
 });
 
 describe("cli over HTTP", () => {
-  it("tells of health and threads, and checks how old jobs are", async (t) => {
-    const server = await startServer({ kind: "ours", flags: ["--http", "127.0.0.1:0"] });
-    t.after(() => server.stop());
-    const port = /http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stderr)?.[1];
-    assert.ok(port !== undefined, server.stderr);
-    const url = ["--url", `http://127.0.0.1:${port}`];
-    assert.equal((await runTool(["health", ...url])).code, 0);
-    assert.equal((await runTool(["health", "--for", "put", ...url])).code, 0);
-    assert.match((await runTool(["threads", ...url])).stdout, /^thread\t.*\n(?:.*\n)*acceptor 0\t/);
-    const check = await runTool(["check", "--tube", "x", "--oldest-crit", "5", ...url]);
+  let server: ServerProcess | undefined;
+  let httpPort = "";
+  const folder = mkdtempSync(join(tmpdir(), "runnerbean-cli-"));
+  before(async () => {
+    server = await startServer({ kind: "ours", flags: ["--http", "127.0.0.1:0", "-b", folder] });
+    httpPort = /http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stderr)?.[1] ?? assert.fail(server.stderr);
+  });
+  after(async () => {
+    await server?.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const run = (...args: string[]): Promise<ToolResult> =>
+    runTool(args, {
+      env: {
+        RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}`,
+        RUNNERBEAN_HTTP_URL: `http://127.0.0.1:${httpPort}`,
+      },
+    });
+  const say = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await run(...args);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+
+  it("tells of health, threads and the log, and checks how old jobs are", async () => {
+    assert.equal(await say("health"), "ok\n");
+    assert.equal(JSON.parse(await say("health", "--for", "put", "--json")).status, "ok");
+    assert.match(await say("threads"), /^thread\t.*\n(?:.*\n)*acceptor 0\t/);
+    assert.equal(JSON.parse(await say("binlog", "status", "--json")).full, false);
+    const url = ["--url", `http://127.0.0.1:${httpPort}`];
+    const check = await run("check", "--tube", "x", "--oldest-crit", "5", ...url);
     assert.match(check.stdout, /^RUNNERBEAN OK - x: .*oldest=0s;;5;0$/m);
-    assert.equal((await runTool(["stats", ...url])).code, 5);
+    assert.equal((await run("stats", ...url)).code, 5);
+  });
+
+  it("shows who holds what, takes jobs from their holders and ends connections", async (t) => {
+    const queue = await connect(`127.0.0.1:${server!.port}`);
+    t.after(() => queue.close());
+    const { id } = await queue.put("cli-held", "x");
+    queue.watch("cli-held");
+    const job = await queue.reserve();
+    const holding = ["connections", "--state", "holding", "--tube", "cli-held"];
+    const [head = "", row = ""] = (await say(...holding)).split("\n");
+    assert.equal(head.split("\t").slice(0, 5).join(), "id,address,age,uses,watches");
+    assert.match(row, /^\S+\t127\.0\.0\.1:\d+\t.*\tcli-held\tfalse\t1\t/);
+    const connection = JSON.parse(await say(...holding, "--json"));
+    assert.deepEqual(
+      connection.holds.map((held: { id: number }) => held.id),
+      [id],
+    );
+    assert.equal(await say("release", `${id}`), "released\n");
+    await assert.rejects(job.touch());
+    assert.equal((await run("release", `${id}`)).code, 1);
+    assert.equal((await run(...holding)).code, 1);
+    assert.deepEqual(JSON.parse(await say("close", connection.id, "--json")), { id: connection.id });
+    await eventually(
+      "it is closed",
+      async () => !(await say("connections", "--json", "--limit", "1000")).includes(`"${connection.id}"`),
+    );
+    assert.equal((await run("close", connection.id)).code, 1);
+  });
+
+  it("shows leases, drains and takes jobs again", async () => {
+    await say("put", "cli-lease", "x");
+    assert.equal(await say("leases"), "\n");
+    const answer = await fetch(`http://127.0.0.1:${httpPort}/v1/reserve`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"tubes":["cli-lease"]}',
+    });
+    assert.equal(answer.status, 200);
+    assert.equal(JSON.parse(await say("leases", "--json")).tube, "cli-lease");
+    assert.equal(await say("drain"), "takes no new jobs\n");
+    assert.equal((await run("put", "cli-lease", "x")).code, 1);
+    assert.equal((await run("health", "--for", "put")).code, 1);
+    assert.equal(await say("undrain"), "takes new jobs\n");
+    await say("put", "cli-lease", "x");
   });
 });
 

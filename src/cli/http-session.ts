@@ -17,7 +17,7 @@ export interface HttpAnswer {
 export async function askHttp(target: Target, method: string, path: string): Promise<HttpAnswer> {
   if (target.kind !== "http")
     throw new CommandFailed(
-      "this is asked over HTTP: --url http://127.0.0.1:11380, of a server that was started with --http",
+      "this is asked over HTTP: --url or RUNNERBEAN_HTTP_URL, as http://127.0.0.1:11380, of a server that was started with --http",
       ExitCode.BadArguments,
     );
   const { status, text } = await send(target, method, path);
@@ -28,8 +28,8 @@ export async function askHttp(target: Target, method: string, path: string): Pro
 }
 
 /** The answer's body; throws CommandFailed where the server says no. */
-export async function getHttp(target: Target, path: string): Promise<unknown> {
-  const { status, body } = await askHttp(target, "GET", path);
+export async function resultOf(target: Target, path: string, method = "GET"): Promise<unknown> {
+  const { status, body } = await askHttp(target, method, path);
   if (status >= 400)
     throw new CommandFailed(detailOf(body) ?? `the server answered ${status}`, ExitCode.Nothing);
   return body;

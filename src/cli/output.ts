@@ -51,6 +51,11 @@ export function printOne(thing: Row, { json }: OutputOptions): void {
     );
 }
 
+/** What was done, and how often: "cleared 5", or {"cleared":5}. */
+export function printDone(what: string, count: number, { json }: OutputOptions): void {
+  print(json === true ? JSON.stringify({ [what]: count }) : `${what} ${count}`);
+}
+
 export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }

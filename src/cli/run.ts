@@ -17,7 +17,10 @@ export function newCommand(nameAndArguments: string, description: string): Comma
   const command = new Command(name).description(description);
   for (const argument of rest) command.argument(argument);
   return command
-    .option("--url <url>", "the server: beanstalk://, tls://, unix:, http:// (RUNNERBEAN_URL)")
+    .option(
+      "--url <url>",
+      "the server: beanstalk://, tls://, unix: (RUNNERBEAN_URL), http:// (RUNNERBEAN_HTTP_URL)",
+    )
     .option("--token <token>", "who you are; @FILE for what a file holds (RUNNERBEAN_TOKEN)")
     .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM")
     .option("--json", "one object a line");
@@ -38,18 +41,24 @@ export async function withWire(
     try {
       await action(session);
     } finally {
-      await session.wire.end();
+      await session.end();
     }
   });
+}
+
+/** Runs `action` with where to ask over HTTP. */
+export function withHttp(options: TargetOptions, action: (target: Target) => Promise<void>): Promise<void> {
+  return withTarget(options, action, "http");
 }
 
 /** Runs `action`; what goes wrong is told, and decides the exit code. */
 export async function withTarget(
   options: TargetOptions,
   action: (target: Target) => Promise<void>,
+  kind?: Target["kind"],
 ): Promise<void> {
   try {
-    await action(targetOf(options, process.env));
+    await action(targetOf(options, process.env, kind));
   } catch (error) {
     const exitCode = exitCodeOf(error);
     if (exitCode === undefined) throw error;

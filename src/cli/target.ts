@@ -1,9 +1,10 @@
-// Which server is meant, and who asks: --url and --token, or RUNNERBEAN_URL and RUNNERBEAN_TOKEN.
+// Which server is meant, and who asks: --url and --token, or RUNNERBEAN_URL, RUNNERBEAN_HTTP_URL and RUNNERBEAN_TOKEN.
 
 import { readFileSync } from "node:fs";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 
-const URL_DEFAULT = "beanstalk://127.0.0.1:11300";
+const WIRE_DEFAULT = "beanstalk://127.0.0.1:11300";
+const HTTP_DEFAULT = "http://127.0.0.1:11380";
 const PORT = 11300;
 
 export interface TargetOptions {
@@ -23,9 +24,15 @@ export interface Target {
 
 const bad = (message: string): CommandFailed => new CommandFailed(message, ExitCode.BadArguments);
 
-/** Throws CommandFailed. */
-export function targetOf(options: TargetOptions, environment: NodeJS.ProcessEnv): Target {
-  const url = options.url ?? environment["RUNNERBEAN_URL"] ?? URL_DEFAULT;
+/** `kind`: what is meant where nobody says it. Throws CommandFailed. */
+export function targetOf(
+  options: TargetOptions,
+  environment: NodeJS.ProcessEnv,
+  kind: Target["kind"] = "wire",
+): Target {
+  const wireUrl = environment["RUNNERBEAN_URL"];
+  const httpUrl = environment["RUNNERBEAN_HTTP_URL"] ?? wireUrl ?? HTTP_DEFAULT;
+  const url = options.url ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
   const token = secretOf(options.token ?? environment["RUNNERBEAN_TOKEN"]);
   const ca = options.ca === undefined ? undefined : read(options.ca);
   if (/^https?:\/\//.test(url)) return { kind: "http", address: new URL(url).origin, token, ca };

@@ -13,10 +13,10 @@ const DIAL_MS = 5000;
 export type Report = Readonly<Record<string, string | number>>;
 
 export class WireSession {
-  readonly wire: Wire;
+  readonly #wire: Wire;
 
   private constructor(wire: Wire) {
-    this.wire = wire;
+    this.#wire = wire;
   }
 
   static async open({ address, token, ca }: Target): Promise<WireSession> {
@@ -32,7 +32,17 @@ export class WireSession {
   }
 
   ask(command: string, accept: string, body?: Uint8Array): Promise<Reply> {
-    return this.wire.request(command, accept, body);
+    return this.#wire.request(oneLine(command), accept, body);
+  }
+
+  /** A command that concerns the tube in use. */
+  inTube(tube: string, command: string, accept: string, body?: Uint8Array): Promise<Reply> {
+    return this.#wire.inTube(oneLine(tube), oneLine(command), accept, body);
+  }
+
+  /** After what is under way. */
+  async end(): Promise<void> {
+    await this.#wire.end();
   }
 
   /** A report, or undefined for NOT_FOUND. */
@@ -62,6 +72,12 @@ export class WireSession {
       ExitCode.Nothing,
     );
   }
+}
+
+/** Arguments may come from anywhere, and none of them is to become a command of its own. */
+function oneLine(text: string): string {
+  if (!/[\r\n]/.test(text)) return text;
+  throw new CommandFailed(`${JSON.stringify(text)} has more than one line`, ExitCode.BadArguments);
 }
 
 /** What stays text even where it is made of digits. */

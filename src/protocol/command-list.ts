@@ -4,10 +4,28 @@ import { AUTH, COMMANDS, commandUsage, hasBody } from "./commands.ts";
 
 const ALL = [...COMMANDS, AUTH];
 
-/** A line for each command. */
+/** What is longer stands above its explanation. */
+const USAGE_WIDTH = 38;
+const LINE_WIDTH = 110;
+
+/** Each command with what it does, for a terminal. */
 export function commandListText(): string {
-  const width = Math.max(...ALL.map((command) => commandUsage(command).length));
-  return ALL.map((command) => ` ${commandUsage(command).padEnd(width)}  ${command.help}\n`).join("");
+  const indent = " ".repeat(USAGE_WIDTH + 3);
+  return ALL.map((command) => {
+    const usage = commandUsage(command);
+    return usage.length <= USAGE_WIDTH
+      ? ` ${usage.padEnd(USAGE_WIDTH)}  ${command.help}\n`
+      : ` ${wrapped(usage)}\n${indent}${command.help}\n`;
+  }).join("");
+}
+
+function wrapped(usage: string): string {
+  let length = 0;
+  return usage.replace(/ ?\S+/g, (word) => {
+    const isLonger = length + word.length > LINE_WIDTH;
+    length = isLonger ? word.length : length + word.length;
+    return isLonger ? `\n    ${word}` : word;
+  });
 }
 
 /** A table in Markdown, with replies and sections. */

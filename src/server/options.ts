@@ -9,7 +9,7 @@ import { commandListText } from "../protocol/command-list.ts";
 import { describeHttpAddress, isLoopback } from "./http-address.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
-import { SUBCOMMAND_WORDS } from "./subcommand-words.ts";
+import { SUBCOMMAND_GROUPS } from "./subcommand-words.ts";
 import { PROGRAM, VERSION } from "./version.ts";
 
 export interface Options extends Settings {
@@ -31,7 +31,12 @@ export interface Exit {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Variables of that kind which are no settings of the server. */
-const OTHER_VARIABLES = ["RUNNERBEAN_STREAM_WRITES", "RUNNERBEAN_URL", "RUNNERBEAN_TOKEN"];
+const OTHER_VARIABLES = [
+  "RUNNERBEAN_STREAM_WRITES",
+  "RUNNERBEAN_URL",
+  "RUNNERBEAN_HTTP_URL",
+  "RUNNERBEAN_TOKEN",
+];
 const CONFIG_VARIABLE = "RUNNERBEAN_CONFIG";
 
 class EarlyExit extends Error {
@@ -242,9 +247,10 @@ function addRemovedFlags(command: Command, line: CommandLine): void {
   }
 }
 
-const TOOLS = `Tools (${PROGRAM} WORD --help tells of each):
- ${[...SUBCOMMAND_WORDS].join(" ")}
-`;
+const TOOLS = `Tools, which start no server (${PROGRAM} WORD --help tells of each):
+${Object.entries(SUBCOMMAND_GROUPS)
+  .map(([group, words]) => ` ${`${group}:`.padEnd(16)}${words.join(" ")}\n`)
+  .join("")}`;
 
 function usageText(command: Command, program: string): string {
   const help = command.createHelp();

@@ -1,8 +1,13 @@
 // The words by which tools are called.
 
+/** By what they are for. */
+export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
+  "what there is": ["top", "stats", "tubes", "tube", "jobs", "peek", "check"],
+  jobs: ["put", "reserve", "delete", "kick", "release"],
+  tubes: ["pause", "resume", "clear", "move", "update"],
+  server: ["health", "server", "threads", "latency", "connections", "close", "leases", "drain", "undrain"],
+  setup: ["config", "token", "proxy", "binlog", "replica", "completion"],
+};
+
 /** Known without reading any code but this: a start of the server must not read what it does not need. */
-export const SUBCOMMAND_WORDS: ReadonlySet<string> = new Set([
-  ...["binlog", "config", "replica", "token", "completion"],
-  ...["top", "stats", "tubes", "tube", "peek", "put", "reserve", "delete", "kick", "pause", "resume"],
-  ...["jobs", "clear", "check", "health", "server", "threads", "latency", "proxy"],
-]);
+export const SUBCOMMAND_WORDS: ReadonlySet<string> = new Set(Object.values(SUBCOMMAND_GROUPS).flat());

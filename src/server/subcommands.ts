@@ -31,11 +31,18 @@ function exitAsServer(command: Command): void {
 
 /** Of the tools that the word is one of; no other code is read. */
 async function commandsFor(word: string): Promise<Command[]> {
-  if (word === "binlog") return [(await import("../binlog/tools/cli.ts")).binlogCommand()];
+  if (word === "binlog") return [await binlogCommand()];
   if (word === "config") return [(await import("./config-command.ts")).configCommand()];
   if (word === "replica") return [(await import("./replica-command.ts")).replicaCommand().name("replica")];
   if (word === "token") return [(await import("./token-command.ts")).tokenCommand()];
   return (await import("../cli/commands/operator-commands.ts")).operatorCommands();
+}
+
+/** The tools for a log that no server uses, and what a server tells of its own. */
+async function binlogCommand(): Promise<Command> {
+  const { binlogCommand: tools } = await import("../binlog/tools/cli.ts");
+  const { binlogStatusCommand } = await import("../cli/commands/over-http.ts");
+  return tools().addCommand(binlogStatusCommand());
 }
 
 /** All tools as one tree. */

@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print } from "../output.ts";
+import { print, printDone } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 
 const KICK_MAX = 4294967295;
@@ -17,7 +17,7 @@ function remove(): Command {
       withWire(options, async (session) => {
         const replies = await Promise.all(ids.map((id) => session.ask(`delete ${id}`, "DELETED NOT_FOUND")));
         const missing = ids.filter((_, index) => replies[index]!.words[0] === "NOT_FOUND");
-        print(`deleted ${ids.length - missing.length}`);
+        printDone("deleted", ids.length - missing.length, options);
         if (missing.length === 0) return;
         const exitCode = missing.length < ids.length ? ExitCode.Partly : ExitCode.Nothing;
         throw new CommandFailed(`not there, or reserved by somebody: ${missing.join(", ")}`, exitCode);
@@ -37,11 +37,11 @@ function kick(): Command {
           const { words } = await session.ask(`kick-job ${what}`, "KICKED NOT_FOUND");
           if (words[0] === "NOT_FOUND")
             throw new CommandFailed(`no buried or delayed job ${what}`, ExitCode.Nothing);
-          print("kicked 1");
+          printDone("kicked", 1, options);
           return;
         }
-        const { words } = await session.wire.inTube(what, `kick ${count ?? KICK_MAX}`, "KICKED");
-        print(`kicked ${words[1]}`);
+        const { words } = await session.inTube(what, `kick ${count ?? KICK_MAX}`, "KICKED");
+        printDone("kicked", Number(words[1]), options);
       }),
     );
 }
@@ -62,6 +62,7 @@ function pauseFor(tube: string, seconds: string, options: CommonOptions): Promis
   return withWire(options, async (session) => {
     const { words } = await session.ask(`pause-tube ${tube} ${seconds}`, "PAUSED NOT_FOUND");
     if (words[0] === "NOT_FOUND") throw new CommandFailed(`there is no tube ${tube}`, ExitCode.Nothing);
-    print(seconds === "0" ? "resumed" : `paused for ${seconds} s`);
+    if (options.json === true) printDone("paused", Number(seconds), options);
+    else print(seconds === "0" ? "resumed" : `paused for ${seconds} s`);
   });
 }

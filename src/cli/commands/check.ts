@@ -1,7 +1,7 @@
 // `check`: a tube as Nagios, Icinga and their kin want to hear of it.
 
 import { type Command, Option } from "commander";
-import { getHttp } from "../http-session.ts";
+import { resultOf } from "../http-session.ts";
 import { print } from "../output.ts";
 import { newCommand } from "../run.ts";
 import { type Target, type TargetOptions, targetOf } from "../target.ts";
@@ -72,7 +72,7 @@ async function overWire(target: Target, options: CheckOptions): Promise<Values> 
       waiting: count("current-waiting"),
     };
   } finally {
-    await session.wire.end();
+    await session.end();
   }
 }
 
@@ -84,7 +84,7 @@ interface TubeView {
 
 async function overHttp(target: Target, tube: string): Promise<Values> {
   const path = `/v1/tubes/-?${new URLSearchParams({ tube, missing: "zero" })}`;
-  const { jobs, oldestReady, waiters } = (await getHttp(target, path)) as TubeView;
+  const { jobs, oldestReady, waiters } = (await resultOf(target, path)) as TubeView;
   const { ready, reserved, delayed, buried } = jobs;
   return { ready, reserved, delayed, buried, waiting: waiters, oldest: oldestReady ?? 0 };
 }

@@ -39,7 +39,7 @@ function walk(command: Command, path: string): Known[] {
       .filter(({ hidden }) => !hidden)
       .map(({ long, short, description }) => ({ flag: long ?? short ?? "", description })),
     takesTube: command.registeredArguments.some((argument) =>
-      /^(?:tubes?|what|job|name|glob)$/.test(argument.name()),
+      /^(?:tubes?|to|what|job|name|glob)$/.test(argument.name()),
     ),
   };
   return [

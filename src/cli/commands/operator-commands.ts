@@ -3,7 +3,8 @@
 import type { Command } from "commander";
 import { changeCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
-import { jobsCommands } from "./jobs.ts";
+import { jobsCommand } from "./jobs.ts";
+import { manyJobsCommands } from "./many-jobs.ts";
 import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
@@ -18,7 +19,8 @@ export function operatorCommands(): Command[] {
     putCommand(),
     reserveCommand(),
     ...changeCommands(),
-    ...jobsCommands(),
+    jobsCommand(),
+    ...manyJobsCommands(),
     checkCommand(),
     ...httpCommands(),
     proxyCommand(),

@@ -1,10 +1,12 @@
-// What only the HTTP side tells: health, threads, latency, the server, its log.
+// What only the HTTP side tells and does: health, the server, its threads and log, connections, leases, draining, reloading.
 
 import type { Command } from "commander";
 import { ExitCode } from "../exit-code.ts";
-import { askHttp, getHttp } from "../http-session.ts";
-import { print, printOne, printRows, type Row } from "../output.ts";
-import { type CommonOptions, newCommand, withTarget } from "../run.ts";
+import { askHttp, resultOf } from "../http-session.ts";
+import { type Cell, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
+import { type CommonOptions, newCommand, withHttp } from "../run.ts";
+
+type View = Readonly<Record<string, unknown>>;
 
 export function httpCommands(): Command[] {
   return [
@@ -12,51 +14,150 @@ export function httpCommands(): Command[] {
     shown("server", "version, options, state, memory", "/v1/server"),
     shown("threads", "turns, messages, sleeps of each thread", "/v1/threads", "threads"),
     shown("latency", "how long jobs wait and are held, as quantiles", "/v1/latency"),
+    connections(),
+    close(),
+    shown("leases", "who holds what over HTTP", "/v1/leases", "items"),
+    release(),
+    drain("drain", "take no new jobs from now on", "PUT", "takes no new jobs"),
+    drain("undrain", "take new jobs again", "DELETE", "takes new jobs"),
   ];
 }
 
+/** `binlog status`: of a log that a server uses, for which the other tools of the log are not meant. */
+export function binlogStatusCommand(): Command {
+  return shown(
+    "status",
+    "the log of a server that runs: size, amplification, how the disk behaves",
+    "/v1/binlog",
+  );
+}
+
+function overHttp(nameAndArguments: string, description: string): Command {
+  return newCommand(nameAndArguments, `${description} (over HTTP)`);
+}
+
 function health(): Command {
-  return newCommand("health", "whether the server is ready; exit code 0, 1 or 3")
+  return overHttp("health", "whether the server is ready; exit code 0, 1 or 3")
     .option("--for <what>", "put or work: ready for that")
     .option("--live", "whether it lives, instead")
     .action((options: CommonOptions & { for?: string; live?: true }) =>
-      withTarget(options, async (target) => {
+      withHttp(options, async (target) => {
         const query = options.for === undefined ? "" : `?${new URLSearchParams({ for: options.for })}`;
-        const { status, body } = await askHttp(
-          target,
-          "GET",
-          options.live === true ? "/livez" : `/readyz${query}`,
-        );
-        print(typeof body === "string" ? body : JSON.stringify(body));
+        const path = options.live === true ? "/livez" : `/readyz${query}`;
+        const { status, body } = await askHttp(target, "GET", path);
+        print(options.json === true ? JSON.stringify(body) : healthText(body as View));
         if (status !== 200) process.exitCode = ExitCode.Nothing;
       }),
     );
 }
 
+/** "ok", or what is wrong and why. */
+function healthText({ status, detail }: View): string {
+  return detail === undefined || detail === status ? `${status}` : `${status}: ${detail}`;
+}
+
+const CONNECTION_COLUMNS = [
+  "id",
+  "address",
+  "age",
+  "uses",
+  "watches",
+  "waiting",
+  "held",
+  "bytesIn",
+  "bytesOut",
+];
+
+interface ConnectionOptions extends CommonOptions {
+  readonly state?: string;
+  readonly tube?: string;
+  readonly sort?: string;
+  readonly limit: string;
+}
+
+function connections(): Command {
+  return overHttp("connections", "open connections of beanstalkd's protocol, and what each holds")
+    .option("--state <state>", "only those that are waiting, or holding jobs")
+    .option("--tube <name>", "only those that use or watch it")
+    .option("--sort <by>", "age, held or bytes, the largest first")
+    .option("--limit <n>", "so many at most, up to 1000", "100")
+    .action((options: ConnectionOptions) =>
+      withHttp(options, async (target) => {
+        const { state, tube, sort, limit } = options;
+        const query = new URLSearchParams(
+          Object.entries({ state, tube, sort, limit }).flatMap(([key, value]) =>
+            value === undefined ? [] : [[key, value]],
+          ),
+        );
+        const { items } = (await resultOf(target, `/v1/connections?${query}`)) as { items: View[] };
+        if (options.json === true) for (const item of items) print(JSON.stringify(item));
+        else printRows(items.map(asRow), CONNECTION_COLUMNS, options);
+        if (items.length === 0) process.exitCode = ExitCode.Nothing;
+      }),
+    );
+}
+
+function close(): Command {
+  return overHttp(
+    "close <connection>",
+    "end a connection, by its id in connections, once what it has under way is answered",
+  ).action((id: string, options: CommonOptions) =>
+    act(options, "DELETE", `/v1/connections/${encodeURIComponent(id)}`, "closed"),
+  );
+}
+
+function release(): Command {
+  return overHttp("release <id>", "end somebody's reservation of a job, as its time to run would").action(
+    (id: string, options: CommonOptions) =>
+      act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released"),
+  );
+}
+
+function drain(name: string, description: string, method: string, what: string): Command {
+  return overHttp(name, description).action((options: CommonOptions) =>
+    act(options, method, "/v1/server/drain", what),
+  );
+}
+
+function act(options: CommonOptions, method: string, path: string, what: string): Promise<void> {
+  return withHttp(options, async (target) => {
+    const body = await resultOf(target, path, method);
+    print(options.json === true ? JSON.stringify(body) : what);
+  });
+}
+
 /** `list` names what of the answer is a list. */
-function shown(name: string, description: string, path: string, list = "items"): Command {
-  return newCommand(name, `${description} (over HTTP)`).action((options: CommonOptions) =>
-    withTarget(options, async (target) => show(await getHttp(target, path), list, options)),
+function shown(name: string, description: string, path: string, list?: string): Command {
+  return overHttp(name, description).action((options: CommonOptions) =>
+    withHttp(options, async (target) => show(await resultOf(target, path), list, options)),
   );
 }
 
 /** A list as a table, anything else as keys and values; what is inside becomes a path, "memory.heap". */
-function show(body: unknown, name: string, options: CommonOptions): void {
-  const list = Array.isArray(body) ? body : (body as Readonly<Record<string, unknown>>)[name];
-  if (!Array.isArray(list)) {
-    printOne(flat(body), options);
+function show(body: unknown, list: string | undefined, options: OutputOptions): void {
+  if (list === undefined) {
+    if (options.json === true) print(JSON.stringify(body));
+    else printOne(flat(body), options);
     return;
   }
-  const rows = list.map(flat);
-  printRows(rows, [...new Set(rows.flatMap((row) => Object.keys(row)))], options);
+  const items = (body as Readonly<Record<string, View[]>>)[list] ?? [];
+  const rows = items.map(flat);
+  if (options.json === true) for (const item of items) print(JSON.stringify(item));
+  else printRows(rows, [...new Set(rows.flatMap((row) => Object.keys(row)))], options);
 }
 
+/** A cell for each field; lists of names with commas between them. */
+const asRow = (view: View): Row =>
+  Object.fromEntries(
+    Object.entries(view).map(([key, value]) => [key, Array.isArray(value) ? value.join() : (value as Cell)]),
+  );
+
 function flat(value: unknown): Row {
-  const row: Record<string, string | number | boolean | null> = {};
+  const row: Record<string, Cell> = {};
   const visit = (each: unknown, path: string): void => {
     if (typeof each === "object" && each !== null && Object.keys(each).length > 0)
       for (const [key, inner] of Object.entries(each)) visit(inner, path === "" ? key : `${path}.${key}`);
-    else row[path] = typeof each === "object" ? JSON.stringify(each) : (each as string | number | boolean);
+    else row[path] = typeof each === "object" ? JSON.stringify(each) : (each as Cell);
   };
   visit(value, "");
   return row;

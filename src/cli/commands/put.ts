@@ -28,8 +28,9 @@ export function putCommand(): Command {
         const { pri, delay, ttr } = options;
         const put = (bytes: Buffer): Promise<string> =>
           putOne(session, tube, `${pri} ${delay} ${ttr}`, bytes);
-        if (options.lines === true) await putLines(put);
-        else print(await put(body === undefined || body === "-" ? await readStdin() : Buffer.from(body)));
+        const tellId = (id: string): void => print(options.json === true ? `{"id":${id}}` : id);
+        if (options.lines === true) await putLines(put, tellId);
+        else tellId(await put(body === undefined || body === "-" ? await readStdin() : Buffer.from(body)));
       }),
     );
 }
@@ -37,18 +38,18 @@ export function putCommand(): Command {
 /** Returns the id. */
 async function putOne(session: WireSession, tube: string, numbers: string, body: Buffer): Promise<string> {
   const line = `put ${numbers} ${body.length}`;
-  const { words } = await session.wire.inTube(tube, line, "INSERTED", body);
+  const { words } = await session.inTube(tube, line, "INSERTED", body);
   return words[1]!;
 }
 
-async function putLines(put: (body: Buffer) => Promise<string>): Promise<void> {
+async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: string) => void): Promise<void> {
   let [stored, failed] = [0, 0];
   const underWay = new Set<Promise<void>>();
   for await (const line of createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
     const one = put(Buffer.from(line)).then(
       (id) => {
         stored++;
-        print(id);
+        tellId(id);
       },
       (error: Error) => {
         if (failed++ === 0) tell(`runnerbean: ${error.message}`);

@@ -111,7 +111,7 @@ function printBody(body: Buffer, report: Report, { json }: PeekOptions): void {
 function find(session: WireSession, job: string, { delayed, buried }: PeekOptions) {
   if (/^\d+$/.test(job)) return session.ask(`peek ${job}`, "FOUND NOT_FOUND");
   const state = delayed === true ? "delayed" : buried === true ? "buried" : "ready";
-  return session.wire.inTube(job, `peek-${state}`, "FOUND NOT_FOUND");
+  return session.inTube(job, `peek-${state}`, "FOUND NOT_FOUND");
 }
 
 /** As text where it is UTF-8, else in base64. */

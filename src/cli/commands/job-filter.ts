@@ -1,0 +1,73 @@
+// Jobs of a tube, chosen by state, age and text: the options, what the wire calls them, and a walk over the list.
+
+import type { Command } from "commander";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import type { Row } from "../output.ts";
+import type { CommonOptions } from "../run.ts";
+import type { WireSession } from "../wire-session.ts";
+
+/** So many jobs has an answer at most. */
+const LIST_MAX = 1000;
+const COUNT_MAX = 4294967295;
+
+export interface FilterOptions extends CommonOptions {
+  readonly state?: string;
+  readonly older?: string;
+  readonly text?: string;
+  readonly limit?: string;
+}
+
+export function withFilter(command: Command, limit?: string): Command {
+  return command
+    .option("--state <states>", "only ready, delayed, buried, reserved; with commas between them")
+    .option("--older <seconds>", "only jobs that were put so long ago")
+    .option("--text <text>", "only jobs whose bodies have this text somewhere")
+    .option("--limit <n>", "so many at most, the oldest first", limit);
+}
+
+/** As the wire takes it, without the limit. */
+export function filterText({ state, older, text }: FilterOptions): string {
+  const encoded = (value: string): string =>
+    [...Buffer.from(value)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
+  return [
+    state === undefined ? "" : ` state=${state}`,
+    older === undefined ? "" : ` older=${older}`,
+    text === undefined ? "" : ` contains=${encoded(text)}`,
+  ].join("");
+}
+
+/** Infinity without one. */
+export function limitOf({ limit }: FilterOptions): number {
+  if (limit === undefined) return Number.POSITIVE_INFINITY;
+  if (/^\d{1,10}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= COUNT_MAX) return Number(limit);
+  throw new CommandFailed(`--limit is a number from 1 to ${COUNT_MAX}`, ExitCode.BadArguments);
+}
+
+/** The jobs that fit, in parts, the smallest id first; `shownBytes` of each body. */
+export async function* listJobs(
+  session: WireSession,
+  tube: string,
+  options: FilterOptions,
+  shownBytes = 0,
+): AsyncGenerator<Row[], void, undefined> {
+  let after = "";
+  for (let left = limitOf(options); left > 0; ) {
+    const limit = Math.min(LIST_MAX, left);
+    const show = shownBytes === 0 ? "" : ` show=${shownBytes}`;
+    const { body } = await session.ask(
+      `list-jobs ${tube}${filterText(options)}${after} limit=${limit}${show}`,
+      "OK",
+    );
+    const lines = Buffer.from(body ?? [])
+      .toString("latin1")
+      .split("\n");
+    const jobs = lines
+      .filter((line) => line.startsWith("- "))
+      .map((line) => JSON.parse(line.slice(2)) as Row);
+    if (jobs.length > 0) yield jobs;
+    left -= jobs.length;
+    const next = /^next: (\d+)$/.exec(lines[1] ?? "")?.[1] ?? "0";
+    if (next === "0") return;
+    after = ` after=${next}`;
+  }
+}

@@ -1,0 +1,146 @@
+// What is done to many jobs of a tube at once, after a question: clear, move, update.
+
+import { createInterface } from "node:readline/promises";
+import type { Command } from "commander";
+import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { print, printDone } from "../output.ts";
+import { newCommand, withWire } from "../run.ts";
+import type { WireSession } from "../wire-session.ts";
+import { type FilterOptions, filterText, limitOf, listJobs, withFilter } from "./job-filter.ts";
+
+interface ManyOptions extends FilterOptions {
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
+
+interface MoveOptions extends ManyOptions {
+  readonly asReady?: true;
+}
+
+interface UpdateOptions extends ManyOptions {
+  readonly pri?: string;
+  readonly delay?: string;
+  readonly ttr?: string;
+  readonly ttl?: string;
+}
+
+export function manyJobsCommands(): Command[] {
+  return [clear(), move(), update()];
+}
+
+const withQuestion = (command: Command): Command =>
+  withFilter(command).option("--dry-run", "only count them").option("--yes", "do not ask");
+
+function clear(): Command {
+  return withQuestion(
+    newCommand("clear <tube>", "delete the jobs of a tube that nobody has reserved"),
+  ).action((tube: string, options: ManyOptions) =>
+    withWire(options, async (session) => {
+      await session.needs("clear-tube");
+      if (!(await isAgreed(session, tube, options, ["clear", "Delete {n} jobs of", ""]))) return;
+      const { words } = await session.ask(`clear-tube ${tube}${limitedFilter(options)}`, "CLEARED");
+      printDone("cleared", Number(words[1]), options);
+    }),
+  );
+}
+
+function move(): Command {
+  const command = newCommand(
+    "move <tube> <to>",
+    "move jobs to another tube, as they are; with * as the tube, dead ones back to where they died",
+  );
+  return withQuestion(command)
+    .option("--as-ready", "they become ready, whatever they were")
+    .action((tube: string, to: string, options: MoveOptions) =>
+      withWire(options, async (session) => {
+        await session.needs("move-jobs");
+        const where = to === "*" ? "to where they died" : `to ${to}`;
+        if (!(await isAgreed(session, tube, options, ["move", "Move {n} jobs of", ` ${where}`]))) return;
+        const asReady = options.asReady === true ? " as=ready" : "";
+        const said = await session.ask(
+          `move-jobs ${tube} ${to}${limitedFilter(options)}${asReady}`,
+          "MOVED OTHER_SHARD",
+        );
+        if (said.words[0] === "OTHER_SHARD")
+          throw new CommandFailed(
+            `${to} lives on another shard than ${tube}: put the jobs there anew, or start the server with --shards 1`,
+            ExitCode.Nothing,
+          );
+        printDone("moved", Number(said.words[1]), options);
+      }),
+    );
+}
+
+function update(): Command {
+  return withQuestion(
+    newCommand("update <tube>", "change priority or times of jobs that nobody has reserved"),
+  )
+    .option("--pri <n>", "the smallest is handed out first")
+    .option(
+      "--delay <seconds>",
+      "ready so long from now on; 0: at once, buried ones, too, if --state names them",
+    )
+    .option("--ttr <seconds>", "time to run, from the next reservation on")
+    .option("--ttl <seconds>", "time to live, from now on; 0: for ever")
+    .action((tube: string, options: UpdateOptions) =>
+      withWire(options, async (session) => {
+        await session.needs("update-job");
+        const change = changeOf(options);
+        // A delay takes a buried job out of where somebody put it aside: only if that is said.
+        const state =
+          options.state ?? (options.delay === undefined ? "ready,delayed,buried" : "ready,delayed");
+        const chosen = { ...options, state };
+        if (!(await isAgreed(session, tube, chosen, ["update", "Change {n} jobs of", ` to${change}`])))
+          return;
+        let updated = 0;
+        for await (const part of listJobs(session, tube, chosen)) {
+          // One that somebody has got meanwhile is his.
+          const replies = await Promise.all(
+            part.map(({ id }) => session.ask(`update-job ${id}${change}`, "UPDATED NOT_FOUND")),
+          );
+          updated += replies.filter(({ words }) => words[0] === "UPDATED").length;
+        }
+        printDone("updated", updated, options);
+      }),
+    );
+}
+
+function changeOf({ pri, delay, ttr, ttl }: UpdateOptions): string {
+  const change = Object.entries({ pri, delay, ttr, ttl })
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ` ${name}=${value}`)
+    .join("");
+  if (change === "")
+    throw new CommandFailed("say what is to change: --pri, --delay, --ttr or --ttl", ExitCode.BadArguments);
+  return change;
+}
+
+function limitedFilter(options: ManyOptions): string {
+  const limit = limitOf(options);
+  return `${filterText(options)}${limit === Number.POSITIVE_INFINITY ? "" : ` limit=${limit}`}`;
+}
+
+/** False after a dry run, which tells its count; throws unless somebody has agreed. */
+async function isAgreed(
+  session: WireSession,
+  tube: string,
+  options: ManyOptions,
+  [verb, question, rest]: readonly [verb: string, question: string, rest: string],
+): Promise<boolean> {
+  if (options.yes === true && options.dryRun !== true) return true;
+  // In a script nobody could answer.
+  if (options.dryRun !== true && !process.stdin.isTTY)
+    throw new CommandFailed(`to ${verb} without being asked: --yes`, ExitCode.BadArguments);
+  let count = 0;
+  const state = options.state ?? "ready,delayed,buried";
+  for await (const part of listJobs(session, tube, { ...options, state })) count += part.length;
+  if (options.dryRun === true) {
+    print(options.json === true ? JSON.stringify({ jobs: count }) : `would ${verb} ${count}`);
+    return false;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await terminal.question(`${question.replace("{n}", `${count}`)} ${tube}${rest}? [y/N] `);
+  terminal.close();
+  if (!/^y(?:es)?$/i.test(answer.trim())) throw new CommandFailed("nothing was done", ExitCode.Nothing);
+  return true;
+}
