@@ -5,7 +5,7 @@
 // made again. "end" for the very files that are still there: only the moving is left to do.
 
 import { crc32 } from "node:zlib";
-import { unpack } from "msgpackr";
+import { unpack } from "msgpackr/unpack";
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import { encodePutHead, putRecordBytes } from "../../message/record.ts";

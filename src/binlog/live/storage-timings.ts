@@ -1,6 +1,6 @@
 // How the disk behaves, as HDR histograms: sync time, batch size, and how long a batch waited to be durable.
 
-import { build, type Histogram } from "hdr-histogram-js";
+import { createHistogram, type Histogram } from "../../message/histogram.ts";
 import {
   BATCH_BOUNDS_RECORDS,
   countFigure,
@@ -9,28 +9,18 @@ import {
   SYNC_BOUNDS_SECONDS,
 } from "../../message/log-figures.ts";
 
-function histogram(highest: number): Histogram {
-  return build({
-    bitBucketSize: 32,
-    autoResize: false,
-    lowestDiscernibleValue: 1,
-    highestTrackableValue: highest,
-    numberOfSignificantValueDigits: 2,
-  });
-}
-
 const MINUTE_US = 60_000_000;
 const BATCH_BYTES_MAX = 2 ** 31;
 
 export class StorageTimings {
   /** One sync, in microseconds. */
-  readonly syncUs = histogram(MINUTE_US);
+  readonly syncUs = createHistogram(MINUTE_US);
   /** From the first record of a batch to its sync, in microseconds. */
-  readonly waitUs = histogram(MINUTE_US);
+  readonly waitUs = createHistogram(MINUTE_US);
   /** Bytes of one write. */
-  readonly batchBytes = histogram(BATCH_BYTES_MAX);
+  readonly batchBytes = createHistogram(BATCH_BYTES_MAX);
   /** Records of one write. */
-  readonly batchRecords = histogram(BATCH_BYTES_MAX);
+  readonly batchRecords = createHistogram(BATCH_BYTES_MAX);
   /** The same by fixed bounds, for metrics: see message/log-figures.ts. */
   readonly figures: Float64Array = new Float64Array(LOG_FIGURES);
 

@@ -2,7 +2,7 @@
 // step by step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in
 // ../README.md.
 
-import { pack } from "msgpackr";
+import { pack } from "msgpackr/pack";
 import { BatchKind } from "../../message/batch.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";

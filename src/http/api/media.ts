@@ -2,7 +2,7 @@
 // jobs are `body` in MessagePack, as bytes, and `body` or `bodyBase64` in JSON.
 
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { Packr } from "msgpackr";
+import { Packr } from "msgpackr/pack";
 import { Problem } from "./problem.ts";
 
 export const MSGPACK = "application/vnd.msgpack";

@@ -1,6 +1,6 @@
 // Asks shards by Control messages, and gives their answers when what they tell of is in the log.
 
-import { Packr } from "msgpackr";
+import { Packr } from "msgpackr/pack";
 import type { AcceptorCore, ControlAnswer, ControlAnswers } from "../../acceptor/acceptor-core.ts";
 import type { AgendaEntry } from "../../acceptor/agenda.ts";
 import type { Answers, Questions, Verb } from "../../message/control.ts";

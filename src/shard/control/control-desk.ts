@@ -3,7 +3,7 @@
 // Questions are served in turns, a slice each. A slice is some 0.1 ms of work and one message; it is taken only while the
 // ring to the http thread is half empty, so that replies find room beside it.
 
-import { Packr } from "msgpackr";
+import { Packr } from "msgpackr/pack";
 import { copyBytes } from "../../base/bytes.ts";
 import { NO_SLOT } from "../../engine/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";

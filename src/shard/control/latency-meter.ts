@@ -1,7 +1,6 @@
 // How long jobs wait and are held on a shard, and how large their bodies are: as HDR histograms, for quantiles, and
 // counted by the fixed bounds that metrics have.
 
-import { build, type Histogram } from "hdr-histogram-js";
 import type { Meter } from "../../engine/effects.ts";
 import {
   BODY_BOUNDS_BYTES,
@@ -9,6 +8,7 @@ import {
   type Quantiles,
   WAIT_BOUNDS_SECONDS,
 } from "../../message/control.ts";
+import { createHistogram } from "../../message/histogram.ts";
 
 /** Longer times count as this, ms. */
 const LONGEST_MS = 100 * 24 * 3600 * 1000;
@@ -35,13 +35,7 @@ class Counted implements Distribution {
 class Times {
   readonly counted = new Counted(WAIT_BOUNDS_SECONDS);
   /** Microseconds. */
-  readonly #histogram: Histogram = build({
-    bitBucketSize: 32,
-    autoResize: false,
-    lowestDiscernibleValue: 1,
-    highestTrackableValue: LONGEST_MS * 1000,
-    numberOfSignificantValueDigits: 2,
-  });
+  readonly #histogram = createHistogram(LONGEST_MS * 1000);
 
   add(ms: number): void {
     const bounded = Math.min(Math.max(ms, 0), LONGEST_MS);
