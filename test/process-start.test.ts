@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -85,6 +85,15 @@ describe("a start", { timeout: 60_000 }, () => {
     const log = temporaryFolder(t);
     assert.equal(spawnSync("chown", ["nobody", log]).status, 0);
     await servesAndStops(run(t, [...command, "-b", log]));
+  });
+
+  it("leaves nothing in its working directory when the cache of compiled code is named by an empty word", (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const cwd = temporaryFolder(t);
+    const env = { ...process.env, NODE_COMPILE_CACHE: "" };
+    const { status, stderr } = spawnSync(process.execPath, [OUR_MAIN, "-v"], { cwd, env, encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(readdirSync(cwd), []);
   });
 
   it("by the launcher in a checkout runs the sources, also beside what npm pack has left", (t) => {

@@ -7,7 +7,8 @@ import { runSubcommand } from "./subcommands.ts";
 // Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in
 // a shared temporary one, where others could plant code.
 const cache = fileURLToPath(new URL("../../node_modules/.cache/compiled", import.meta.url));
-process.env["NODE_COMPILE_CACHE"] ??= cache;
+// An empty name means none to Node, but the working directory to enableCompileCache.
+process.env["NODE_COMPILE_CACHE"] ||= cache;
 module.enableCompileCache(process.env["NODE_COMPILE_CACHE"]);
 
 /**
