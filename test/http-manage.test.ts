@@ -7,6 +7,8 @@ import { type HttpServer, startHttpServer } from "./support/http-server.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const JOBS = 3000;
+/** More than comes with what is told of a job. */
+const BIG_BYTES = 200_000;
 /** What a page of long bodies has at most: 2 MiB of them, a last one, and what is told of the jobs. */
 const PAGE_BYTES_MAX = 2.2 * 1024 * 1024;
 
@@ -15,7 +17,7 @@ describe("Browsing and managing over HTTP", () => {
   let client: WireClient;
 
   before(async () => {
-    server = await startHttpServer("--shards", "3", "--acceptors", "1");
+    server = await startHttpServer("--shards", "3", "--acceptors", "1", "-z", `${BIG_BYTES}`);
     client = await WireClient.connect(server.process.address);
     for (let from = 0; from < JOBS; from += 1000) {
       const jobs = Array.from({ length: 1000 }, (_, n) => ({
@@ -254,6 +256,67 @@ describe("Browsing and managing over HTTP", () => {
       assert.deepEqual((await clear()).json, { affected: 3 });
       assert.deepEqual((await clear()).json, { affected: 3 });
       assert.equal((await get("/v1/tubes/once")).jobs.ready, 7);
+    });
+  });
+
+  describe("copies", () => {
+    const copy = (tube: string, body: object) =>
+      server.ask(`/v1/tubes/${tube}/move`, { json: { copy: true, ...body } });
+
+    it("are new jobs of any tube, on any shard, and those that were copied stay", async () => {
+      const ids = await putTo("originals", 20, { pri: 7, ttr: 99 });
+      await putTo("originals", 3, { delay: 1000, pri: 8 });
+      const big = Buffer.alloc(BIG_BYTES, "0123456789");
+      await server.ask("/v1/tubes/originals/jobs?pri=9", { body: big });
+      for (const to of ["copies-a", "copies-b", "copies-c", "copies-d"]) {
+        const { status, json } = await copy("originals", { states: ["ready", "delayed"], to });
+        assert.deepEqual([status, json], [200, { affected: 24 }]);
+        const items = await all(`/v1/tubes/${to}/jobs?limit=10`);
+        assert.deepEqual(
+          items.slice(0, 20).map((job) => [job.body, job.pri, job.state]),
+          ids.map((_, n) => [`${n}`, 7, "ready"]),
+        );
+        assert.ok(items[0]!.id > ids.at(-1)!);
+        assert.equal(items.filter(({ state }) => state === "delayed").length, 3);
+        const { bytes } = await server.ask(`/v1/jobs/${items.at(-1)!.id}/body`);
+        assert.ok(bytes.equals(big));
+        const first = await get(`/v1/jobs/${items[0]!.id}`);
+        assert.deepEqual([first.ttr, first.reserves], [99, 0]);
+      }
+      assert.equal((await all("/v1/tubes/originals/jobs?limit=10")).length, 24);
+    });
+
+    it("are of the jobs that are meant, and into the same tube of each once", async () => {
+      await putTo("doubled", 300);
+      assert.deepEqual((await copy("doubled", { states: ["ready"], to: "doubled", dryRun: true })).json, {
+        affected: 300,
+      });
+      assert.deepEqual((await copy("doubled", { states: ["ready"], to: "doubled" })).json, { affected: 300 });
+      assert.equal((await get("/v1/tubes/doubled")).jobs.ready, 600);
+      const some = { states: ["ready"], to: "some", where: { text: "29" }, max: 10 };
+      assert.deepEqual((await copy("doubled", some)).json, { affected: 10 });
+      assert.ok((await all("/v1/tubes/some/jobs?limit=50")).every(({ body }) => body.includes("29")));
+      assert.equal((await copy("nothing", { states: ["ready"], to: "some" })).status, 404);
+      assert.equal((await copy("doubled", { states: ["reserved"], to: "some" })).status, 400);
+    });
+
+    it("end where the tube takes no more", async () => {
+      await client.ask("set-tube narrow max-jobs=2");
+      const { status, json } = await copy("doubled", { states: ["ready"], to: "narrow" });
+      assert.deepEqual([status, json.code], [409, "tube-full"]);
+      assert.match(json.detail, /^After 2 copies/);
+      assert.equal((await server.ask("/v1/tubes/narrow/jobs", { body: "more" })).json.code, "tube-full");
+    });
+
+    it("end with a put that is refused, and say how many there are", async () => {
+      await server.ask("/v1/server/drain", { method: "PUT" });
+      const { status, json } = await copy("doubled", { states: ["ready"], to: "refused" });
+      await server.ask("/v1/server/drain", { method: "DELETE" });
+      assert.deepEqual([status, json.code], [503, "draining"]);
+      assert.match(json.detail, /^After 0 copies a put was refused/);
+      const task = (await get("/v1/tasks")).items.at(-1);
+      assert.deepEqual([task.act, task.state], ["copy", "failed"]);
+      assert.match(task.fault, /DRAINING/);
     });
   });
 

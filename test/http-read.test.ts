@@ -109,6 +109,35 @@ describe("HTTP tells", () => {
     assert.equal(oldest.items[0].name, "mail");
   });
 
+  it("nothing anew to who has it already, by its entity tag, until it changes", async () => {
+    const path = "/v1/tubes?fields=name,jobs&match=tag*&fresh=true";
+    const first = await server.ask(path);
+    const tag = `${first.headers["etag"]}`;
+    assert.match(tag, /^W\/"/);
+    for (const known of [tag, tag.slice(2), `"other", ${tag}`, "*"]) {
+      const again = await server.ask(path, { headers: { "if-none-match": known } });
+      assert.deepEqual([again.status, again.text, again.headers["etag"]], [304, "", tag], known);
+    }
+    const packed = await server.ask(path, {
+      headers: { "if-none-match": tag, accept: "application/vnd.msgpack" },
+    });
+    assert.equal(packed.status, 200, "in another format it is another answer");
+    await client.ask("watch tagged");
+    const changed = await eventually("the new tube is in the table", async () => {
+      const answer = await server.ask(path, { headers: { "if-none-match": tag } });
+      return answer.status === 200 ? answer : undefined;
+    });
+    assert.deepEqual(
+      changed.json.items.map(({ name }: { name: string }) => name),
+      ["tagged"],
+    );
+    await client.ask("ignore tagged");
+    const zero = await server.ask("/v1/tubes/none?missing=zero");
+    const headers = { "if-none-match": `${zero.headers["etag"]}` };
+    assert.equal((await server.ask("/v1/tubes/none?missing=zero", { headers })).status, 304);
+    assert.equal((await server.ask("/v1/tubes/none", { headers })).status, 404);
+  });
+
   it("zeros of a tube that does not exist, if asked to, and any name by ?tube=", async () => {
     assert.equal((await server.ask("/v1/tubes/none")).json.code, "tube-not-found");
     assert.equal((await server.ask("/v1/tubes/none?missing=zero")).json.jobs.ready, 0);

@@ -2,7 +2,9 @@
 
 export interface Task {
   readonly id: string;
-  readonly state: "running" | "done" | "cancelled";
+  readonly state: "running" | "done" | "cancelled" | "failed";
+  /** Why it has failed. */
+  readonly fault: string | null;
   readonly affected: number;
   /** 0 to 1. */
   readonly progress: number;
@@ -52,5 +54,6 @@ export async function sendBulk(
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     answer = (await send("GET", `v1/tasks/${answer.id}`)) as Task;
   }
+  if ("state" in answer && answer.state === "failed") throw new Error(answer.fault ?? "It has failed.");
   return { affected: answer.affected, isStopped: "state" in answer && answer.state === "cancelled" };
 }

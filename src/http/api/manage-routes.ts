@@ -3,12 +3,17 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { type BulkQuestion, type StateName, TubeField } from "../../message/control.ts";
+import { ControlWord } from "../../message/topology.ts";
+import { JobIds } from "../../ring/job-ids.ts";
+import { Copying, CopyRefused } from "../queue/copying.ts";
 import type { Service } from "../queue/service.ts";
+import type { Task } from "../queue/task-book.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
 import { JobSet, requireSomething, withTtr } from "./job-set.ts";
 import { Problem } from "./problem.ts";
+import { refused } from "./put-refusal.ts";
 import { Fields, TubeParams, tubeQuery } from "./schemas.ts";
 import { TaskBody, taskView } from "./task-routes.ts";
 import { States, WhereBody, whereOf } from "./where-schema.ts";
@@ -119,6 +124,12 @@ const bulkFields = {
   dryRun: Type.Optional(Type.Boolean({ description: "Counts only." })),
 };
 
+const copy = Type.Optional(
+  Type.Boolean({
+    description: "Puts copies there, with ids of their own, and leaves the jobs where they are.",
+  }),
+);
+
 const addMoveAndUpdate: Routes = (api, service) => {
   const shared = {
     params: TubeParams,
@@ -131,13 +142,21 @@ const addMoveAndUpdate: Routes = (api, service) => {
       config: may,
       schema: {
         summary: "Moves jobs to another tube of the same shard; they keep their ids and all else",
-        body: Fields({ ...bulkFields, to: Type.String() }),
+        body: Fields({ ...bulkFields, to: Type.String(), copy }),
         ...shared,
+        response: answers({ 200: Affected, 202: TaskBody }, 400, 404, 409, 503, 507),
       },
     },
     async (request, reply) => {
       const { states, where = {}, max, dryRun, to } = request.body;
       const tube = tubeOf(request.params, request.query);
+      if (request.body.copy === true) {
+        const question = questionOf(tube, "move", states, { where, max, dryRun });
+        return await copyTo(service, request, reply, {
+          ...question,
+          to: tubeOf({ tube: "-" }, { tube: to }),
+        });
+      }
       requireSameShard(service, tube, tubeOf({ tube: "-" }, { tube: to }));
       const question = { ...questionOf(tube, "move", states, { where, max, dryRun }), to };
       return await bulk(service, request, reply, question);
@@ -194,18 +213,49 @@ function questionOf(
 const wantsTask = ({ headers }: FastifyRequest): boolean =>
   /\brespond-async\b/i.test(`${headers["prefer"] ?? ""}`);
 
-/** Waits a moment for the end of a task: if it has not come by then, the task is the answer. */
-async function bulk(
+/** Does something to many jobs of a tube, on its shard. */
+function bulk(
   service: Service,
   request: FastifyRequest,
   reply: FastifyReply,
   question: BulkQuestion,
 ): Promise<Static<typeof Affected> | Static<typeof TaskBody>> {
+  return answerTask(service, request, reply, question.tube, (shard) => service.tasks.start(shard, question));
+}
+
+/** The same for copies, which this thread puts: so they may go to another shard. A dry run counts as any other. */
+async function copyTo(
+  service: Service,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  question: BulkQuestion & { readonly to: string },
+): Promise<Static<typeof Affected> | Static<typeof TaskBody>> {
+  if (question.act === "count") return await bulk(service, request, reply, question);
+  const lastId = new JobIds(service.words.words, ControlWord.JobIds).next - 1;
+  try {
+    return await answerTask(service, request, reply, question.tube, (shard) =>
+      service.tasks.startCopying(question.tube, new Copying(service, shard, question, lastId)),
+    );
+  } catch (error) {
+    if (!(error instanceof CopyRefused)) throw error;
+    const { code, message } = refused(error.refusal, service);
+    throw new Problem(code, `${error.message}. ${message}`);
+  }
+}
+
+/** Waits a moment for the end of a task: if it has not come by then, the task is the answer. */
+async function answerTask(
+  service: Service,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  tube: string,
+  start: (shard: number) => Task,
+): Promise<Static<typeof Affected> | Static<typeof TaskBody>> {
   requireServing(service);
-  const shard = shardOf(service, question.tube);
-  if ((await service.tubes.tube(question.tube, shard)) === undefined) throw noSuchTube(question.tube);
+  const shard = shardOf(service, tube);
+  if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
   const { status, payload } = await answeredOnce(request, service, async () => {
-    const task = service.tasks.start(shard, question);
+    const task = start(shard);
     const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
     await Promise.race([task.done, soon]);
     return task.state === "running"

@@ -3,13 +3,13 @@
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { ControlWord } from "../../message/topology.ts";
 import type { NewPut, PutOutcome } from "../queue/put-lanes.ts";
 import type { Service } from "../queue/service.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
 import { MSGPACK } from "./media.ts";
 import { Problem } from "./problem.ts";
+import { refused } from "./put-refusal.ts";
 import { Fields, TubeParams, tubeQuery } from "./schemas.ts";
 
 const BATCH_MAX = 1000;
@@ -210,14 +210,4 @@ function checkSize(bytes: number, { topology }: Service): void {
       "job-too-big",
       `Jobs have at most ${topology.jobBytesMax} bytes; start the server with -z to allow more.`,
     );
-}
-
-function refused(reply: string, { words, topology }: Service): Problem {
-  if (reply === "DRAINING") return new Problem("draining", "The server takes no new jobs; ask another one.");
-  if (reply === "JOB_TOO_BIG")
-    return new Problem("job-too-big", `Jobs have at most ${topology.jobBytesMax} bytes.`);
-  if (reply !== "OUT_OF_MEMORY") return new Problem("internal", `The put was refused: ${reply}.`);
-  return words.isSet(ControlWord.BinlogFull)
-    ? new Problem("disk-full", "The disk of the log is full; free some room there.")
-    : new Problem("out-of-memory", "The server has no memory for new jobs, or the tube is full.");
 }

@@ -13,7 +13,13 @@ export const TaskBody = Fields({
   id: Type.String(),
   act: Type.String(),
   tube: Type.String(),
-  state: Type.Union([Type.Literal("running"), Type.Literal("done"), Type.Literal("cancelled")]),
+  state: Type.Union([
+    Type.Literal("running"),
+    Type.Literal("done"),
+    Type.Literal("cancelled"),
+    Type.Literal("failed"),
+  ]),
+  fault: Type.Union([Type.String(), Type.Null()], { description: "Why it has failed." }),
   affected: Type.Integer(),
   examined: Type.Integer(),
   progress: Type.Number({ description: "0 to 1." }),
@@ -59,19 +65,20 @@ export const taskRoutes: Routes = (api, service) => {
     async (request) => {
       const task = find(request);
       task.cancel();
-      await task.done;
+      await task.done.catch(() => {});
       return taskView(task);
     },
   );
 };
 
 export function taskView(task: Task): Static<typeof TaskBody> {
-  const { id, act, tube, state, affected, examined, progress, startedAtMs, endedAtMs } = task;
+  const { id, act, tube, state, fault, affected, examined, progress, startedAtMs, endedAtMs } = task;
   return {
     id,
     act,
     tube,
     state,
+    fault: fault ?? null,
     affected,
     examined,
     progress: Math.round(progress * 1000) / 1000,

@@ -6,6 +6,7 @@ import type { TubeEntry } from "../queue/tube-book.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../queue/tube-history.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { isKnown } from "./entity-tag.ts";
 import { Problem } from "./problem.ts";
 import { Fields, Tube, TubeParams, tubeQuery } from "./schemas.ts";
 import { emptyTube, TUBE_ORDERS, tubeView } from "./tube-view.ts";
@@ -66,11 +67,15 @@ const addTubes: Routes = (api, service) => {
       const items = matched.slice(start, start + limit).map((entry) => pick(tubeView(entry, atMs), fields));
       const end = start + items.length;
       reply.header("age", Math.floor((service.nowMs() - atMs) / 1000));
-      return {
+      const list = {
         items,
         cursor: end < matched.length ? encodeCursor([end, matched[end - 1]!.name]) : null,
         total: tubes.size,
         matched: matched.length,
+      };
+      if (isKnown(request, reply, list)) return reply.code(304).send();
+      return {
+        ...list,
         at: new Date(service.wallMs() - (service.nowMs() - atMs)).toISOString(),
       };
     },
@@ -88,12 +93,14 @@ const addTubes: Routes = (api, service) => {
         response: answers({ 200: Tube }, 400, 404, 503),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       requireServing(service);
       const name = tubeOf(request.params, request.query);
       const entry = await service.tubes.tube(name, shardOf(service, name));
-      if (entry !== undefined) return tubeView(entry, service.nowMs());
-      if (request.query.missing === "zero") return emptyTube(name);
+      const isZero = entry === undefined && request.query.missing === "zero";
+      const view =
+        entry !== undefined ? tubeView(entry, service.nowMs()) : isZero ? emptyTube(name) : undefined;
+      if (view !== undefined) return isKnown(request, reply, view) ? reply.code(304).send() : view;
       throw new Problem(
         "tube-not-found",
         `Nobody uses or watches "${name}", and it has no jobs; ?missing=zero shows zeros.`,
@@ -122,7 +129,7 @@ const addHistory: Routes = (api, service) => {
         response: answers({ 200: Fields({ step: Type.Number(), series: Series }) }, 400, 404),
       },
     },
-    (request) => {
+    (request, reply) => {
       const { seconds = 3000, series } = request.query;
       const tube = tubeOf(request.params, request.query);
       const names = series === undefined ? TUBE_SERIES_NAMES : series.split(",").map(seriesNamed);
@@ -132,7 +139,8 @@ const addHistory: Routes = (api, service) => {
           "tube-not-found",
           `No history of "${tube}": it does not exist, is seconds old, or others came first.`,
         );
-      return { step: STEP_SECONDS, series: kept };
+      const history = { step: STEP_SECONDS, series: kept };
+      return isKnown(request, reply, history) ? reply.code(304).send() : history;
     },
   );
 };

@@ -1,15 +1,16 @@
 // What is done to many jobs, as tasks: how far each has come, and the last that have ended.
 
-import type { BulkQuestion } from "../../message/control.ts";
+import type { BulkPart, BulkQuestion } from "../../message/control.ts";
 import { Busy } from "./busy.ts";
 import type { ControlClient } from "./control-client.ts";
+import type { Copying } from "./copying.ts";
 
 const RUNNING_MAX = 8;
 const ENDED_MAX = 100;
 
 export interface Task {
   readonly id: string;
-  readonly act: BulkQuestion["act"];
+  readonly act: BulkQuestion["act"] | "copy";
   readonly tube: string;
   readonly startedAtMs: number;
   endedAtMs: number | undefined;
@@ -17,10 +18,18 @@ export interface Task {
   examined: number;
   /** 0 to 1. */
   progress: number;
-  state: "running" | "done" | "cancelled";
-  /** Resolves when it has ended. */
+  state: "running" | "done" | "cancelled" | "failed";
+  /** Why it has failed. */
+  fault: string | undefined;
+  /** Resolves when it has ended; rejects where it has failed. */
   readonly done: Promise<void>;
   cancel(): void;
+}
+
+/** What a task does: it reports how far it has come, and can be told to stop. */
+interface Work {
+  readonly done: Promise<void>;
+  stop(): void;
 }
 
 export class TaskBook {
@@ -45,25 +54,39 @@ export class TaskBook {
 
   /** Begins on the shard of the tube. */
   start(shard: number, question: BulkQuestion): Task {
+    return this.#add(question.act, question.tube, (report) => {
+      const { number, done } = this.#control.begin(shard, "bulk", question, (bytes) =>
+        report(this.#control.valueOf<"bulk">(bytes)),
+      );
+      return { done, stop: () => void this.#control.ask(shard, "cancel", { number }).catch(() => {}) };
+    });
+  }
+
+  /** Begins what this thread does. */
+  startCopying(tube: string, copying: Copying): Task {
+    return this.#add("copy", tube, (report) => ({ done: copying.run(report), stop: () => copying.stop() }));
+  }
+
+  #add(act: Task["act"], tube: string, begin: (report: (part: BulkPart) => void) => Work): Task {
     if (this.all.filter(({ state }) => state === "running").length >= RUNNING_MAX)
       throw new Busy(`${RUNNING_MAX} tasks are under way`);
     const id = `t${++this.#count}`;
-    const { number, done } = this.#control.begin(shard, "bulk", question, (bytes) => {
-      Object.assign(task, this.#control.valueOf<"bulk">(bytes));
-    });
+    const work = begin((part) => Object.assign(task, part));
     const task: Task = {
       id,
-      act: question.act,
-      tube: question.tube,
+      act,
+      tube,
       startedAtMs: this.#wallMs(),
       endedAtMs: undefined,
       affected: 0,
       examined: 0,
       progress: 0,
       state: "running",
-      done: done
+      fault: undefined,
+      done: work.done
         .catch((error: unknown) => {
-          task.state = "cancelled";
+          task.state = "failed";
+          task.fault = (error as Error).message;
           throw error;
         })
         .finally(() => {
@@ -73,7 +96,7 @@ export class TaskBook {
       cancel: () => {
         if (task.state !== "running") return;
         task.state = "cancelled";
-        this.#control.ask(shard, "cancel", { number }).catch(() => {});
+        work.stop();
       },
     };
     this.#tasks.set(id, task);
