@@ -211,6 +211,7 @@ auth = "token"
         "move-jobs mail-3 secret",
         "move-jobs secret mail-3",
         "list-jobs secret",
+        "list-jobs *",
         "clear-tube secret",
       ])
         assert.equal(await lineOf(client, command), "UNAUTHORIZED", command);

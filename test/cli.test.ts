@@ -167,6 +167,8 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       }
       assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
       assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
+      assert.equal(JSON.parse(await say("jobs", "*", "--text", "\u00e9", "--json")).tube, "cli-jobs");
+      assert.equal(await say("clear", "cli-jobs", "--group", "t", "--dry-run"), "would clear 0\n");
       assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
       assert.equal(
         await say("move", "cli-jobs", "cli-there", "--limit", "1", "--dry-run", "--json", "--yes"),

@@ -42,6 +42,7 @@ import { ShardLinks } from "./shard-links.ts";
 import type { Transport } from "./transport.ts";
 import { TubeListings } from "./tube-listings.ts";
 import { TubeRef } from "./tube-ref.ts";
+import { Turnstile } from "./turnstile.ts";
 import { WaitingInput } from "./waiting-input.ts";
 
 /** An end right behind bytes may be read one reading later than they are. */
@@ -97,6 +98,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly listReplies: ListReplies = new ListReplies();
   readonly tubeListings: TubeListings;
   readonly gatherBudget: GatherBudget = new GatherBudget();
+  readonly listTurnstile: Turnstile = new Turnstile();
   readonly storedBytesMin: number;
   /** The arenas of the shards that live in this thread. */
   readonly #arenas: (BodyArena | undefined)[] = [];

@@ -12,6 +12,7 @@ import { IdList } from "../protocol/id-list.ts";
 import { LINE_BYTES_MAX } from "../protocol/limits.ts";
 import { Reply } from "../protocol/reply.ts";
 import type { Request } from "../protocol/request.ts";
+import { isEveryTube } from "../protocol/tube-name.ts";
 import { ForwardingHandler } from "./forwarding-handler.ts";
 import type { Gate, GatedConnection } from "./gated-connection.ts";
 import type { LineHandler } from "./line-reader.ts";
@@ -175,6 +176,9 @@ export class AccessGate extends ForwardingHandler implements Gate {
         return tube.length > 0 ? named() : mayTouchTube(identity, this.#connection.usedTube);
       case Route.UsedTube:
         return mayTouchTube(identity, this.#connection.usedTube);
+      case Route.NamedTubes:
+        // No glob is asked whether it means all tubes: `?` would match.
+        return !isEveryTube(tube) && named();
       case Route.NamedTube:
       case Route.TubeSet:
         return op === Op.Ignore || named();

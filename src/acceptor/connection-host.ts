@@ -13,6 +13,7 @@ import type { LogProgress } from "./outbox.ts";
 import type { ShardSet } from "./shard-set.ts";
 import type { TubeListings } from "./tube-listings.ts";
 import type { TubeRef } from "./tube-ref.ts";
+import type { Turnstile } from "./turnstile.ts";
 import type { WaitingInput } from "./waiting-input.ts";
 
 /** A connection that ends, as its acceptor closes it. */
@@ -49,6 +50,8 @@ export interface ConnectionHost extends LogProgress {
   readonly listReplies: ListReplies;
   readonly tubeListings: TubeListings;
   readonly gatherBudget: GatherBudget;
+  /** For lists of jobs over all shards. */
+  readonly listTurnstile: Turnstile;
   /** The arena of a shard that lives in the thread of the acceptor, if it does. */
   arenaOf(shard: number): BodyArena | undefined;
   /** A body of at least so many bytes goes right there. */

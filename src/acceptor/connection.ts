@@ -17,6 +17,7 @@ import { Op, ROUTE_OF, Route, wordOf } from "../protocol/commands.ts";
 import { U32_MAX } from "../protocol/limits.ts";
 import { Reply, touchedAllReply, unknownOptionReply, usingReply, watchingReply } from "../protocol/reply.ts";
 import { Request, type Span } from "../protocol/request.ts";
+import { isEveryTube } from "../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
 import { AskAll } from "./ask-all.ts";
@@ -31,6 +32,7 @@ import type { Gate, GatedConnection } from "./gated-connection.ts";
 import { GatherStats } from "./gather-stats.ts";
 import { Lane } from "./lane.ts";
 import { type LineHandler, LineReader } from "./line-reader.ts";
+import { ListAllJobs } from "./list-all-jobs.ts";
 import { ListTubes } from "./list-tubes.ts";
 import { ListWatched } from "./list-watched.ts";
 import { MoveUse } from "./move-use.ts";
@@ -436,6 +438,8 @@ export class Connection
         const { bytes, start, end } = request.tube;
         return this.#sendCounted(shardOfTube(bytes, start, end, this.#host.shards), request);
       }
+      case Route.NamedTubes:
+        return this.#listJobs(request);
       case Route.TubeSet:
         return this.#changeTubes(request);
       case Route.Report:
@@ -664,6 +668,21 @@ export class Connection
     if (!this.#idle) return false;
     this.#host.count(request.op);
     return this.#begin(new SetPattern(this, shards, shard, request, this.#host.takeSequence()));
+  }
+
+  /** Of one tube, or of all on all shards. */
+  #listJobs(request: Request): boolean {
+    const { bytes, start, end } = request.tube;
+    const { shards, listTurnstile } = this.#host;
+    if (shards === 1 || !isEveryTube(request.tube))
+      return this.#sendCounted(shardOfTube(bytes, start, end, shards), request);
+    if (!this.#idle) return false;
+    this.#host.count(request.op);
+    this.#host.expected.expect(this);
+    const conversation = new ListAllJobs(this, shards, request, listTurnstile);
+    this.#conversation = conversation;
+    listTurnstile.enter(conversation);
+    return true;
   }
 
   #report(op: number): boolean {

@@ -2,6 +2,8 @@
 //
 // All would choose the same jobs, the best ones, and all but one in vain: with fifty workers nearly everything was done
 // fifty times. What one takes is gone before the next one asks.
+//
+// Another one lets lists of jobs over all shards be put together one at a time, for the memory that each takes.
 
 export interface Passenger {
   /** It is its turn, until it leaves. */

@@ -32,6 +32,8 @@ export type ListFilter = Filter & { readonly show?: number };
 export type ListedJob<Out> = JobHandle<Out> & {
   readonly state: JobState;
   readonly shown: Uint8Array;
+  /** In a list of all tubes. */
+  readonly tube?: string;
 } & Readonly<Record<Words<"pri age ttr timeLeft reserves bytes">, number>>;
 
 type Numbers =

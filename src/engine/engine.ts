@@ -1186,7 +1186,9 @@ export class Engine {
 
   /** A walk through the jobs with ids above `afterId` and up to the highest one that is here now. */
   walk(filter: JobFilter, afterId: number): JobWalk {
-    const walked = { jobs: this.jobs, index: this.#index, bodies: this.bodies, search: this.#search };
+    const { jobs, bodies } = this;
+    const tubeOf = (slot: number): Tube => this.tubeOf(slot);
+    const walked = { jobs, index: this.#index, bodies, search: this.#search, tubeOf };
     return new JobWalk(walked, filter, afterId, this.#index.highestId);
   }
 

@@ -7,6 +7,7 @@
 
 import type { BodyArena } from "./body-arena.ts";
 import { type BodySearch, FOUND } from "./body-search.ts";
+import { NO_GROUP } from "./job-groups.ts";
 import type { IndexPlace, JobIndex } from "./job-index.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import type { Tube } from "./tube.ts";
@@ -19,6 +20,8 @@ export interface JobFilter {
   readonly createdByMs: number;
   /** Bytes that are somewhere in their bodies, 1 to SEARCHED_BYTES_MAX; undefined for any body. */
   readonly contains: Uint8Array | undefined;
+  /** The group that they are in, Latin-1; undefined for any, and for those that are in none. */
+  readonly group?: string | undefined;
 }
 
 export function stateBit(state: JobState): number {
@@ -57,6 +60,8 @@ export interface WalkedJobs {
   readonly index: JobIndex;
   readonly bodies: BodyArena;
   readonly search: BodySearch;
+  /** The tube of a job. */
+  readonly tubeOf: (slot: number) => Tube;
 }
 
 export class JobWalk {
@@ -77,11 +82,13 @@ export class JobWalk {
 
   /**
    * About how many jobs it has to look at, or what costs as much. With a small limit it may come to its end before, but nobody
-   * knows.
+   * knows. `tube` is undefined for all.
    */
-  work(tube: Tube): number {
-    const searched = this.filter.contains === undefined ? 0 : Math.ceil(tube.bytes / SEARCH_BYTES_PER_JOB);
-    return this.#walked.jobs.live + searched;
+  work(tube: Tube | undefined): number {
+    if (this.filter.contains === undefined) return this.#walked.jobs.live;
+    return tube === undefined
+      ? Infinity
+      : this.#walked.jobs.live + Math.ceil(tube.bytes / SEARCH_BYTES_PER_JOB);
   }
 
   /** All ids up to this one are done. */
@@ -120,12 +127,18 @@ export class JobWalk {
   #isMeant(slot: number, tube: Tube | undefined): boolean {
     const page = this.#walked.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const { states, createdByMs } = this.filter;
+    const { states, createdByMs, group } = this.filter;
     return (
       (tube === undefined || page.tube[row] === tube.index) &&
       (states & (1 << page.state[row]!)) !== 0 &&
-      page.createdAtMs[row]! <= createdByMs
+      page.createdAtMs[row]! <= createdByMs &&
+      (group === undefined || this.#groupOf(slot) === group)
     );
+  }
+
+  #groupOf(slot: number): string | undefined {
+    const number = this.#walked.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+    return number === NO_GROUP ? undefined : this.#walked.tubeOf(slot).groups?.describe(number)?.key;
   }
 
   /** Whether its body, from a position on, has the text; if the budget ends before, notes how far it was searched. */

@@ -37,8 +37,9 @@ export class TubeClearing {
     this.tube = tube;
     this.walk = walk;
     this.jobsLeft = limit;
-    const { createdByMs, contains } = walk.filter;
-    this.#isWhole = createdByMs === Number.POSITIVE_INFINITY && contains === undefined && limit === Infinity;
+    const { createdByMs, contains, group } = walk.filter;
+    const isAny = createdByMs === Infinity && contains === undefined && group === undefined;
+    this.#isWhole = isAny && limit === Infinity;
   }
 
   /** About how many jobs it has to delete or look at, or bodies to search that cost as much. */

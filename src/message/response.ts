@@ -50,7 +50,8 @@ export const ResponseKind = {
   Candidates: 21,
   /**
    * Jobs that were taken for a batch: for each that was asked for as uint32 how many bytes there are of it, 0 if it was not
-   * taken; then the bytes for the client of all of them. With flag More another part follows.
+   * taken; then the bytes for the client of all of them. Or jobs of a list over all shards: see listed-jobs.ts. With flag
+   * More another part follows.
    */
   Gathered: 22,
 } as const;

@@ -33,7 +33,8 @@ export function commandListMarkdown(): string {
   const rows = [
     ["command", "what it does", "replies", "section"],
     ...ALL.map((command) => [
-      `\`${commandUsage(command)}\`${hasBody(command) ? ", body" : ""}`,
+      // A bar would end the cell, also within code.
+      `\`${commandUsage(command).replaceAll("|", "\\|")}\`${hasBody(command) ? ", body" : ""}`,
       command.help,
       command.replies.map(replyMarkdown).join(", "),
       command.section,

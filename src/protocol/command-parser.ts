@@ -1,13 +1,13 @@
 // Parses one command line into a Request that is used again for the next: nothing is allocated.
 
-import { ASTERISK, HYPHEN, SPACE } from "../base/ascii.ts";
+import { HYPHEN, SPACE } from "../base/ascii.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
 import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { Request } from "./request.ts";
-import { isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
+import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
 /** What a line is, besides its command. */
 export const Syntax = {
@@ -155,6 +155,8 @@ export class CommandParser {
     switch (field) {
       case "tube":
         return this.#tube(bytes, end);
+      case "tube | *":
+        return this.#tube(bytes, end) || isEveryTube(this.request.tube);
       case "pattern":
         return this.#pattern(bytes, end);
       case "to":
@@ -206,7 +208,7 @@ export class CommandParser {
     while (nameEnd < end && bytes[nameEnd] !== SPACE) nameEnd++;
     this.#number.at = nameEnd;
     this.request.body.set(bytes, start, nameEnd);
-    return isTubeName(bytes, start, nameEnd) || (nameEnd === start + 1 && bytes[start] === ASTERISK);
+    return isTubeName(bytes, start, nameEnd) || isEveryTube(this.request.body);
   }
 
   /** Blanks, and a pattern of tubes up to the next blank or the end. */

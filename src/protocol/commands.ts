@@ -82,6 +82,8 @@ export const Args = {
   Pattern: 20,
   /** A tube, and another one, or `*`. */
   TubeTarget: 21,
+  /** A tube, or `*`. */
+  TubeOrAll: 22,
   /** A number of jobs, and how long to wait for the first. */
   CountTimeout: 30,
   /** Ids, as many as a batch may have. */
@@ -100,6 +102,7 @@ export type Field =
   | "seconds"
   | "tube"
   | "token"
+  | "tube | *"
   | "pattern"
   | "to"
   | "count"
@@ -121,6 +124,7 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.Secret]: ["token"],
   [Args.Pattern]: ["pattern"],
   [Args.TubeTarget]: ["tube", "to"],
+  [Args.TubeOrAll]: ["tube | *"],
   [Args.CountTimeout]: ["count", "seconds"],
   [Args.Ids]: ["ids"],
 };
@@ -145,6 +149,8 @@ export const Route = {
   End: 7,
   /** On the shards of all tubes that it means. */
   Pattern: 8,
+  /** On the shard of the tube that it names, or for `*` on all. */
+  NamedTubes: 9,
   /** On the shards of the jobs that it names. */
   Jobs: 10,
   /** On the shards where its connection holds jobs. */
@@ -192,6 +198,7 @@ const {
   TubePut,
   Pattern,
   TubeTarget,
+  TubeOrAll,
 } = Args;
 const { CountTimeout, Ids } = Args;
 
@@ -282,8 +289,8 @@ export const COMMANDS: readonly Command[] = [
     replies: [OK, NOT_FOUND], section: "18.6", help: "tells about a tube what stats-tube does not" },
   { op: Op.UpdateJob, word: "update-job ", args: Id, options: UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
     replies: ["UPDATED", NOT_FOUND, "TUBE_FULL", "OTHER_SHARD", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay, time to run or to live, or its tube" },
-  { op: Op.ListJobs, word: "list-jobs ", args: Tube, options: LIST_OPTIONS, route: Route.NamedTube, extension: true,
-    replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube by id, some at a time" },
+  { op: Op.ListJobs, word: "list-jobs ", args: TubeOrAll, options: LIST_OPTIONS, route: Route.NamedTubes, extension: true,
+    replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube, or of all, by id, some at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
   { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: MOVE_OPTIONS, route: Route.NamedTube, extension: true,

@@ -6,9 +6,16 @@ import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 /** The words of `state`. */
 export const STATE_WORDS = ["ready", "delayed", "buried", "reserved"] as const;
 
-/** Most jobs in a list, and most bytes of a body that it shows. */
+/** Most jobs in a list, and in one that does not say; most bytes of a body that it shows, and of all its lines. */
 export const LIST_LIMIT_MAX = 1000;
+export const LIST_LIMIT_USUAL = 100;
 export const SHOWN_BYTES_MAX = 4096;
+export const LIST_TEXT_BYTES_MAX: number = 48 * 1024;
+
+/** The text of a list: behind which id the next one goes on, 0 for nowhere, and a line for each job. */
+export function listText(next: number, lines: readonly string[]): string {
+  return `---\nnext: ${next}\njobs:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
+}
 
 const limit = (max: number, usage: string): OptionRow => ({
   name: "limit",
@@ -24,6 +31,7 @@ const FILTERS: readonly OptionRow[] = [
   { name: "state", tag: OptionTag.State, kind: OptionKind.Words, words: STATE_WORDS, usage: "<states>" },
   { name: "older", tag: OptionTag.Older, kind: OptionKind.Duration, usage: "<age>" },
   { name: "contains", tag: OptionTag.Contains, kind: OptionKind.Text, usage: "<text>" },
+  { name: "group", tag: OptionTag.Group, kind: OptionKind.Text, usage: "<key>" },
 ];
 
 export const LIST_OPTIONS: readonly OptionRow[] = [

@@ -2,6 +2,10 @@
 
 import { ASTERISK, HYPHEN } from "../base/ascii.ts";
 import { TUBE_NAME_BYTES_MAX } from "./limits.ts";
+import type { Span } from "./request.ts";
+
+/** Means all tubes: no name has it. */
+export const EVERY_TUBE = "*";
 
 const NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
 
@@ -20,6 +24,11 @@ export function isTubeName(bytes: Uint8Array, start: number, end: number): boole
   const length = end - start;
   if (length < 1 || length > TUBE_NAME_BYTES_MAX || bytes[start] === HYPHEN) return false;
   return tubeNameEnd(bytes, start, end) === end;
+}
+
+/** Whether a name means all tubes. */
+export function isEveryTube({ bytes, start, end }: Span): boolean {
+  return end - start === 1 && bytes[start] === ASTERISK;
 }
 
 /** Whether `bytes[start, end)` is a tube name, the beginning of one and `*`, or `*`. */

@@ -694,6 +694,22 @@ for (const { kind, need, flags } of SERVERS) {
       });
     };
 
+    testOurs("lists the jobs of all tubes, and those of a group", "list-jobs", async (t) => {
+      const [queue, tube] = await open(t);
+      const group = `é %20 ${tube}`.replaceAll(" ", "_");
+      const { id } = await queue.put(`${tube}/a`, "x", { group });
+      const other = await queue.put(`${tube}/b`, "x", { group });
+      await queue.put(tube, "x");
+      const listed: unknown[] = [];
+      for await (const job of queue.jobs("*", { group })) listed.push([job.id, job.tube]);
+      assert.deepEqual(listed, [
+        [id, `${tube}/a`],
+        [other.id, `${tube}/b`],
+      ]);
+      assert.equal(await queue.tube(`${tube}/a`).clear({ group: "other" }), 0);
+      assert.equal(await queue.tube(`${tube}/a`).clear({ group }), 1);
+    });
+
     testOurs("lists the jobs of a tube, each once, and deletes by a filter", "list-jobs", async (t) => {
       const [queue, tube] = await open(t);
       const ids: number[] = [];

@@ -308,6 +308,7 @@ export class CommandGrammar {
       case "token":
         return "rb1_x";
       case "to":
+      case "tube | *":
         return this.#random.chance(0.2) ? "*" : this.#tube();
       case "pattern":
         // What is set stays set in the server: not for tubes that other conversations use.

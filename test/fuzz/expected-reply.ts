@@ -173,7 +173,7 @@ const isText: IsValue = (value) => /^(?:[\x21-\x24\x26-\x7e\x80-\xff]|%[0-9a-fA-
 const isStates: IsValue = (value) =>
   value.split(",").every((word) => ["ready", "delayed", "buried", "reserved"].includes(word));
 
-const FILTERS: Options = { state: isStates, older: isDuration, contains: isText };
+const FILTERS: Options = { state: isStates, older: isDuration, contains: isText, group: isText };
 
 /** Commands with a tube and maybe options (18.6, 18.8, 18.9), and what they answer. */
 const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly string[] }>> = {
@@ -212,7 +212,8 @@ function meaningOfTube(
   replies: readonly string[],
 ): LineMeaning {
   const [, tube = "", options = ""] = /^ *([^ ]*)(.*)$/s.exec(rest) ?? [];
-  if (!NAME.test(tube) || (known === undefined && options !== "")) return meaning(command, ["BAD_FORMAT"]);
+  const isGood = NAME.test(tube) || (command === "list-jobs" && tube === "*");
+  if (!isGood || (known === undefined && options !== "")) return meaning(command, ["BAD_FORMAT"]);
   if (known === undefined) return meaning(command, replies);
   const wrong = wrongOption(options, known);
   return meaning(command, wrong === undefined ? replies : [wrong]);

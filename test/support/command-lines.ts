@@ -30,6 +30,7 @@ export const GOOD_ARGUMENTS: Arguments = {
   seconds: "0",
   tube: "default",
   token: "rb1_x",
+  "tube | *": "default",
   pattern: "set-only",
   to: "default",
   count: "2",

@@ -1,4 +1,4 @@
-// Jobs of a tube, chosen by state, age and text: the options, what the wire calls them, and a walk over the list.
+// Jobs of a tube, chosen by state, age, text and group: the options, what the wire calls them, and a walk over the list.
 
 import type { Command } from "commander";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
@@ -14,6 +14,7 @@ export interface FilterOptions extends CommonOptions {
   readonly state?: string;
   readonly older?: string;
   readonly text?: string;
+  readonly group?: string;
   readonly limit?: string;
 }
 
@@ -22,17 +23,19 @@ export function withFilter(command: Command, limit?: string): Command {
     .option("--state <states>", "only ready, delayed, buried, reserved; with commas between them")
     .option("--older <seconds>", "only jobs that were put so long ago")
     .option("--text <text>", "only jobs whose bodies have this text somewhere")
+    .option("--group <key>", "only jobs of this group")
     .option("--limit <n>", "so many at most, the oldest first", limit);
 }
 
 /** As the wire takes it, without the limit. */
-export function filterText({ state, older, text }: FilterOptions): string {
+export function filterText({ state, older, text, group }: FilterOptions): string {
   const encoded = (value: string): string =>
     [...Buffer.from(value)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
   return [
     state === undefined ? "" : ` state=${state}`,
     older === undefined ? "" : ` older=${older}`,
     text === undefined ? "" : ` contains=${encoded(text)}`,
+    group === undefined ? "" : ` group=${encoded(group)}`,
   ].join("");
 }
 

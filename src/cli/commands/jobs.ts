@@ -1,4 +1,4 @@
-// `jobs`: jobs of a tube as a list.
+// `jobs`: jobs of a tube, or of all, as a list.
 
 import type { Command } from "commander";
 import { ExitCode } from "../exit-code.ts";
@@ -7,19 +7,22 @@ import { newCommand, withWire } from "../run.ts";
 import { type FilterOptions, listJobs, withFilter } from "./job-filter.ts";
 
 const SHOWN_BYTES = 80;
-const COLUMNS = ["id", "state", "pri", "age", "time-left", "reserves", "timeouts", "bytes", "body"];
+const ALL_TUBES = "*";
+const COLUMNS = ["state", "pri", "age", "time-left", "reserves", "timeouts", "bytes", "body"];
 
 export function jobsCommand(): Command {
-  return withFilter(newCommand("jobs <tube>", "jobs of a tube, the oldest first"), "100").action(
-    (tube: string, options: FilterOptions) =>
-      withWire(options, async (session) => {
-        await session.needs("list-jobs");
-        const found: Row[] = [];
-        for await (const part of listJobs(session, tube, options, SHOWN_BYTES))
-          found.push(...part.map((job) => ({ ...job, body: textOf(job["body"]) })));
-        printRows(found, COLUMNS, options);
-        if (found.length === 0) process.exitCode = ExitCode.Nothing;
-      }),
+  return withFilter(
+    newCommand("jobs <tube>", "jobs of a tube, or of all ('*'), the oldest first"),
+    "100",
+  ).action((tube: string, options: FilterOptions) =>
+    withWire(options, async (session) => {
+      await session.needs("list-jobs");
+      const found: Row[] = [];
+      for await (const part of listJobs(session, tube, options, SHOWN_BYTES))
+        found.push(...part.map((job) => ({ ...job, body: textOf(job["body"]) })));
+      printRows(found, [...(tube === ALL_TUBES ? ["id", "tube"] : ["id"]), ...COLUMNS], options);
+      if (found.length === 0) process.exitCode = ExitCode.Nothing;
+    }),
   );
 }
 

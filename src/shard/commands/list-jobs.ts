@@ -1,22 +1,24 @@
-// `list-jobs`: lists jobs of a tube, in the order of their ids.
+// `list-jobs`: lists jobs of a tube or of all, in the order of their ids; for a list over all shards this shard's part.
 
 import { ALL_STATES } from "../../engine/job-walk.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { LIST_LIMIT_USUAL } from "../../protocol/job-options.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
+import { isEveryTube } from "../../protocol/tube-name.ts";
 import { jobFilterOf } from "../work/job-filter.ts";
 import { JobListing } from "../work/job-listing.ts";
 import type { ShardCommand } from "./command.ts";
-
-const USUAL_LIMIT = 100;
 
 /** May take several turns. */
 export const listJobs: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
   const { options } = request;
   const afterId = optionNumber(options, OptionTag.After) ?? 0;
   const listed = {
-    tube: request.tube.text,
+    tube: isEveryTube(request.tube) ? undefined : request.tube.text,
+    isPart: (request.flags & RequestFlag.AckOnly) !== 0,
     walk: engine.walk(jobFilterOf(request, ALL_STATES, nowMs), afterId),
-    limit: optionNumber(options, OptionTag.Limit) ?? USUAL_LIMIT,
+    limit: optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL,
     showBytes: optionNumber(options, OptionTag.Show) ?? 0,
   };
   moves.start(session, new JobListing(engine, replies, session, listed), nowMs);

@@ -1,5 +1,6 @@
 // The options that say which jobs of a tube are meant.
 
+import { latin1 } from "../../base/bytes.ts";
 import { JobState } from "../../engine/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/job-walk.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
@@ -13,10 +14,12 @@ const STATES: readonly JobState[] = [JobState.Ready, JobState.Delayed, JobState.
 export function jobFilterOf({ options }: Request, usualStates: number, nowMs: number): JobFilter {
   const words = optionNumber(options, OptionTag.State);
   const olderMs = optionNumber(options, OptionTag.Older);
+  const group = optionText(options, OptionTag.Group);
   return {
     states: words === undefined ? usualStates : statesOf(words),
     createdByMs: olderMs === undefined ? Number.POSITIVE_INFINITY : nowMs - olderMs,
     contains: optionText(options, OptionTag.Contains)?.slice(),
+    group: group === undefined ? undefined : latin1(group, 0, group.length),
   };
 }
 

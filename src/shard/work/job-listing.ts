@@ -1,23 +1,28 @@
-// A list of jobs of a tube, put together in as many turns as it takes.
+// A list of jobs of a tube or of all, put together in as many turns as it takes.
 
 import type { Engine } from "../../engine/engine.ts";
-import { NO_SLOT } from "../../engine/job-table.ts";
+import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
 import { type JobWalk, turnBudget } from "../../engine/job-walk.ts";
+import type { Tube } from "../../engine/tube.ts";
+import { type ListedJob, packListedJobs } from "../../message/listed-jobs.ts";
+import { LIST_TEXT_BYTES_MAX, listText } from "../../protocol/job-options.ts";
 import { jobRow } from "./job-row.ts";
 import type { LongMove } from "./long-move.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
 
-/** Ids that one list looks at, bytes of bodies that it searches, and bytes of its text: then it says how to go on. */
+/** Ids that one list looks at, and bytes of bodies that it searches: then it says how to go on. */
 const LIST_LOOKS_MAX = 100_000;
 export const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
-const LIST_TEXT_BYTES_MAX = 48 * 1024;
 
 /** So many bytes of bodies take as long to show as a job to change. */
 const SHOWN_BYTES_PER_JOB = 48;
 
 export interface ListedJobs {
-  readonly tube: string;
+  /** Undefined for all, which are then named. */
+  readonly tube: string | undefined;
+  /** It is for the acceptor, which puts it together with those of other shards. */
+  readonly isPart: boolean;
   readonly walk: JobWalk;
   /** Jobs at most. */
   readonly limit: number;
@@ -30,7 +35,7 @@ export class JobListing implements LongMove {
   readonly #replies: Replies;
   readonly #session: ShardSession;
   readonly #listed: ListedJobs;
-  readonly #rows: string[] = [];
+  readonly #rows: ListedJob[] = [];
   #textBytes = 0;
   #looksLeft = LIST_LOOKS_MAX;
   #searchBytesLeft: number;
@@ -55,20 +60,26 @@ export class JobListing implements LongMove {
   }
 
   get jobs(): number {
-    const { tube: name, walk, limit, showBytes } = this.#listed;
-    const tube = this.#engine.findTube(name);
-    if (tube === undefined) return 0;
-    const shown = Math.min(LIST_TEXT_BYTES_MAX, limit * showBytes, tube.bytes);
+    const { walk, limit, showBytes } = this.#listed;
+    const tube = this.#tube;
+    if (tube === null) return 0;
+    const shown = Math.min(LIST_TEXT_BYTES_MAX, limit * showBytes, tube?.bytes ?? Infinity);
     return walk.work(tube) + Math.ceil(shown / SHOWN_BYTES_PER_JOB);
   }
 
+  /** Whose jobs are listed: undefined for all, null if it is gone. */
+  get #tube(): Tube | undefined | null {
+    const { tube } = this.#listed;
+    return tube === undefined ? undefined : (this.#engine.findTube(tube) ?? null);
+  }
+
   step(jobsMax: number, nowMs: number): boolean {
-    const { walk, limit, showBytes } = this.#listed;
+    const { walk, limit } = this.#listed;
     // Nobody reads it any more.
     if (this.#session.ended) return true;
     this.#engine.runDue(nowMs);
-    const tube = this.#engine.findTube(this.#listed.tube);
-    if (tube === undefined) {
+    const tube = this.#tube;
+    if (tube === null) {
       this.#doneId = walk.lastId;
       return true;
     }
@@ -77,7 +88,7 @@ export class JobListing implements LongMove {
     let isFull = false;
     for (let left = jobsMax; left > 0 && !isFull && this.#rows.length < limit; left--) {
       const slot = walk.next(tube, budget);
-      if (slot !== NO_SLOT) isFull = !this.#add(jobRow(this.#engine, slot, nowMs, showBytes));
+      if (slot !== NO_SLOT) isFull = !this.#add(slot, nowMs);
       if (!isFull) this.#doneId = walk.doneId;
       if (slot === NO_SLOT) break;
     }
@@ -93,21 +104,22 @@ export class JobListing implements LongMove {
     );
   }
 
-  /** False if there is no room for the row; the first always has some. */
-  #add(row: string): boolean {
-    const bytes = row.length + LINE_BYTES;
-    if (this.#rows.length > 0 && this.#textBytes + bytes > LIST_TEXT_BYTES_MAX) return false;
-    this.#textBytes += bytes;
-    this.#rows.push(row);
+  /** False if there is no room for the job; the first always has some. */
+  #add(slot: number, nowMs: number): boolean {
+    const { tube, showBytes } = this.#listed;
+    const line = `- ${jobRow(this.#engine, slot, nowMs, showBytes, tube === undefined)}\n`;
+    if (this.#rows.length > 0 && this.#textBytes + line.length > LIST_TEXT_BYTES_MAX) return false;
+    this.#textBytes += line.length;
+    this.#rows.push({ id: this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, line });
     return true;
   }
 
   finish(): void {
     const next = this.#doneId >= this.#listed.walk.lastId ? 0 : this.#doneId;
-    const rows = this.#rows.map((row) => `- ${row}\n`).join("");
-    this.#replies.text(this.#session, `---\nnext: ${next}\njobs:${rows === "" ? " []\n" : `\n${rows}`}`);
+    if (this.#listed.isPart) this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));
+    else {
+      const lines = this.#rows.map(({ line }) => line);
+      this.#replies.text(this.#session, listText(next, lines));
+    }
   }
 }
-
-/** What a line has besides its row. */
-const LINE_BYTES = "- \n".length;

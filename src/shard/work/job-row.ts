@@ -6,15 +6,21 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/job-table.ts";
 import { ageSeconds, STATE_NAMES, secondsLeft } from "./job-text.ts";
 
-/** The row of a job, with up to `showBytes` bytes of its body if that is not 0. */
-export function jobRow(engine: Engine, slot: number, nowMs: number, showBytes: number): string {
+/** The row of a job, with up to `showBytes` bytes of its body if that is not 0, and its tube's name if `namesTube`. */
+export function jobRow(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  showBytes: number,
+  namesTube = false,
+): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const state = page.state[row]!;
   const timed = state === JobState.Reserved || state === JobState.Delayed;
   const shown = showBytes === 0 ? "" : `,"body":"${bodyText(engine, slot, showBytes)}"`;
   return (
-    `{"id":${page.id[row]},"state":"${STATE_NAMES[state]}","pri":${page.pri[row]}` +
+    `{"id":${page.id[row]},${namesTube ? `"tube":"${engine.tubeOf(slot).name}",` : ""}"state":"${STATE_NAMES[state]}","pri":${page.pri[row]}` +
     `,"age":${ageSeconds(page.createdAtMs[row]!, nowMs)},"delay":${page.delaySeconds[row]}` +
     `,"ttr":${page.ttrSeconds[row]},"time-left":${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}` +
     `,"reserves":${page.reserves[row]},"timeouts":${page.timeouts[row]},"releases":${page.releases[row]}` +

@@ -243,6 +243,18 @@ export class Replies {
       sizes.setUint32(index * 4, parts.bytes - before, true);
     }
     parts.lines.set(new Uint8Array(sizes.buffer), sizesAt);
+    this.#sendGathered(session);
+  }
+
+  /** Bytes for the acceptor, which makes something of them. */
+  gatheredBytes(session: ShardSession, bytes: Uint8Array): void {
+    this.#parts.begin();
+    this.#parts.line(bytes);
+    this.#sendGathered(session);
+  }
+
+  #sendGathered(session: ShardSession): void {
+    const parts = this.#parts;
     const port = this.#ports[session.acceptor]!;
     if (parts.bytes > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
       this.#beginLongBatch(session, true);

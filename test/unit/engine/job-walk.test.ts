@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
 import { BodySearch } from "../../../src/engine/body-search.ts";
 import { Engine } from "../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { JobIndex } from "../../../src/engine/job-index.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
 import {
@@ -14,12 +15,15 @@ import {
   stateBit,
   turnBudget,
 } from "../../../src/engine/job-walk.ts";
+import { Attribute } from "../../../src/protocol/job-attribute.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
 const RUNS = 12;
 const TUBES = ["a", "b", "c"];
+/** The second one is not ASCII. */
+const GROUPS = ["g", "\xe9t\xe9"];
 const QUEUED = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(JobState.Buried);
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -43,6 +47,8 @@ class Traffic {
   readonly random: SeededRandom;
   nowMs = 0;
   nextId: number;
+  /** By job: the group that it was put with. */
+  readonly #groups = new Map<number, string>();
 
   constructor(random: SeededRandom) {
     this.random = random;
@@ -69,7 +75,17 @@ class Traffic {
       body,
       this.nowMs,
       tube,
+      this.#attributes(),
     );
+  }
+
+  #attributes(): JobAttributes | undefined {
+    const group = this.random.pick([undefined, undefined, ...GROUPS]);
+    if (group === undefined) return undefined;
+    this.#groups.set(this.nextId, group);
+    const attributes = new JobAttributes();
+    attributes.fixed.text(Attribute.Group, Buffer.from(group, "latin1"), 0, group.length);
+    return attributes;
   }
 
   /** One thing that a client may do. */
@@ -95,11 +111,12 @@ class Traffic {
     const { random } = this;
     const states = random.pick([ALL_STATES, QUEUED, stateBit(JobState.Ready), stateBit(JobState.Reserved)])!;
     const contains = random.chance(0.4) ? Buffer.from("abc") : undefined;
-    return { states, createdByMs: random.chance(0.3) ? this.nowMs - 1000 : NEVER, contains };
+    const group = random.pick([undefined, undefined, ...GROUPS]);
+    return { states, createdByMs: random.chance(0.3) ? this.nowMs - 1000 : NEVER, contains, group };
   }
 
   /** Ids of the jobs of a tube that fit, told naively. */
-  fitting(tube: string, { states, createdByMs, contains }: JobFilter): Set<number> {
+  fitting(tube: string, { states, createdByMs, contains, group }: JobFilter): Set<number> {
     const { jobs, bodies } = this.engine;
     const ids = new Set<number>();
     jobs.forEach((slot) => {
@@ -109,6 +126,7 @@ class Traffic {
       bodies.read(page.body[row]!, 0, body, 0, body.length);
       if (this.engine.tubeOf(slot).name !== tube || (states & (1 << page.state[row]!)) === 0) return;
       if (page.createdAtMs[row]! > createdByMs) return;
+      if (group !== undefined && this.#groups.get(page.id[row]!) !== group) return;
       if (contains === undefined || body.includes(contains as Buffer)) ids.add(page.id[row]!);
     });
     return ids;
