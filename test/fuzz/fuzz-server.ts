@@ -4,11 +4,17 @@ import type { Address } from "../support/lockstep-side.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
 import { WireClient } from "../support/wire-client.ts";
 
+/** Stands between a server and the clients of the conversations. */
+interface Between {
+  readonly address: Address;
+  close(): void;
+}
+
 export interface FuzzServerOptions {
   readonly kind: ServerKind;
   readonly flags: readonly string[];
-  /** Stands between the server and the clients of the conversations. */
-  readonly through?: (address: Address) => Promise<Address>;
+  /** Makes what stands in front of a server; each server has its own, which is closed with it. */
+  readonly through?: (address: Address) => Promise<Between>;
 }
 
 const REST_MS = 8000;
@@ -24,25 +30,33 @@ export class FuzzServer {
   /** Where the conversations' clients connect to. */
   readonly address: Address;
   readonly #keeper: WireClient;
+  readonly #between: Between | undefined;
   #lastId = 0;
   #conversations = 0;
   #warmBytes = 0;
 
-  private constructor(process: ServerProcess, address: Address, keeper: WireClient) {
+  private constructor(
+    process: ServerProcess,
+    own: Address,
+    between: Between | undefined,
+    keeper: WireClient,
+  ) {
     this.process = process;
-    this.address = address;
+    this.address = between?.address ?? own;
+    this.#between = between;
     this.#keeper = keeper;
   }
 
   static async start(options: FuzzServerOptions): Promise<FuzzServer> {
     const process = await startServer({ kind: options.kind, flags: options.flags });
     const own: Address = { port: process.port, host: "127.0.0.1" };
-    const address = (await options.through?.(own)) ?? own;
-    return new FuzzServer(process, address, await WireClient.connect(own));
+    const between = await options.through?.(own);
+    return new FuzzServer(process, own, between, await WireClient.connect(own));
   }
 
   async stop(): Promise<void> {
     this.#keeper.close();
+    this.#between?.close();
     await this.process.stop();
   }
 

@@ -11,6 +11,7 @@ import { Coverage } from "./coverage.ts";
 import type { Fuzzer } from "./fuzzer.ts";
 import { GrammarFuzzer } from "./grammar-fuzzer.ts";
 import { PLANTED_FAULTS } from "./planted-faults.ts";
+import { ServerUnderTest } from "./server-under-test.ts";
 import { SplittingInProcess, SplittingToServer } from "./splitting-fuzzer.ts";
 
 const SEED = 140_603_817;
@@ -78,22 +79,14 @@ describe("fuzz: replies altered on their way are found", { concurrency: 3 }, () 
   for (const { what, pattern, replacement, skip } of altered) {
     it(what, async (t) => {
       if (!canRun(t, NEEDS.beanstalkd)) return;
-      let proxy: TamperingProxy | undefined;
-      const through = async (address: Address): Promise<Address> => {
-        proxy = await startTamperingProxy(address, pattern, replacement, skip);
-        return proxy.address;
-      };
-      try {
-        // What was altered once is not there again with the same input, so it is not shortened.
-        const finding = await find(
-          new GrammarFuzzer({ kind: "beanstalkd-1.12", flags: [], through }, undefined, LOST_MS),
-          RUNS,
-          0,
-        );
-        assert.ok(finding !== undefined, `not found in ${RUNS} runs`);
-      } finally {
-        proxy?.close();
-      }
+      const through = (address: Address) => startTamperingProxy(address, pattern, replacement, skip);
+      // What was altered once is not there again with the same input, so it is not shortened.
+      const finding = await find(
+        new GrammarFuzzer({ kind: "beanstalkd-1.12", flags: [], through }, undefined, LOST_MS),
+        RUNS,
+        0,
+      );
+      assert.ok(finding !== undefined, `not found in ${RUNS} runs`);
     });
   }
 
@@ -106,4 +99,25 @@ describe("fuzz: replies altered on their way are found", { concurrency: 3 }, () 
     );
     assert.ok(finding !== undefined, "not found");
   });
+});
+
+it("fuzz: a server that is started anew leaves nothing open in front of the one before", async (t) => {
+  if (!canRun(t, NEEDS.beanstalkd)) return;
+  const open = new Set<number>();
+  const through = async (address: Address): Promise<TamperingProxy> => {
+    const proxy = await startTamperingProxy(address, /$^/, "", 0);
+    open.add(proxy.address.port);
+    const close = (): void => {
+      open.delete(proxy.address.port);
+      proxy.close();
+    };
+    return { ...proxy, close };
+  };
+  const server = new ServerUnderTest({ kind: "beanstalkd-1.12", flags: [], through });
+  for (let start = 1; start <= 2; start++) {
+    await server.get();
+    assert.equal(open.size, 1);
+    await server.stop();
+    assert.equal(open.size, 0);
+  }
 });
