@@ -173,8 +173,8 @@ export class AcceptorLoop {
           this.#action = Action.Look;
           break;
         case Action.Look:
-          this.wakeAtMs = this.#residentsDueAtMs;
-          if (this.#findsWork) {
+          this.wakeAtMs = this.#residentsDueAtMs();
+          if (this.#findsWork()) {
             this.wake();
             this.#action = Action.Publish;
             return Point.Turned;
@@ -194,13 +194,13 @@ export class AcceptorLoop {
   #goesOn(): boolean {
     const { core, patience } = this.#options;
     if (this.#taken > 0 || this.#released) patience.worked();
-    return core.hasWork || this.#residentHasWork || patience.turnsAgain(core);
+    return core.hasWork || this.#residentHasWork() || patience.turnsAgain(core);
   }
 
   /** Whether there is something to do after all, now that the sleep has been announced. */
-  get #findsWork(): boolean {
+  #findsWork(): boolean {
     const { core, surroundings } = this.#options;
-    if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork) return true;
+    if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork()) return true;
     return this.wakeAtMs <= surroundings.nowMs();
   }
 
@@ -227,12 +227,12 @@ export class AcceptorLoop {
     return resident.hasWork && surroundings.nowMs() - this.#residentSinceMs < RESIDENT_MS;
   }
 
-  get #residentHasWork(): boolean {
+  #residentHasWork(): boolean {
     for (const resident of this.residents) if (resident.hasWork) return true;
     return false;
   }
 
-  get #residentsDueAtMs(): number {
+  #residentsDueAtMs(): number {
     let atMs = Number.POSITIVE_INFINITY;
     for (const resident of this.residents) atMs = Math.min(atMs, resident.nextDueAtMs);
     return atMs;

@@ -257,7 +257,7 @@ export class Connection
     }
     const isListed = this.waitsForRoom || this.proceedsLater;
     const goesOn = isListed || this.#waitsForGate || this.outbox.bytes >= OUTPUT_BYTES_MAX;
-    if (this.#halfClosed && this.#mayEnd && !goesOn) this.#end();
+    if (this.#halfClosed && this.#mayEnd() && !goesOn) this.#end();
   }
 
   #countWaitingInput(bytes: number): void {
@@ -269,13 +269,13 @@ export class Connection
   }
 
   /** Whether every command of a client that sends no more is with its shard: the end may follow them there. */
-  get #mayEnd(): boolean {
+  #mayEnd(): boolean {
     return (
       this.#conversation === undefined && (this.#lane.underWay === 0 || this.#reader.bufferedBytes === 0)
     );
   }
 
-  get #idle(): boolean {
+  #idle(): boolean {
     return this.#lane.underWay === 0 && this.#conversation === undefined;
   }
 
@@ -390,7 +390,7 @@ export class Connection
 
   /** It waits for nothing, and holds no job. */
   get isQuiet(): boolean {
-    return this.#idle && this.#holding.empty && !this.#waitsForGate;
+    return this.#idle() && this.#holding.empty && !this.#waitsForGate;
   }
 
   refuse(reply: Uint8Array): boolean {
@@ -406,7 +406,7 @@ export class Connection
 
   refuseAndEnd(reply: Uint8Array): boolean {
     this.#abortBatch();
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     this.#append(reply, 0, reply.length);
     this.#end();
     return true;
@@ -452,7 +452,7 @@ export class Connection
         return this.#touchAll(request);
       default:
         assert(request.op === Op.Quit, "every command has a route");
-        if (!this.#idle) return false;
+        if (!this.#idle()) return false;
         this.#end();
         return true;
     }
@@ -536,7 +536,7 @@ export class Connection
   }
 
   #reserveShared(request: Request): boolean {
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     const { op, timeoutMs } = request;
     this.#host.count(op);
     const shards: number[] = [];
@@ -574,7 +574,7 @@ export class Connection
       if (shard !== UNKNOWN_SHARD)
         return this.#lane.mayCarry(shard, body.length) && this.#sendCounted(shard, request);
     }
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     host.count(op);
     return this.#begin(new DeleteBatch(this, host, body));
   }
@@ -586,7 +586,7 @@ export class Connection
     const shard = underWay > 0 ? busyShard : (held[0] ?? -1);
     if (shard < 0) return this.#answer(request.op, touchedAllReply(0));
     if (this.#holding.within(shard)) return this.#sendCounted(shard, request);
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     this.#host.count(request.op);
     return this.#begin(new TouchHeld(this, held));
   }
@@ -608,7 +608,7 @@ export class Connection
     const host = this.#host;
     const shard = host.shardOfJob(request.id);
     if (shard !== UNKNOWN_SHARD) return this.#sendCounted(shard, request);
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     this.#begin(new AskAll(this, host.shards));
     host.count(request.op);
     request.flags = RequestFlag.Probe;
@@ -629,7 +629,7 @@ export class Connection
     if (tube.shard === this.#used.shard) {
       if (!this.#sendCounted(tube.shard, request)) return false;
     } else {
-      if (!this.#idle) return false;
+      if (!this.#idle()) return false;
       this.#begin(new MoveUse(this, this.#used, tube));
     }
     this.#used = tube;
@@ -665,7 +665,7 @@ export class Connection
     const { shards } = this.#host;
     const shard = shardOfTube(bytes, start, end, shards);
     if (shards === 1 || bytes[end - 1] !== ASTERISK) return this.#sendCounted(shard, request);
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     this.#host.count(request.op);
     return this.#begin(new SetPattern(this, shards, shard, request, this.#host.takeSequence()));
   }
@@ -676,7 +676,7 @@ export class Connection
     const { shards, listTurnstile } = this.#host;
     if (shards === 1 || !isEveryTube(request.tube))
       return this.#sendCounted(shardOfTube(bytes, start, end, shards), request);
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     this.#host.count(request.op);
     this.#host.expected.expect(this);
     const conversation = new ListAllJobs(this, shards, request, listTurnstile);
@@ -687,7 +687,7 @@ export class Connection
 
   #report(op: number): boolean {
     if (op === Op.ListTubeUsed) return this.#answer(op, usingReply(this.#used.name));
-    if (!this.#idle) return false;
+    if (!this.#idle()) return false;
     const { shards, tubeListings, listReplies, statsText, extensionsText } = this.#host;
     this.#host.count(op);
     if (op === Op.Stats || op === Op.Extensions) {
@@ -889,7 +889,7 @@ export class Connection
 
   /** Whether it goes on, with input or output, when the client has read everything that was handed over. */
   get waitsForDrain(): boolean {
-    return this.outbox.gatheredBytes > 0 || this.#reader.bufferedBytes > 0 || !this.#idle;
+    return this.outbox.gatheredBytes > 0 || this.#reader.bufferedBytes > 0 || !this.#idle();
   }
 
   /** The client has read everything that was handed over. */
@@ -906,17 +906,17 @@ export class Connection
   /** Called whenever its client has got all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
-    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove) return;
+    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove()) return;
     const { shard } = this.#habit;
     this.#habit.forget();
     moves.consider(this, shard);
   }
 
   /** Whether there is nothing of it but what it is: nothing under way, nothing held, nothing to send, no list has it. */
-  get #mayMove(): boolean {
+  #mayMove(): boolean {
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
     const isEnding = this.dead || this.#ending || this.#halfClosed;
-    const isBusy = !this.#idle || !this.#holding.empty || !this.#reader.isBetweenLines || this.#paused;
+    const isBusy = !this.#idle() || !this.#holding.empty || !this.#reader.isBetweenLines || this.#paused;
     return !isListed && !isEnding && !isBusy && this.outbox.bytes === 0;
   }
 
@@ -952,7 +952,7 @@ export class Connection
 
   /** Tells the shard that replies were read, where it may wait for that. What waits for the log has not been read either. */
   #grantCredit(): void {
-    if (this.dead || this.#idle) return;
+    if (this.dead || this.#idle()) return;
     const { meter, bytes } = this.outbox;
     const readBytes = meter.read(bytes);
     if (!meter.isDue(readBytes)) return;

@@ -107,10 +107,10 @@ export class PickBatch implements Picker {
   ask(message: Request): void {
     message.op = RequestOp.CollectBatch;
     message.count = this.#request.jobsMax;
-    message.bodyBytes = this.#bytesMax;
+    message.bodyBytes = this.#bytesMax();
   }
 
-  get #bytesMax(): number {
+  #bytesMax(): number {
     return Math.min(this.#request.bytesMax, this.#budget.batchBytesMax);
   }
 
@@ -140,7 +140,7 @@ export class PickBatch implements Picker {
   #choose(): Map<number, Share> {
     const shares = new Map<number, Share>();
     const { jobsMax, withTubes } = this.#request;
-    const bytesMax = this.#bytesMax;
+    const bytesMax = this.#bytesMax();
     this.#order = [];
     let bodyBytes = 0;
     while (this.#order.length < jobsMax) {

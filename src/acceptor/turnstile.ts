@@ -16,17 +16,17 @@ export class Turnstile {
   /** Joins the line; `onTurn` is called now or later. Whoever has the turn keeps it. */
   enter(passenger: Passenger): void {
     this.#line.add(passenger);
-    if (this.#first === passenger) passenger.onTurn();
+    if (this.#first() === passenger) passenger.onTurn();
   }
 
   /** Leaves the line, if it is there, whether it had its turn or not. */
   leave(passenger: Passenger): void {
-    const had = this.#first === passenger;
+    const had = this.#first() === passenger;
     if (!this.#line.delete(passenger) || !had) return;
-    this.#first?.onTurn();
+    this.#first()?.onTurn();
   }
 
-  get #first(): Passenger | undefined {
+  #first(): Passenger | undefined {
     const [first] = this.#line;
     return first;
   }

@@ -160,7 +160,7 @@ export class ShardCore implements ClientEffects, CommandShard {
         port: this.ports[this.#leasePort]!,
         meter,
         leaseSession: this.leaseSession,
-        waiting: () => this.#waiting,
+        waiting: () => this.#waiting(),
       });
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns);
@@ -177,7 +177,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.engine.beginTurn();
     this.moves.beginTurn();
     this.engine.runDue(nowMs);
-    if (this.#recordsOpen) this.#moveOn(nowMs);
+    if (this.#recordsOpen()) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
     for (let acceptor = 0; acceptor < this.portCount; acceptor++) taken += this.#takeFrom(acceptor);
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
@@ -201,7 +201,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (port.blocked) port.drainOverflow();
     const ring = this.requests[acceptor]!;
     let taken = 0;
-    while (taken < BATCH_MESSAGES && port.open && this.#recordsOpen && !this.#isLong) {
+    while (taken < BATCH_MESSAGES && port.open && this.#recordsOpen() && !this.#isLong()) {
       const offset = ring.next();
       if (offset === EMPTY) break;
       if (taken % MESSAGES_PER_CLOCK_READING === 0) this.readClock();
@@ -230,7 +230,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
   /** Whether the turn has taken so long that answers should leave before the next command. */
-  get #isLong(): boolean {
+  #isLong(): boolean {
     return this.engine.tubesLookedAt > TURN_TUBES_MAX;
   }
 
@@ -238,13 +238,13 @@ export class ShardCore implements ClientEffects, CommandShard {
    * Whether the records of one more command are likely to find room at once; if not, the shard has to wait in
    * it.
    */
-  get #recordsOpen(): boolean {
+  #recordsOpen(): boolean {
     return this.records === undefined || this.records.hasRoom;
   }
 
   /** Whether the shard has something to do now, besides what is due. */
   get hasWork(): boolean {
-    if (!this.#recordsOpen) return false;
+    if (!this.#recordsOpen()) return false;
     for (let acceptor = 0; acceptor < this.portCount; acceptor++) {
       const port = this.ports[acceptor]!;
       if (
@@ -336,7 +336,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       const { deferred } = session;
       if (deferred === undefined) continue;
       // Without room for a reply the rest stays deferred, and the next turn tries again.
-      while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong) {
+      while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong()) {
         readRequest(deferred, deferred.shift(), this.#request);
         this.#execute(session, this.#request);
       }
@@ -505,10 +505,10 @@ export class ShardCore implements ClientEffects, CommandShard {
     counters[Counter.TotalJobs] = engine.totalJobs;
     counters[Counter.JobTimeouts] = engine.jobTimeouts;
     counters[Counter.Tubes] = engine.tubes.size;
-    counters[Counter.Waiting] = this.#waiting;
+    counters[Counter.Waiting] = this.#waiting();
   }
 
-  get #waiting(): number {
+  #waiting(): number {
     let waiting = this.engine.waitingAlone;
     for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
     return waiting;

@@ -54,14 +54,14 @@ export class ShardLoop implements Resident {
   }
 
   get hasWork(): boolean {
-    return this.#options.core.hasWork && !this.#isFrozen;
+    return this.#options.core.hasWork && !this.#isFrozen();
   }
 
   get nextDueAtMs(): number {
-    return this.#isFrozen ? Number.POSITIVE_INFINITY : this.#options.core.engine.nextDueAtMs;
+    return this.#isFrozen() ? Number.POSITIVE_INFINITY : this.#options.core.engine.nextDueAtMs;
   }
 
-  get #isFrozen(): boolean {
+  #isFrozen(): boolean {
     const { lease, surroundings } = this.#options;
     return lease?.isOver(surroundings.nowMs()) ?? false;
   }

@@ -185,7 +185,7 @@ export class Uring {
     low: number,
     high: number,
   ): number {
-    if (this.#isFull || this.#waitingCount > 0) return -1;
+    if (this.#isFull() || this.#waitingCount > 0) return -1;
     const at = this.#entry(UringOp.Send | (CQE_SKIP_SUCCESS << 8), descriptor, low, high);
     const sqes = this.#target;
     sqes[at + 4] = addressLow;
@@ -207,14 +207,14 @@ export class Uring {
     this.#target[at + 5] = targetHigh;
   }
 
-  get #isFull(): boolean {
+  #isFull(): boolean {
     return this.#tail - this.#submitted === this.#sqEntries;
   }
 
   /** Index in `#target` of the first word of a fresh, zeroed entry. */
   #entry(first: number, descriptor: number, low: number, high: number): number {
-    if (this.#isFull && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
-    const at = this.#isFull || this.#waitingCount > 0 ? this.#waitingEntry() : this.#ringEntry();
+    if (this.#isFull() && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
+    const at = this.#isFull() || this.#waitingCount > 0 ? this.#waitingEntry() : this.#ringEntry();
     const sqes = this.#target;
     sqes.fill(0, at, at + SQE_WORDS);
     sqes[at] = first;

@@ -89,7 +89,7 @@ export class RecordLog implements RecordSink {
     this.#lentLow = this.#options.lent.low;
   }
 
-  get #engine(): Engine {
+  #engine(): Engine {
     assert(this.#attached !== undefined, "a log has its engine before its first record");
     return this.#attached;
   }
@@ -115,7 +115,7 @@ export class RecordLog implements RecordSink {
 
   /** Number of the log file with the job's full record. */
   fileOf(slot: number): number {
-    const page = this.#engine.jobs.pageOf(slot);
+    const page = this.#engine().jobs.pageOf(slot);
     return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
   }
 
@@ -124,7 +124,7 @@ export class RecordLog implements RecordSink {
   }
 
   put(slot: number): boolean {
-    const engine = this.#engine;
+    const engine = this.#engine();
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     // From here on others may see the id.
@@ -169,14 +169,14 @@ export class RecordLog implements RecordSink {
   }
 
   updated(slot: number): void {
-    if (this.#engine.jobs.pageOf(slot).extras !== undefined && this.#longUpdate(slot)) return;
+    if (this.#engine().jobs.pageOf(slot).extras !== undefined && this.#longUpdate(slot)) return;
     encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
   }
 
   /** An UPDATE with attributes, or with the tube that the job was moved to; false if it has neither. */
   #longUpdate(slot: number): boolean {
     const attributes = this.#attributes(slot, false, true);
-    const tube = this.#engine.policies.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
+    const tube = this.#engine().policies.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
     if (tube.length + attributes.length === 0) return false;
     const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
     encodeLongUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
@@ -203,8 +203,8 @@ export class RecordLog implements RecordSink {
     const writer = this.#attributeWriter;
     const wallOffsetMs = this.#options.wallOffsetMs();
     writer.clear();
-    if (fixed) this.#engine.policies.writeFixed(slot, writer, wallOffsetMs);
-    if (mutable) this.#engine.policies.writeMutable(slot, writer, wallOffsetMs);
+    if (fixed) this.#engine().policies.writeFixed(slot, writer, wallOffsetMs);
+    if (mutable) this.#engine().policies.writeMutable(slot, writer, wallOffsetMs);
     return writer.bytes.subarray(0, writer.pad());
   }
 
@@ -227,7 +227,7 @@ export class RecordLog implements RecordSink {
   }
 
   #fill(slot: number): RecordFields {
-    const page = this.#engine.jobs.pageOf(slot);
+    const page = this.#engine().jobs.pageOf(slot);
     const row = rowOf(slot);
     const fields = this.#fields;
     const state = page.state[row];
@@ -254,7 +254,7 @@ export class RecordLog implements RecordSink {
   }
 
   #tubeName(slot: number): Uint8Array {
-    const tube = this.#engine.tubeOf(slot);
+    const tube = this.#engine().tubeOf(slot);
     let bytes = this.#tubeNames.get(tube);
     if (bytes === undefined) {
       bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));

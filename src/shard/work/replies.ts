@@ -139,7 +139,7 @@ export class Replies {
     }
     if (isStored) {
       const part = { handle: body, offset: 0, length: bodyBytes, isLast: true, headBytes: at };
-      this.#beginStored(session, flags | this.#durable, this.#records.lastNumber, part);
+      this.#beginStored(session, flags | this.#durable(), this.#records.lastNumber, part);
       copyBytes(port.target, port.at, head, 0, at);
       return;
     }
@@ -202,7 +202,7 @@ export class Replies {
   /** Ack behind what the present command has changed: what the acceptor answers waits for its record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
     const port = this.#ports[session.acceptor]!;
-    const flags = this.#holds(session) | this.#durable;
+    const flags = this.#holds(session) | this.#durable();
     const { connectionSlot, engineSession } = session;
     const bytes = 8 + payload.length;
     port.beginAck(flags, connectionSlot, bytes, value, this.#records.lastNumber % 2 ** 32);
@@ -326,7 +326,7 @@ export class Replies {
       session,
       parts: this.#parts.keep(this.#engine.bodies),
       isGathered,
-      flags: isGathered ? 0 : this.#durable,
+      flags: isGathered ? 0 : this.#durable(),
       recordNumber: this.#records.lastNumber,
     };
     session.longReply = reply;
@@ -355,11 +355,11 @@ export class Replies {
   }
 
   #begin(session: ShardSession, flags: number, length: number): ReplyPort {
-    return this.#beginPiece(session, flags | this.#durable, length, this.#records.lastNumber);
+    return this.#beginPiece(session, flags | this.#durable(), length, this.#records.lastNumber);
   }
 
   /** ResponseFlag.Durable if the present command has made a record. */
-  get #durable(): number {
+  #durable(): number {
     return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
   }
 
@@ -390,7 +390,7 @@ export class Replies {
       bodyBytes,
       head,
       // Its pieces are sent when other commands have had their turn.
-      flags: flags | this.#durable,
+      flags: flags | this.#durable(),
       recordNumber: this.#records.lastNumber,
       sentBytes: 0,
     };
