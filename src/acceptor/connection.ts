@@ -906,7 +906,8 @@ export class Connection
   /** Called whenever its client has got all replies. */
   #considerMove(): void {
     const { moves } = this.#host;
-    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove()) return;
+    if (moves === undefined || this.#isGated || this.#habit.streak < moves.commands || !this.#mayMove())
+      return;
     const { shard } = this.#habit;
     this.#habit.forget();
     moves.consider(this, shard);

