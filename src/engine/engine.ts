@@ -30,7 +30,8 @@ import { TimerHeap } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
 import { TubeClearing } from "./tube-clearing.ts";
 import type { MoveOutcome } from "./tube-moving.ts";
-import { isWide, matches, type SettingValues, TubeSettings } from "./tube-settings.ts";
+import { TubeSetting } from "./tube-setting.ts";
+import { type SettingValues, TubeSettings } from "./tube-settings.ts";
 import { TubeTable } from "./tube-table.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -485,17 +486,21 @@ export class Engine {
    * on.
    */
   setTubes(pattern: string, values: Partial<SettingValues>, nowMs: number): void {
+    this.beginSetting(pattern, values).step(Number.POSITIVE_INFINITY, nowMs);
+  }
+
+  /** The same for tubes to come; those that are there get it by its steps. */
+  beginSetting(pattern: string, values: Partial<SettingValues>): TubeSetting {
     this.settings.set(pattern, values);
-    const named = this.#tubes.byName.get(pattern);
-    const tubes = isWide(pattern) ? this.#tubes.byName.values() : named === undefined ? [] : [named];
-    for (const tube of tubes) {
-      if (!matches(pattern, tube.name)) continue;
-      const { policy } = this.#tubes.applySettings(tube, nowMs);
-      if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
-      tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
-      this.#setOpen(tube, nowMs);
-      this.#serve(tube, nowMs);
-    }
+    return new TubeSetting(this, pattern);
+  }
+
+  applySettings(tube: Tube, nowMs: number): void {
+    const { policy } = this.#tubes.applySettings(tube, nowMs);
+    if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
+    tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+    this.#setOpen(tube, nowMs);
+    this.#serve(tube, nowMs);
   }
 
   #dropIfUnreferenced(tube: Tube): void {

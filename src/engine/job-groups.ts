@@ -235,8 +235,10 @@ export class JobGroups {
   limit(inWorkMax: number): void {
     if (inWorkMax === this.#inWorkMax) return;
     this.#inWorkMax = inWorkMax;
-    const concerned = this.#groups.keys().filter((number) => (this.#groups[number]?.ready.size ?? 0) > 0);
-    for (const number of [...concerned]) this.#change(number, () => {});
+    // Only groups with jobs in work can come to their limit or leave it: no more than jobs are held.
+    for (const [number, group] of this.#groups.entries())
+      if (group !== undefined && group.position >= 0 && group.isBlocked !== this.#isAtLimit(number, group))
+        this.#change(number, () => {});
   }
 
   /** What is known of a group, for invariants; undefined for a number that is none's. */
@@ -258,6 +260,10 @@ export class JobGroups {
     this.#enter(number);
   }
 
+  #isAtLimit(number: number, group: Group): boolean {
+    return number !== NO_GROUP && group.inWork >= this.#inWorkMax;
+  }
+
   #exit(number: number, group: Group): void {
     if (group.position < 0) return;
     if (group.isBlocked) {
@@ -271,7 +277,7 @@ export class JobGroups {
   #enter(number: number): void {
     const group = this.#group(number);
     if (group.ready.size === 0) return;
-    group.isBlocked = number !== NO_GROUP && group.inWork >= this.#inWorkMax;
+    group.isBlocked = this.#isAtLimit(number, group);
     if (group.isBlocked) {
       this.#blocked.push(number);
       return;

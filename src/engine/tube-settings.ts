@@ -53,12 +53,21 @@ export const NAMES_MAX = 100_000;
 export class TubeSettings {
   /** By name of a tube, or prefix and `*`. */
   readonly #byPattern = new Map<string, Partial<SettingValues>>();
-  /** The lengths that prefixes have, longest first, with how many have them. */
+  /** The lengths that prefixes have, with how many have them. */
   readonly #lengths = new Map<number, number>();
+  /** The same lengths, longest first. */
+  #longestFirst: readonly number[] = [];
   #patterns = 0;
+  /** What tubes have that have nothing of their own, by their longest pattern: one for all, however many tubes there are. */
+  readonly #byLongest = new Map<string, TubePolicy>();
 
   get size(): number {
     return this.#byPattern.size;
+  }
+
+  /** How many different lengths prefixes have: what it costs to find what is set for a tube. */
+  get prefixLengths(): number {
+    return this.#longestFirst.length;
   }
 
   /** What is set for a pattern itself. */
@@ -83,6 +92,7 @@ export class TubeSettings {
     const isEmpty = Object.keys(values).length === 0;
     if (isEmpty) this.#byPattern.delete(pattern);
     else this.#byPattern.set(pattern, values);
+    this.#byLongest.clear();
     if (isWide(pattern)) this.#count(pattern.length - 1, isNew, isEmpty);
   }
 
@@ -93,30 +103,47 @@ export class TubeSettings {
     const count = (this.#lengths.get(length) ?? 0) + change;
     if (count === 0) this.#lengths.delete(length);
     else this.#lengths.set(length, count);
+    if (count === 0 || (count === 1 && change === 1))
+      this.#longestFirst = [...this.#lengths.keys()].sort((a, b) => b - a);
   }
 
   /** What is set for a tube, or undefined if nothing is. */
   policyOf(tube: string): TubePolicy | undefined {
     if (this.#byPattern.size === 0) return undefined;
+    if (this.#byPattern.has(tube)) return this.#policyBy([tube, ...this.#prefixesOf(tube)]);
+    const patterns = this.#prefixesOf(tube);
+    const longest = patterns[0];
+    if (longest === undefined) return undefined;
+    // Whoever has the same longest one has the same others.
+    let policy = this.#byLongest.get(longest);
+    if (policy === undefined) this.#byLongest.set(longest, (policy = this.#policyBy(patterns)));
+    return policy;
+  }
+
+  /** What patterns that are known say together: those that come first win. */
+  #policyBy(patterns: readonly string[]): TubePolicy {
     const sources = new Map<SettingName, string>();
     const values: SettingValues = { ...NOTHING_SET };
-    for (const pattern of this.#patternsOf(tube)) {
-      const found = this.#byPattern.get(pattern);
-      if (found === undefined) continue;
+    for (const pattern of patterns) {
+      const found = this.#byPattern.get(pattern)!;
       for (const name of Object.keys(found) as SettingName[]) {
         if (sources.has(name)) continue;
         sources.set(name, pattern);
         Object.assign(values, { [name]: found[name] });
       }
     }
-    return sources.size === 0 ? undefined : { ...values, sources };
+    return { ...values, sources };
   }
 
-  /** The patterns that a tube could have settings by: those that come first win. */
-  *#patternsOf(tube: string): Generator<string> {
-    yield tube;
-    const lengths = [...this.#lengths.keys()].sort((a, b) => b - a);
-    for (const length of lengths) if (length <= tube.length) yield `${tube.slice(0, length)}*`;
+  /** The patterns of several tubes that mean a tube and have settings, the longest first. */
+  #prefixesOf(tube: string): string[] {
+    const patterns: string[] = [];
+    for (const length of this.#longestFirst) {
+      if (length > tube.length) continue;
+      const pattern = `${tube.slice(0, length)}*`;
+      if (this.#byPattern.has(pattern)) patterns.push(pattern);
+    }
+    return patterns;
   }
 }
 

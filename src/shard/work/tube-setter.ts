@@ -6,6 +6,7 @@
 
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
+import type { TubeSetting } from "../../engine/tube-setting.ts";
 import { isWide, PATTERNS_MAX, type SettingName, type SettingValues } from "../../engine/tube-settings.ts";
 import { OptionParser, OptionsSyntax } from "../../protocol/option-parser.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
@@ -107,15 +108,18 @@ export class TubeSetter {
     return settings.get(pattern) !== undefined || settings.hasRoomFor(pattern);
   }
 
-  /** Makes change number `change`; false if there are too many patterns. */
-  change(pattern: string, options: Span, change: number, nowMs: number): boolean {
+  /**
+   * Makes change number `change`. Tubes that are there get it by the steps of what is returned; undefined if there are too
+   * many patterns.
+   */
+  change(pattern: string, options: Span, change: number, nowMs: number): TubeSetting | undefined {
     this.#engine.runDue(nowMs);
-    if (!this.mayHave(pattern)) return false;
+    if (!this.mayHave(pattern)) return undefined;
     const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
     this.#apply(pattern, options, change, values);
-    this.#engine.setTubes(pattern, values, nowMs);
+    const setting = this.#engine.beginSetting(pattern, values);
     if (this.owns(pattern)) this.#records?.set(pattern, settingsText(values));
-    return true;
+    return setting;
   }
 
   #apply(pattern: string, options: Span, change: number, values: Partial<SettingValues>): void {
