@@ -8,10 +8,12 @@ import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { dashboard, ROWS } from "../deploy/grafana/generate.ts";
 import { checkFile, parseOptions } from "../src/server/options.ts";
+import { allCommands } from "../src/server/subcommands.ts";
 import { eventually } from "./support/eventually.ts";
 import { canRun, NEEDS } from "./support/need.ts";
 import { launch, startServer } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
+import { checkToolLines } from "./support/tool-lines.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DEPLOY = join(ROOT, "deploy");
@@ -87,6 +89,18 @@ describe("deploy: metrics", () => {
     for (const alert of alerts)
       assert.match(read("prometheus/alerts.test.yaml"), new RegExp(`alertname="${alert}"`));
     assert.equal(read("prometheus/alerts.yaml").match(/^ +action: /gm)?.length, alerts.length, "what to do");
+  });
+
+  it("what is to be done when a rule fires are commands that there are", async () => {
+    const tree = await allCommands();
+    const actions = read("prometheus/alerts.yaml").match(/^ +action: .*$/gm) ?? [];
+    let commands = 0;
+    for (const action of actions) {
+      // Behind the name of the program stands one of them.
+      const asCode = action.replaceAll("runnerbean ", "`runnerbean ");
+      commands += checkToolLines(asCode, tree, (_, what) => assert.fail(`${action}: ${what}`));
+    }
+    assert.ok(commands >= 8, `${commands}`);
   });
 
   it("Grafana's dashboard is what the script makes", () => {

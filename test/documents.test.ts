@@ -6,7 +6,9 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { allCommands } from "../src/server/subcommands.ts";
 import { anchorOf } from "./support/anchor-of.ts";
+import { checkToolLines } from "./support/tool-lines.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DOCUMENTS = globSync(["*.md", "{docs,src,test,bench,native-bench}/**/*.md"], { cwd: ROOT }).sort();
@@ -26,9 +28,11 @@ interface Found {
   readonly wrong: string[];
   links: number;
   commands: number;
+  tools: number;
 }
 
-const nothingFound = (): Found => ({ wrong: [], links: 0, commands: 0 });
+const nothingFound = (): Found => ({ wrong: [], links: 0, commands: 0, tools: 0 });
+const TOOLS = await allCommands();
 
 /** Paths are from the root of the repository. */
 function checkDocument(path: string, text: string, found: Found): void {
@@ -54,6 +58,7 @@ function checkDocument(path: string, text: string, found: Found): void {
       if (!TESTS.some((test) => test.includes(word))) wrong(index, `no test file has ${word} in its path`);
     }
   }
+  found.tools += checkToolLines(text, TOOLS, wrong);
   for (const { index, 1: program } of text.matchAll(PROGRAM)) {
     found.commands++;
     if (!existsSync(join(ROOT, program!))) wrong(index, `there is no ${program}`);
@@ -73,6 +78,19 @@ describe("documents", () => {
     assert.deepEqual(found.wrong, []);
     assert.ok(found.links > 50, `the links are found: ${found.links}`);
     assert.ok(found.commands > 50, `the commands are found: ${found.commands}`);
+    assert.ok(found.tools > 30, `the tools are found: ${found.tools}`);
+  });
+
+  it("name every tool, and what is asked over HTTP as such", () => {
+    const page = readFileSync(join(ROOT, "docs/command-line.md"), "utf8");
+    for (const command of TOOLS.commands) {
+      const row = page
+        .split("\n")
+        .find((line) => line.startsWith("| ") && line.includes(`\`${command.name()}`));
+      assert.ok(row !== undefined, command.name());
+      if (command.description().endsWith("(over HTTP)"))
+        assert.ok(row.includes("| over HTTP: "), command.name());
+    }
   });
 
   it("are all linked to from the README", () => {
@@ -93,6 +111,10 @@ describe("the check of the documents (canary)", () => {
     ["a link to a heading of the same page that does not exist", "[x](#nothing)"],
     ["a script that does not exist", "    npm run nothing"],
     ["the second of two words that choose no test", "`npm test -- rooms nothing-at-all`"],
+    ["a tool that does not exist", "    runnerbean nothing mail"],
+    ["a tool of a tool that does not exist", "`runnerbean token nothing`"],
+    ["an option that a tool does not have", "    runnerbean move a b --state ready --nothing"],
+    ["a value that an option does not have", "Say runnerbean tubes --sort nothing"],
     ["a program that does not exist", "    npm exec -- node bench/nothing.ts results.jsonl"],
   ];
   for (const [name, line] of bad) {
@@ -107,7 +129,7 @@ describe("the check of the documents (canary)", () => {
   it("finds nothing in good ones", () => {
     const found = nothingFound();
     const good =
-      "[x](docs/log.md#tools) [y](#a-heading) [z](https://nowhere.example/#x)\n`npm test -- rooms`, `npm run lint`\n";
+      "[x](docs/log.md#tools) [y](#a-heading) [z](https://nowhere.example/#x)\n`npm test -- rooms`, `npm run lint`\n`runnerbean tubes --sort puts`, runnerbean nothing, `runnerbean reserve a -- sh --nothing`\n";
     checkDocument("PAGE.md", `# A heading\n${good}`, found);
     assert.deepEqual(found.wrong, []);
   });

@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { drawSecret } from "../src/access/secrets.ts";
+import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { launch, startServer } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
@@ -65,6 +66,8 @@ describe("http auth", () => {
       statusOf("/v1/tubes/mail-1/jobs", bearer(secret), "POST", { body: "x" });
     assert.equal(await statusOf("/metrics", basic("prometheus", tokens.monitor.secret)), 200);
     assert.equal(await statusOf("/metrics", basic("eyes", tokens.monitor.secret)), 401);
+    const counted = await ask("/metrics", basic("prometheus", tokens.monitor.secret));
+    assert.match(await counted.text(), /^runnerbean_auth_failures_total\{protocol="http"\} 1$/m);
     assert.equal(await put(tokens.producer.secret), 201);
     assert.equal(await put(tokens.viewer.secret), 403);
     assert.equal(await statusOf("/v1/stats", bearer(tokens.producer.secret)), 403);
@@ -139,6 +142,24 @@ describe("http auth", () => {
       assert.ok(attempt < 1000, "it is let in again and again");
     assert.equal(await statusOf("/v1/stats", bearer(tokens.gone.secret)), 401);
     assert.equal(await statusOf("/v1/stats", bearer(tokens.viewer.secret)), 200);
+  });
+
+  it("tells Prometheus whether the last reload was taken", async () => {
+    const series = /^runnerbean_config_last_reload_(?:successful|success_timestamp_seconds) (\S+)$/gm;
+    const reloads = async (): Promise<number[]> => {
+      const text = await (await ask("/metrics", bearer(tokens.monitor.secret))).text();
+      return [...text.matchAll(series)].map(([, value]) => Number(value));
+    };
+    const [isTaken, takenAt] = await reloads();
+    assert.equal(isTaken, 1);
+    writeFileSync(guarded.config, "port = true\n");
+    guarded.server.signal("SIGHUP");
+    await eventually("it was not taken", async () => (await reloads())[0] === 0);
+    assert.equal((await reloads())[1], takenAt);
+    writeFileSync(guarded.config, "");
+    guarded.server.signal("SIGHUP");
+    await eventually("it is taken", async () => (await reloads())[0] === 1);
+    assert.ok((await reloads())[1]! > takenAt!);
   });
 
   it("answers guesses with 429 before long, and logs no secret", async () => {

@@ -75,6 +75,8 @@ export type HttpOrder =
   | { order: "answer"; answer: AcceptorAnswer }
   /** Other tokens from now on. */
   | { order: "tokens"; tokens: readonly Token[] | undefined }
+  /** The configuration was read again. */
+  | { order: "reloaded"; successful: boolean; successAt: number }
   | { order: "stop" };
 
 /** What it tells the main thread. */
@@ -103,11 +105,20 @@ const TUBES_EACH_MS = 10_000;
 /** The same error is told once in so long, ms. */
 const TELL_EACH_MS = 10_000;
 
+const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
+  phase: "starting",
+  replayed: 0,
+  listeners: [],
+  transport: "",
+  reload: { successful: true, successAt: startedAtMs / 1000 },
+  wrongTokens: 0,
+});
+
 export class HttpThread {
   readonly #data: HttpThreadData;
   readonly #port: HttpThreadPort;
   readonly #service: Service;
-  readonly #state: ServerState = { phase: "starting", replayed: 0, listeners: [], transport: "" };
+  readonly #state: ServerState;
   readonly #api: Api;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
@@ -119,7 +130,8 @@ export class HttpThread {
     this.#data = data;
     this.#port = port;
     const { topology, facts, stats, hosts, metrics } = data;
-    this.#authentication = new Authentication(data.tokens);
+    this.#state = stateAtStart(facts);
+    this.#authentication = new Authentication(data.tokens, () => this.#state.wrongTokens++);
     const core = new AcceptorCore({
       topology,
       acceptor: httpPort(topology),
@@ -206,6 +218,7 @@ export class HttpThread {
     if (order.order === "replayed") this.#state.replayed = order.share;
     else if (order.order === "serve") this.#serve(order.listeners, order.transport);
     else if (order.order === "tokens") this.#authentication.configure(order.tokens);
+    else if (order.order === "reloaded") this.#state.reload = order;
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();
   }

@@ -509,6 +509,12 @@ class Server {
 
   /** All or nothing: with any fault everything stays as it was. */
   #reload(): void {
+    this.#readAgain();
+    const { lastSuccessful: successful, lastSuccessAt: successAt } = this.#reloader;
+    this.#http?.tell({ order: "reloaded", successful, successAt });
+  }
+
+  #readAgain(): void {
     try {
       const { changed, needsRestart } = this.#reloader.reload();
       const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;

@@ -1,6 +1,6 @@
 // What there is: stats, tubes, a tube, a job.
 
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { matchesGlob } from "../../base/glob.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printable, printOne, printRows, type Row } from "../output.ts";
@@ -46,18 +46,16 @@ export function sorted(rows: readonly Row[], column: string): Row[] {
   return [...rows].sort((a, b) => (column === "tube" ? 0 : value(b) - value(a)) || byName(a, b));
 }
 
-export function checkColumn(column: string): void {
-  if (column in COLUMNS) return;
-  throw new CommandFailed(`--sort ${column}: one of ${TUBE_COLUMNS.join(", ")}`, ExitCode.BadArguments);
+export function sortOption(columns: readonly string[], otherwise: string): Option {
+  return new Option("--sort <column>", "by this column").choices(columns).default(otherwise);
 }
 
 function tubes(): Command {
   return newCommand("tubes [glob]", "all tubes, or those whose names match")
-    .option("--sort <column>", `by one of ${TUBE_COLUMNS.join(", ")}`, "tube")
+    .addOption(sortOption(TUBE_COLUMNS, "tube"))
     .option("--names", "only their names")
     .action((glob: string | undefined, options: CommonOptions & { sort: string; names?: true }) =>
       withWire(options, async (session) => {
-        checkColumn(options.sort);
         const names = (await session.tubeNames()).filter(
           (name) => glob === undefined || matchesGlob(glob, name),
         );

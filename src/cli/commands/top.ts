@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { print, type Row, rowsText } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { Report, WireSession } from "../wire-session.ts";
-import { checkColumn, sorted, TUBE_COLUMNS, tubeRow } from "./show.ts";
+import { sorted, sortOption, TUBE_COLUMNS, tubeRow } from "./show.ts";
 
 interface TopOptions extends CommonOptions {
   readonly n?: string;
@@ -15,17 +15,19 @@ interface TopOptions extends CommonOptions {
 
 /** Counters of which a second column tells the rate. */
 const RATES = ["puts", "deletes"] as const;
+const TOP_COLUMNS = TUBE_COLUMNS.flatMap((column) =>
+  RATES.some((rate) => rate === column) ? [column, `${column}/s`] : [column],
+);
 const HOME_AND_CLEAR = "\u001b[H\u001b[J";
 const ROWS_DEFAULT = 40;
 
 export function topCommand(): Command {
   return newCommand("top", "the busiest tubes, again and again; q or Ctrl-C ends it")
     .option("-n <times>", "so often, then end")
-    .option("--sort <column>", `by one of ${TUBE_COLUMNS.join(", ")}`, "ready")
+    .addOption(sortOption(TOP_COLUMNS, "ready"))
     .option("--every <seconds>", "how often", "1")
     .action((options: TopOptions) =>
       withWire(options, async (session) => {
-        checkColumn(options.sort);
         const times = options.n === undefined ? Number.POSITIVE_INFINITY : Number(options.n);
         const stop = listenForEnd();
         let before: View | undefined;
@@ -62,7 +64,6 @@ function show(view: View, before: View | undefined, options: TopOptions): void {
   }
   const { stats } = view;
   const isTerminal = process.stdout.isTTY === true;
-  const columns = TUBE_COLUMNS.flatMap((column) => (isRate(column) ? [column, `${column}/s`] : [column]));
   const most = isTerminal ? Math.max(3, (process.stdout.rows ?? ROWS_DEFAULT) - 4) : rows.length;
   const head = [
     `ready ${stats["current-jobs-ready"]}  reserved ${stats["current-jobs-reserved"]}`,
@@ -70,10 +71,8 @@ function show(view: View, before: View | undefined, options: TopOptions): void {
     `connections ${stats["current-connections"]}  waiting ${stats["current-waiting"]}  tubes ${rows.length}`,
   ].join("  ");
   process.stdout.write(`${isTerminal ? HOME_AND_CLEAR : ""}${head}\n\n`);
-  process.stdout.write(rowsText(rows.slice(0, most), columns, isTerminal));
+  process.stdout.write(rowsText(rows.slice(0, most), TOP_COLUMNS, isTerminal));
 }
-
-const isRate = (column: string): boolean => RATES.some((rate) => rate === column);
 
 function withRates(view: View, before: View | undefined): Row[] {
   const earlier = new Map(before?.rows.map((row) => [row["tube"], row]));

@@ -47,8 +47,11 @@ export class Authentication {
   readonly #sessions = new Sessions();
   readonly #failures = new FailureLimit();
 
-  /** `tokens` are undefined where none are demanded. */
-  constructor(tokens: readonly Token[] | undefined) {
+  readonly #onWrong: () => void;
+
+  /** `tokens` are undefined where none are demanded; `onWrong` hears of each that is nobody's. */
+  constructor(tokens: readonly Token[] | undefined, onWrong: () => void) {
+    this.#onWrong = onWrong;
     this.configure(tokens);
   }
 
@@ -108,14 +111,16 @@ export class Authentication {
   ): Promise<Identity | undefined> {
     const nowMs = Date.now();
     // Of a unix socket nobody knows who is who.
-    if (!address) return await find();
-    if (this.#failures.isOver(address, nowMs))
+    if (address && this.#failures.isOver(address, nowMs))
       throw new Problem(
         "too-many-requests",
         "Too many wrong tokens came from this address; try again in a minute.",
       );
     const identity = await find();
-    if (identity === undefined) this.#failures.note(address, nowMs);
+    if (identity === undefined) {
+      this.#onWrong();
+      if (address) this.#failures.note(address, nowMs);
+    }
     return identity;
   }
 

@@ -1,5 +1,6 @@
 // Metrics of the whole server: what its threads count, and what the shards add up.
 
+import { totalmem } from "node:os";
 import { memoryUsage } from "node:process";
 import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
 import { GroupFigure } from "../../message/group.ts";
@@ -40,6 +41,17 @@ function* stateFamilies(service: Service): Iterable<Family> {
   yield gauge("ready_for_puts", "1 while new jobs are taken.", putReadinessOf(service).ok ? 1 : 0);
   yield gauge("draining", "1 while new jobs are refused.", words.isSet(ControlWord.Draining) ? 1 : 0);
   yield gauge("replay_progress_ratio", "How much of the log has been replayed at the start.", state.replayed);
+  const { successful, successAt } = state.reload;
+  yield gauge(
+    "config_last_reload_successful",
+    "0 after a configuration that was not taken at SIGHUP.",
+    successful ? 1 : 0,
+  );
+  yield gauge(
+    "config_last_reload_success_timestamp_seconds",
+    "When the configuration was taken last, in Unix time.",
+    successAt,
+  );
 }
 
 function* jobFamilies(totals: ShardTotals): Iterable<Family> {
@@ -71,7 +83,14 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   yield gauge("http_leases", "Jobs that are leased over HTTP.", totals.leases);
 }
 
-function* connectionFamilies({ topology }: Service): Iterable<Family> {
+const REJECTED = [
+  ["cap", Counter.RejectedFull],
+  ["address", Counter.RejectedAddress],
+  ["auth", Counter.RejectedAuth],
+  ["handshake", Counter.RejectedHandshake],
+] as const;
+
+function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
   const acceptors = Array.from({ length: topology.acceptors }, (_, acceptor) =>
     countersOf(topology, acceptorRole(topology, acceptor)),
   );
@@ -82,6 +101,16 @@ function* connectionFamilies({ topology }: Service): Iterable<Family> {
   yield gauge("workers", "Connections that have reserved a job.", sum(Counter.Workers));
   yield counter("connections_accepted", "Connections that were accepted.", sum(Counter.TotalConnections));
   yield counter("connections_closed", "Connections that have ended.", sum(Counter.TotalConnections) - open);
+  yield counter(
+    "connections_rejected",
+    "Connections that were closed at once, by reason.",
+    REJECTED.map(([reason, at]) => ({ value: sum(at), labels: { reason } })),
+  );
+  yield counter("connections_idle_closed", "Connections closed by --idle-timeout.", sum(Counter.ClosedIdle));
+  yield counter("auth_failures", "Who said who he is, and was not believed.", [
+    { value: sum(Counter.RejectedAuth), labels: { protocol: "beanstalk" } },
+    { value: state.wrongTokens, labels: { protocol: "http" } },
+  ]);
   const threads = new Float64Array(topology.counters).length / countersOf(topology, 0).length;
   const everywhere = Array.from({ length: threads }, (_, thread) => countersOf(topology, thread)).filter(
     (_, thread) => thread !== binlogRole(topology),
@@ -206,9 +235,20 @@ function* threadFamilies({ topology }: Service): Iterable<Family> {
   );
 }
 
+/** A control group without a limit has a number beyond all memory, or 0. */
+function memoryLimit(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}
+
 function* processFamilies({ facts }: Service): Iterable<Family> {
   const { user, system } = process.cpuUsage();
   yield counter("process_cpu_seconds", "CPU time of the process.", (user + system) / 1e6);
+  yield gauge(
+    "memory_limit_bytes",
+    "What the process may take: its control group's limit, or all there is.",
+    memoryLimit(),
+  );
   yield gauge("process_resident_memory_bytes", "Memory of the process.", memoryUsage.rss());
   yield gauge("process_start_time_seconds", "When the process was started.", facts.startedAtMs / 1000);
   yield gauge("process_open_fds", "Open file descriptors.", openDescriptors());

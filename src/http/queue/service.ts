@@ -41,6 +41,10 @@ export interface ServerState {
   listeners: readonly string[];
   /** What moves the bytes of connections there. */
   transport: string;
+  /** Whether the configuration was taken when it was read last, and when it was taken last, Unix time in seconds. */
+  reload: { readonly successful: boolean; readonly successAt: number };
+  /** Wrong tokens that came over HTTP. */
+  wrongTokens: number;
 }
 
 export interface MetricsRules {
