@@ -13,6 +13,7 @@ import { startServer } from "../../test/support/server-process.ts";
 import { temporaryFolder } from "../../test/support/temporary-folder.ts";
 import type { WireClient } from "../../test/support/wire-client.ts";
 import { positiveNumber } from "../options.ts";
+import { failOverPhases, PHASE_NAMES } from "./fail-over-phases.ts";
 
 const NATIVE = fileURLToPath(new URL("../../native-bench", import.meta.url));
 /** Connections and commands under way on each. */
@@ -128,22 +129,37 @@ async function failOver(t: Cleanup, rounds: number, jobs: number): Promise<void>
   const group = await ServerGroup.start(t, ["-f", "50"]);
   await fill(await group.serving(), jobs);
   const times: number[] = [];
+  const phases: number[][] = [];
   for (let round = 0; round < rounds; round++) {
     await group.caughtUp();
     const primary = await group.primary();
+    const standby = group.servers.find((server) => server !== primary)!;
+    const saidBytes = standby.output.length;
+    const killedAtMs = Date.now();
     const at = performance.now();
     primary.signal("SIGKILL");
     (await group.serving()).socket.destroy();
     times.push(performance.now() - at);
+    const took = failOverPhases(standby.output.slice(saidBytes), killedAtMs, Date.now());
+    if (took !== undefined) phases.push(took);
   }
-  times.sort((a, b) => a - b);
-  const at = (share: number): string =>
-    `${Math.round(times[Math.min(times.length - 1, Math.floor(share * times.length))]!)} ms`;
+  const at = (share: number): string => `${quantile(times, share)} ms`;
   console.log(
     `kill -9 of the primary with ${jobs} jobs, ${rounds} times: serves after p50 ${at(0.5)}, p99 ${at(0.99)}, max ${at(1)}`,
   );
+  const table = new Table({ head: ["the standby, ms", "p50", "p99", "max"] });
+  for (const [phase, name] of PHASE_NAMES.entries()) {
+    const took = phases.map((each) => each[phase]!);
+    table.push([name, quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)]);
+  }
+  console.log(table.toString());
   await group.caughtUp();
   await machineLost(group);
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0);
 }
 
 /** Its machine: nothing refuses, nothing answers. A process that is stopped looks like that from outside. */

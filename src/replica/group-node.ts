@@ -17,6 +17,8 @@ import { SharedWords } from "./shared-words.ts";
 
 /** How often a standby asks the log, and a primary looks at the time. */
 const LOOK_MS = 100;
+/** A question waits for its answer 500 ms at most, and then perhaps a second for an address. */
+const LOOKS_MAX = 16;
 /** How often a primary asks how full the log is. */
 const FULL_LOOK_MS = 2000;
 /** How often it says that it still waits for a log server. */
@@ -216,7 +218,7 @@ export class GroupNode {
       await this.#lookAtLog();
       if (this.#role !== "standby" || this.#ended) return;
       this.#lookAtLeader();
-      this.#follower!.tick(monotonicMs());
+      this.#tryLead();
       // Once more: the one before may not have been heard.
       if (this.#kept > 0 && this.#role === "standby") this.#log.tellKept(this.#kept);
       this.#publishFigures();
@@ -224,17 +226,23 @@ export class GroupNode {
     }
   }
 
-  #watching = false;
+  #looksUnderWay = 0;
 
-  /** Beside the loop: a node that is silent is waited for. */
+  /** Beside the loop: a node that is silent is waited for, and asked again meanwhile. */
   #lookAtLeader(): void {
-    if (this.#watching) return;
-    this.#watching = true;
+    if (this.#looksUnderWay === LOOKS_MAX) return;
+    this.#looksUnderWay++;
     this.#watch!.look(this.#follower!)
+      .then(() => this.#tryLead())
       .catch((error: Error) => this.#say("warn", `looking for the primary: ${error.message}`))
       .finally(() => {
-        this.#watching = false;
+        this.#looksUnderWay--;
       });
+  }
+
+  /** Where messages are being read it is not the time to look for another place in the log. */
+  #tryLead(): void {
+    if (this.#role === "standby" && !this.#ended && !this.#reading) this.#follower!.tick(monotonicMs());
   }
 
   async #lookAtLog(): Promise<void> {
@@ -242,7 +250,9 @@ export class GroupNode {
       const ends = await this.#log.ends();
       const follower = this.#follower!;
       follower.answered(ends, monotonicMs());
-      if (follower.next > 0 && follower.next <= ends.last) await this.#readTo(ends.last);
+      // It may be called while it reads: once each, or the second would miss what the first has taken.
+      const isNew = follower.next > 0 && follower.next <= ends.last;
+      if (isNew && !this.#reading) await this.#readTo(ends.last);
       follower.answered(ends, monotonicMs());
     } catch (error) {
       this.#readFailed(error);

@@ -1,4 +1,5 @@
-// Looks whether the node that has the lead lives: asks it over the log servers, and knocks at its address.
+// Looks whether the node that has the lead lives: asks it over the log servers, and knocks at its address. Several looks may be under
+// way: what was asked just before a process died is never answered, and nobody should have to wait for that.
 
 import type { FollowerCore } from "./follower-core.ts";
 import { parseReport } from "./node-report.ts";
@@ -12,6 +13,9 @@ export class LeaderWatch {
   #node = 0;
   #address = "";
   #listened = false;
+  /** Looks are numbered; what an earlier one finds after a later one counts no more. */
+  #looks = 0;
+  #found = 0;
 
   constructor(log: Pick<SharedLog, "ask">, ownAddress: string) {
     this.#log = log;
@@ -27,22 +31,31 @@ export class LeaderWatch {
       this.#address = "";
       this.#listened = false;
     }
+    const look = ++this.#looks;
     const answer = await this.#log.ask(leader);
+    if (answer === "gone") return this.#knock(follower, leader, look);
+    if (!this.#counts(leader, look)) return;
     if (answer === undefined) return follower.seen(leader, "silent");
-    if (answer !== "gone") {
-      follower.seen(leader, "there");
-      const report = parseReport(answer);
-      if (report === undefined) return;
-      this.#address = report.address;
-      if (report.role === "opening") follower.leaderLoads();
-      if (report.role === "primary" && !this.#listened) this.#listened = await this.#listens();
-      return;
-    }
-    if (!this.#listened || this.#address === this.#ownAddress) return follower.seen(leader, "silent");
-    follower.seen(leader, (await listensOn(this.#address)) === "refused" ? "gone" : "silent");
+    follower.seen(leader, "there");
+    const report = parseReport(answer);
+    if (report === undefined) return;
+    this.#address = report.address;
+    if (report.role === "opening") follower.leaderLoads();
+    if (report.role !== "primary" || this.#listened) return;
+    const listens = (await listensOn(report.address)) === "yes";
+    if (listens && leader === this.#node && report.address === this.#address) this.#listened = true;
   }
 
-  async #listens(): Promise<boolean> {
-    return this.#address !== "" && (await listensOn(this.#address)) === "yes";
+  /** Its process is not connected to the log servers any more. */
+  async #knock(follower: FollowerCore, leader: number, look: number): Promise<void> {
+    const mayBeDead = this.#listened && this.#address !== this.#ownAddress;
+    const isDead = mayBeDead && (await listensOn(this.#address)) === "refused";
+    if (this.#counts(leader, look)) follower.seen(leader, isDead ? "gone" : "silent");
+  }
+
+  #counts(leader: number, look: number): boolean {
+    if (leader !== this.#node || look < this.#found) return false;
+    this.#found = look;
+    return true;
   }
 }
