@@ -108,7 +108,7 @@ describe("deploy: metrics", () => {
     assert.ok(ROWS.length >= 6);
   });
 
-  it("name no series that the server does not have", async (t) => {
+  it("name no series that the server does not have, and its page names them all", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const log = join(temporaryFolder(t, "deploy"), "log");
     mkdirSync(log);
@@ -126,6 +126,20 @@ describe("deploy: metrics", () => {
       (name) => !series.has(name) && !series.has(name.replace(/_bucket$/, "")),
     );
     assert.deepEqual(missing, []);
+    const page = readFileSync(join(ROOT, "docs/metrics.md"), "utf8");
+    const told = (name: string): boolean =>
+      page.includes(`\`${name.replace("runnerbean_", "")}\``) || name.startsWith("process_");
+    assert.deepEqual(
+      [...series].filter((name) => !told(name)),
+      [],
+    );
+    // KEDA follows a path through the answer, and takes what is there for a number.
+    const keda = read("keda.yaml");
+    const [, path] = /url: http:\/\/[^/]+(\S+)/.exec(keda)!;
+    const [, location] = /valueLocation: (\S+)/.exec(keda)!;
+    const answer: unknown = await (await fetch(base + path)).json();
+    const value = location!.split(".").reduce((at, key) => (at as Record<string, unknown>)[key], answer);
+    assert.equal(value, 0);
   });
 });
 

@@ -107,7 +107,7 @@ export const ROWS: readonly Row[] = [
     panels: [
       {
         title: "connections",
-        width: 12,
+        width: 8,
         queries: [
           [`sum(runnerbean_connections${SELECT})`, "connections"],
           [`sum(runnerbean_producers${SELECT})`, "producers"],
@@ -117,9 +117,18 @@ export const ROWS: readonly Row[] = [
       },
       {
         title: "commands a second",
-        width: 12,
+        width: 8,
         unit: "ops",
         queries: [[`sum by (command) (${rate("commands_total")}) > 0`, "{{command}}"]],
+      },
+      {
+        title: "turned away a second",
+        width: 8,
+        unit: "ops",
+        queries: [
+          [`sum by (reason) (${rate("connections_rejected_total")}) > 0`, "{{reason}}"],
+          [`sum by (protocol) (${rate("auth_failures_total")}) > 0`, "wrong tokens, {{protocol}}"],
+        ],
       },
     ],
   },
@@ -154,7 +163,11 @@ export const ROWS: readonly Row[] = [
         title: "memory",
         width: 12,
         unit: "bytes",
-        queries: [[`sum by (kind) (runnerbean_memory_bytes${SELECT})`, "{{kind}}"]],
+        queries: [
+          [`sum by (kind) (runnerbean_memory_bytes${SELECT})`, "{{kind}}"],
+          [`sum(process_resident_memory_bytes${SELECT})`, "resident"],
+          [`sum(runnerbean_memory_limit_bytes${SELECT})`, "limit"],
+        ],
       },
     ],
   },
