@@ -144,12 +144,12 @@ for (const { kind, need, flags } of SERVERS) {
       const { id } = await queue.put(tube, "x", { pri: 7, ttr: 90 });
       const job = await queue.reserve();
       await job.touch();
-      await job.release({ delay: 0.2 });
+      await job.release({ delay: 60.2 });
       await assert.rejects(job.touch(), JobLost);
       const released = await queue.job(id).stats();
       assert.deepEqual(
         [released.state, released.pri, released.delay, released.releases, released.tube],
-        ["delayed", 7, 1, 1, tube],
+        ["delayed", 7, 61, 1, tube],
       );
       assert.equal(textOf({ body: (await queue.tube(tube).peek("delayed"))!.body } as Job<Uint8Array>), "x");
       assert.equal(await queue.tube(tube).peek("ready"), undefined);
