@@ -112,7 +112,10 @@ describe("deploy: metrics", () => {
     if (!canRun(t, NEEDS.ours)) return;
     const log = join(temporaryFolder(t, "deploy"), "log");
     mkdirSync(log);
-    const server = await startServer({ kind: "ours", flags: ["-b", log, "--http", "127.0.0.1:0"] });
+    const server = await startServer({
+      kind: "ours",
+      flags: ["-b", log, "--http", "127.0.0.1:0", "--max-memory", "1G"],
+    });
     t.after(() => server.stop());
     const base = /http:\/\/127\.0\.0\.1:\d+/.exec(server.stderr)![0];
     // The table of tubes is there when it has been asked for.

@@ -25,6 +25,7 @@ export class StoredBody {
     this.#bodies = bodies;
     this.#writtenBytes = 0;
     this.failed = false;
+    this.#check(bodies);
     return true;
   }
 
@@ -33,11 +34,19 @@ export class StoredBody {
     try {
       this.#bodies!.write(this.#handle, this.#writtenBytes, bytes, start, length);
       this.#writtenBytes += length;
+      this.#check(this.#bodies!);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       this.#bodies!.free(this.#handle);
       this.failed = true;
     }
+  }
+
+  /** Gives it up where it may not stay. */
+  #check(bodies: BodyArena): void {
+    if (bodies.mayStay) return;
+    bodies.free(this.#handle);
+    this.failed = true;
   }
 
   get handle(): number {

@@ -573,6 +573,10 @@ const server: Page = {
             ["jobs", bytes(memory["jobs"] ?? 0)],
             ["bodies", bytes(memory["bodies"] ?? 0)],
             ["HTTP side", bytes(memory["httpHeap"] ?? 0)],
+            [
+              "of max-memory",
+              memory["limit"] ? `${bytes(memory["used"] ?? 0)} of ${bytes(memory["limit"])}` : "no limit",
+            ],
           ])}
           <h2>Options</h2>
           ${facts(Object.entries(options).map(([key, value]): [string, string] => [words(key), value === null ? "none" : `${value}`]))}

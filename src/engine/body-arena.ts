@@ -95,6 +95,11 @@ class BigBody {
   bytes = 0;
 }
 
+/** Says whether what is there now may be, with one more job: see shard/work/memory-budget.ts. */
+export interface MemoryLimit {
+  readonly allows: boolean;
+}
+
 /** The arena of one shard. Allocation throws RangeError when memory, or the limit given, is exhausted. */
 export class BodyArena {
   readonly #slabs: (Slab | undefined)[] = [];
@@ -109,12 +114,21 @@ export class BodyArena {
   readonly #bytesMax: number;
   /** Memory taken from the system, in bytes, but for the spare blocks. */
   reservedBytes = 0;
-  /** Of that, memory of empty slabs that could be given back. */
+  /** Memory of the cells and blocks that have a body, or a part of one. */
+  usedBytes = 0;
+  /** Asked by those who take in new bodies; what the server writes by itself is not limited. */
+  limit: MemoryLimit | undefined;
+  /** Of `reservedBytes`, memory of empty slabs that could be given back. */
   #spareBytes = 0;
 
   /** `bytesMax` bounds the memory taken, as a stand-in for the system's own limit. */
   constructor(bytesMax: number = Number.POSITIVE_INFINITY) {
     this.#bytesMax = bytesMax;
+  }
+
+  /** Whether what was allocated and written may stay, if it is for a new job. */
+  get mayStay(): boolean {
+    return this.limit?.allows ?? true;
   }
 
   /** Room for a body of `bytes` bytes; a big one starts empty and grows by `append`. */
@@ -126,6 +140,7 @@ export class BodyArena {
     const number = roomy.length > 0 ? roomy[roomy.length - 1]! : this.#addSlab(sizeClass);
     const slab = this.#slabs[number]!;
     const cell = slab.take();
+    this.usedBytes += slab.cellBytes;
     if (slab.spare) {
       slab.spare = false;
       this.#spareBytes -= slab.bytes.length;
@@ -201,6 +216,7 @@ export class BodyArena {
     assert(slab !== undefined && slab.live > 0, "a body is freed once");
     const roomy = this.#roomy[slab.sizeClass]!;
     slab.give(handle & 0xffff);
+    this.usedBytes -= slab.cellBytes;
     if (slab.roomyAt < 0) {
       slab.roomyAt = roomy.length;
       roomy.push(number);
@@ -262,6 +278,7 @@ export class BodyArena {
         this.#reserve(BLOCK_BYTES);
         big.blocks.push(this.#spareBlocks.pop() ?? new Uint8Array(BLOCK_BYTES));
         this.reservedBytes += BLOCK_BYTES;
+        this.usedBytes += BLOCK_BYTES;
       }
       const part = Math.min(length - done, BLOCK_BYTES - at);
       copyBytes(big.blocks[big.blocks.length - 1]!, at, source, start + done, part);
@@ -274,6 +291,7 @@ export class BodyArena {
     const big = this.#big(handle);
     for (const block of big.blocks) {
       this.reservedBytes -= BLOCK_BYTES;
+      this.usedBytes -= BLOCK_BYTES;
       if (this.#spareBlocks.length < SPARE_BLOCKS_MAX) this.#spareBlocks.push(block);
       else (block.buffer as ArrayBuffer).transfer(0);
     }

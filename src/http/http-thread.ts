@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptorCore } from "../acceptor/acceptor-core.ts";
 import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
 import type { Token } from "../access/token-file.ts";
-import { httpPort, type Topology } from "../message/topology.ts";
+import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { Api } from "./api/api.ts";
@@ -166,6 +166,7 @@ export class HttpThread {
         port.postMessage({ news: "ask", acceptor, question }),
       ),
       words: new ControlWords(topology.control),
+      memory: memoryWords(topology),
       metrics,
       nowMs: monotonicMs,
       wallMs: Date.now,

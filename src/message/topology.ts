@@ -6,6 +6,7 @@ import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
+import { MemoryWords } from "../ring/memory-words.ts";
 import { createRing } from "../ring/ring-layout.ts";
 import { GROUP_FIGURES } from "./group.ts";
 
@@ -39,8 +40,12 @@ export const ControlWord = {
   AcknowledgedBatch: 144,
   /** 1 while the shared log of a group is nearly full: puts are refused. */
   SharedLogFull: 160,
+  /** See ring/memory-words.ts. */
+  MemoryUsed: 176,
+  MemoryLimit: 192,
+  MemoryFull: 208,
 } as const;
-const CONTROL_WORDS = 176;
+const CONTROL_WORDS = 224;
 
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
 export const COUNTERS_PER_ROLE = 256;
@@ -296,6 +301,12 @@ export const portBell = (topology: Topology, port: number): number =>
 
 /** Index of the doorbell of the group's thread. */
 export const groupBell = (topology: Topology): number => topology.hosts.length + 2;
+
+/** What jobs have of memory, and may have. */
+export function memoryWords({ control }: Topology): MemoryWords {
+  const { MemoryUsed, MemoryLimit, MemoryFull } = ControlWord;
+  return new MemoryWords(new Int32Array(control), MemoryUsed, MemoryLimit, MemoryFull);
+}
 
 /** What binlog and group share; to be called in a group only. */
 export function binlogGroup(topology: Topology): GroupTopology {

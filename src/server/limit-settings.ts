@@ -6,7 +6,12 @@ import { type Setting, SettingError } from "../config/setting.ts";
 
 interface Limited {
   limits: ConnectionLimits;
+  /** What jobs may have of memory, in bytes; Infinity for no limit. */
+  memoryBytesMax: number;
 }
+
+/** Less is no limit but a fault. */
+const MEMORY_BYTES_MIN = 1 << 20;
 
 /** The longest that the system takes: 32767 s between probes, 127 of them. */
 const KEEP_ALIVE_MS_MAX = 32_767_000;
@@ -45,6 +50,19 @@ function keepAliveText({ delayMs, intervalMs, count }: KeepAlive): string {
 }
 
 export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
+  {
+    key: "max-memory",
+    flags: "--max-memory <size>",
+    kind: "size",
+    reloads: true,
+    example: "8G",
+    text: "for jobs and their bodies; puts beyond it are answered OUT_OF_MEMORY (default: no limit)",
+    apply(options, bytes) {
+      if (Number(bytes) < MEMORY_BYTES_MIN) throw new SettingError(`less than 1M is too little: ${bytes}`);
+      options.memoryBytesMax = Number(bytes);
+    },
+    show: ({ memoryBytesMax }) => shown(memoryBytesMax),
+  },
   {
     key: "max-connections",
     flags: "--max-connections <n>",

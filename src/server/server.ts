@@ -11,9 +11,10 @@ import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/
 import type { AccessRules } from "../acceptor/listener-policy.ts";
 import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
+import { sizeText } from "../config/quantity.ts";
 import type { HttpAddress, HttpNews, HttpThreadData } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
-import { binlogBell, ControlWord, createTopology, type Topology } from "../message/topology.ts";
+import { binlogBell, ControlWord, createTopology, memoryWords, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
 import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -32,6 +33,7 @@ import { furtherAddress, type Listen, listenAddress, probeAddress } from "./list
 import { changedListeners } from "./listener-settings.ts";
 import { Listening } from "./listening.ts";
 import { createLog, type Diagnostics, droppedWords } from "./log.ts";
+import { MemoryWatch } from "./memory-watch.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { type Exit, type Options, parseOptions } from "./options.ts";
 import { type ChosenPlacement, choosePlacement } from "./placement.ts";
@@ -113,6 +115,7 @@ class Server {
     (line) => this.#verbose?.write(line),
   );
   #expiryTimer: NodeJS.Timeout | undefined;
+  readonly #memory: MemoryWatch;
   #http: HttpThreadHandle | undefined;
   readonly #instanceId = instanceId();
   readonly #startedAtMs = monotonicMs();
@@ -161,6 +164,12 @@ class Server {
     });
     this.#control = new ControlWords(this.#topology.control);
     new JobIds(this.#control.words, ControlWord.JobIds).reset(1);
+    this.#memory = new MemoryWatch({
+      words: memoryWords(this.#topology),
+      nowMs: monotonicMs,
+      warn: (message) => log.warn(message),
+      info: (message) => log.info(message),
+    });
   }
 
   /** beanstalkd's order: listen, become the user, load the log; clients that connect meanwhile wait. */
@@ -170,6 +179,7 @@ class Server {
     checkGroupOptions(options);
     this.#noteAcceptors();
     this.#warnOfExpiry();
+    this.#memory.configure(options.memoryBytesMax);
     this.#verbose?.write(`pid ${process.pid}\n`);
     this.#handleSignals();
     const addresses = await this.#addresses();
@@ -203,9 +213,12 @@ class Server {
     // Clients of the protocol are served meanwhile: that thread has more code to read than the others.
     const httpWhere = await http?.listening;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
+    const { memoryBytesMax } = options;
+    const limited =
+      memoryBytesMax === Number.POSITIVE_INFINITY ? "" : `, at most ${sizeText(memoryBytesMax)} of jobs`;
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(
-      `runnerbean ${VERSION} serves on ${where}${httpWhere === undefined ? "" : ` and ${httpWhere}`} with ${threads}, ${transport}${kept}; stop it with Ctrl-C or kill ${process.pid}`,
+      `runnerbean ${VERSION} serves on ${where}${httpWhere === undefined ? "" : ` and ${httpWhere}`} with ${threads}, ${transport}${kept}${limited}; stop it with Ctrl-C or kill ${process.pid}`,
     );
   }
 
@@ -532,6 +545,7 @@ class Server {
       this.#log.level = next.logLevel;
       this.#rules = rules;
       this.#tokenFile = next.tokenFile;
+      this.#memory.configure(next.memoryBytesMax);
       for (const acceptor of this.#acceptors) acceptor.configure(rules);
       this.#http?.tell({ order: "tokens", tokens: this.#httpTokens });
       this.#warnOfExpiry();

@@ -79,6 +79,8 @@ export interface Settings {
   /** Addresses beside that of -l and -p. */
   listeners: readonly ListenerOptions[];
   limits: ConnectionLimits;
+  /** What jobs may have of memory, in bytes; Infinity for no limit. */
+  memoryBytesMax: number;
   /** To be said once logging is set up. */
   notices: string[];
 }
@@ -124,6 +126,7 @@ export function defaultSettings(): Settings {
     tokenFile: undefined,
     listeners: [],
     limits: NO_LIMITS,
+    memoryBytesMax: Number.POSITIVE_INFINITY,
     notices: [],
   };
 }

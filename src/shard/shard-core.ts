@@ -23,6 +23,7 @@ import {
   countersOf,
   hostOfShard,
   httpPort,
+  memoryWords,
   portBell,
   shardRole,
   type Topology,
@@ -44,6 +45,7 @@ import { DeferredMessages } from "./work/deferred-messages.ts";
 import { GiveBack } from "./work/give-back.ts";
 import { leaseDetails } from "./work/lease-details.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./work/long-moves.ts";
+import { MemoryBudget } from "./work/memory-budget.ts";
 import { PutIntake } from "./work/put-intake.ts";
 import type { RecordLog } from "./work/record-log.ts";
 import { type RecordNumbers, Replies } from "./work/replies.ts";
@@ -101,6 +103,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
   readonly moves: LongMoves;
+  readonly memory: MemoryBudget;
   readonly #looks: Looks;
   readonly records: RecordLog | undefined;
   /** Answers the http thread; undefined without one. */
@@ -144,6 +147,8 @@ export class ShardCore implements ClientEffects, CommandShard {
       ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
     });
+    this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
+    this.engine.bodies.limit = this.memory;
     this.replies = new Replies(
       this.engine,
       this.ports,
@@ -189,6 +194,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.control.step();
     }
     if (this.#resuming.length > 0) this.#runResumed();
+    this.memory.settle();
     return taken;
   }
 

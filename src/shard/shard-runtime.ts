@@ -129,6 +129,7 @@ export class ShardRuntime {
         return;
       }
       restore.finish();
+      this.#core.memory.settle();
       records.attach(this.#core.engine, restore.burySequence);
       recovery.postMessage("loaded");
       recovery.close();

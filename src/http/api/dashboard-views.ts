@@ -30,6 +30,8 @@ const SHORT_LIST = 5;
 const ATTENTION_MAX = 6;
 /** An older ready job needs attention, seconds. */
 const OLDEST_WARN_SECONDS = 60;
+/** So much of max-memory needs attention. */
+const MEMORY_WARN_SHARE = 0.8;
 /** Rates of the whole server are taken over so long, seconds. */
 const RATE_SECONDS = 5;
 
@@ -150,6 +152,9 @@ function attentionOf(service: Service, entries: readonly TubeEntry[], atMs: numb
   const found: (Attention & { readonly weight: number })[] = [];
   const puts = putReadinessOf(service);
   if (!puts.ok) found.push({ level: "bad", tube: null, text: puts.detail, weight: Number.MAX_VALUE });
+  const { usedBytes, limitBytes } = service.memory;
+  if (puts.ok && usedBytes > MEMORY_WARN_SHARE * limitBytes)
+    found.push({ level: "warn", tube: null, text: "less than a fifth of max-memory is left", weight: 1e12 });
   for (const entry of entries) {
     const tube = entry.name;
     const ready = entry.get(TubeField.Ready);

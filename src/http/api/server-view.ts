@@ -34,6 +34,10 @@ export function serverView(service: Service, totals: ShardTotals | undefined): R
       jobs: totals?.jobsMemoryBytes ?? 0,
       bodies: totals?.bodiesMemoryBytes ?? 0,
       httpHeap: memoryUsage().heapUsed,
+      used: service.memory.usedBytes,
+      // JSON has no Infinity.
+      limit: Number.isFinite(service.memory.limitBytes) ? service.memory.limitBytes : null,
+      full: service.memory.isFull,
     },
   };
 }

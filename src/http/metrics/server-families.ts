@@ -26,6 +26,7 @@ export function* serverFamilies(service: Service, totals: ShardTotals | undefine
   if (totals !== undefined) yield* jobFamilies(totals);
   yield* connectionFamilies(service);
   if (totals !== undefined) yield memoryFamily(service, totals);
+  yield* limitFamilies(service);
   if (service.topology.binlog !== undefined) yield* logFamilies(service);
   if (service.topology.binlog?.group !== undefined) yield* groupFamilies(service);
   yield* threadFamilies(service);
@@ -137,6 +138,13 @@ function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
   };
   const samples = Object.entries(kinds).map(([kind, value]) => ({ value, labels: { kind } }));
   return gauge("memory_bytes", "Memory by what it is for; of http the JavaScript heap.", samples);
+}
+
+/** The limit only where there is one: 80 % of nothing is no alarm. */
+function* limitFamilies({ memory: { usedBytes, limitBytes } }: Service): Iterable<Family> {
+  yield gauge("job_memory_used_bytes", "What jobs and bodies take, as max-memory counts it.", usedBytes);
+  if (limitBytes === Number.POSITIVE_INFINITY) return;
+  yield gauge("job_memory_limit_bytes", "What max-memory gives to jobs and bodies.", limitBytes);
 }
 
 const GROUP_ROLES = ["starting", "standby", "opening", "primary"];

@@ -12,6 +12,8 @@ export interface Verdict {
   readonly detail: string;
 }
 
+const NO_MEMORY = "new jobs are refused: jobs have all the memory that max-memory gives them";
+
 const OK: Verdict = { ok: true, status: "ok", detail: "ok" };
 
 const no = (status: string, detail: string): Verdict => ({ ok: false, status, detail });
@@ -51,6 +53,7 @@ export function putReadinessOf(service: Service): Verdict {
     return no("shared-log-full", "new jobs are refused: the shared log of the group is nearly full");
   if (words.isSet(ControlWord.BinlogFull))
     return no("disk-full", "new jobs are refused: the disk of the log is full");
+  if (service.memory.isFull) return no("memory-full", NO_MEMORY);
   return OK;
 }
 
@@ -68,6 +71,7 @@ export function checksOf(service: Service): Record<string, Verdict> {
       "full",
       "the log has no room: free some on its disk",
     ),
+    memory: check(service.memory.isFull, "memory-full", NO_MEMORY),
     draining: check(
       words.isSet(ControlWord.Draining),
       "draining",

@@ -3,6 +3,7 @@
 import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
+import type { MemoryWords } from "../../ring/memory-words.ts";
 import type { Bodies } from "./bodies.ts";
 import type { ConnectionDesk } from "./connection-desk.ts";
 import type { ControlClient } from "./control-client.ts";
@@ -73,6 +74,8 @@ export interface Service {
   readonly tasks: TaskBook;
   readonly connections: ConnectionDesk;
   readonly words: ControlWords;
+  /** What jobs have of memory, and may have. */
+  readonly memory: MemoryWords;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */
   readonly nowMs: () => number;

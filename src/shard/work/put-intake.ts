@@ -44,6 +44,11 @@ export class PutIntake {
       this.#refuseForMemory(session, stored, error);
       return;
     }
+    if (!this.#arena.mayStay) {
+      this.#arena.free(stored);
+      this.#replies.fixed(session, Reply.outOfMemory);
+      return;
+    }
     this.#store(session, request, stored, request.tube.text, request.options, nowMs);
   }
 
@@ -90,12 +95,13 @@ export class PutIntake {
     try {
       this.#arena.write(incoming.body, incoming.receivedBytes, piece.bytes, piece.start, piece.length);
       incoming.receivedBytes += piece.length;
+      if (this.#arena.mayStay) return;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      this.#arena.free(incoming.body);
-      incoming.body = EMPTY_BODY;
-      incoming.failed = true;
     }
+    this.#arena.free(incoming.body);
+    incoming.body = EMPTY_BODY;
+    incoming.failed = true;
   }
 
   /** The body is complete; `badBody` if no CR LF followed it. */
