@@ -91,7 +91,7 @@ describe("--max-memory", () => {
     assert.match((await client.put("x".repeat(5 << 20))).line, /^INSERTED /);
     configure("2M");
     server.process.signal("SIGHUP");
-    await untilItSays(server.process, /changed: max-memory[^]*changed: max-memory/);
+    await untilItSays(server.process, /changed: max-memory(?:.|\n)*changed: max-memory/);
     assert.equal((await client.put("")).line, "OUT_OF_MEMORY");
   });
 });

@@ -60,6 +60,28 @@ function shardsWith(
 
 const sum = (shards: readonly Shard[]): number => shards.reduce((total, each) => total + each.usedBytes, 0);
 
+/** Puts and deletes at random, ever more and ever less; returns how many puts were refused. */
+function putAndDelete(shards: readonly Shard[], limitBytes: number): number {
+  const random = new SeededRandom(7);
+  // One that is refused because others hold pages in advance: two lots of a page, and what the body rounds up to.
+  const early = 0.98 * limitBytes - shards.length * 3 * 4096;
+  let refused = 0;
+  for (let step = 0; step < 4000; step++) {
+    const shard = random.pick(shards)!;
+    const bytes = random.between(0, random.chance(0.05) ? 3 * CELL_BYTES_MAX : 2000);
+    const before = sum(shards);
+    if (!random.chance(step % 2000 < 1200 ? 0.9 : 0.1)) shard.delete();
+    else if (!shard.put(bytes)) {
+      refused++;
+      const takes = bytes > CELL_BYTES_MAX ? MIB : bytes * 1.25 + 16 + JOB_BYTES;
+      assert.ok(before + takes > early, `step ${step}: ${bytes} refused at ${before}`);
+    }
+    assert.ok(sum(shards) <= limitBytes, `step ${step}: ${sum(shards)}`);
+    shard.budget.settle();
+  }
+  return refused;
+}
+
 describe("MemoryBudget", () => {
   for (const [count, limitBytes] of [
     [1, MIB],
@@ -67,25 +89,8 @@ describe("MemoryBudget", () => {
     [4, 16 * MIB],
   ] as const) {
     it(`keeps ${count} shards at ${limitBytes / MIB} MiB together`, () => {
-      const random = new SeededRandom(7);
       const { words, shards } = shardsWith(count, limitBytes);
-      let refused = 0;
-      // One that is refused because others hold pages in advance: two lots of a page, and what the body rounds up to.
-      const early = 0.98 * limitBytes - count * 3 * 4096;
-      for (let step = 0; step < 4000; step++) {
-        const shard = random.pick(shards)!;
-        const bytes = random.between(0, random.chance(0.05) ? 3 * CELL_BYTES_MAX : 2000);
-        const before = sum(shards);
-        if (random.chance(step % 2000 < 1200 ? 0.9 : 0.1)) {
-          if (!shard.put(bytes)) {
-            refused++;
-            const takes = bytes > CELL_BYTES_MAX ? MIB : bytes * 1.25 + 16 + JOB_BYTES;
-            assert.ok(before + takes > early, `step ${step}: ${bytes} refused at ${before}`);
-          }
-        } else shard.delete();
-        assert.ok(sum(shards) <= limitBytes, `step ${step}: ${sum(shards)}`);
-        shard.budget.settle();
-      }
+      const refused = putAndDelete(shards, limitBytes);
       assert.ok(refused > 0, "the limit is reached");
       for (const shard of shards) while (shard.handles.length > 0) shard.delete();
       for (const shard of shards) shard.budget.settle();
