@@ -71,6 +71,31 @@ function anchorsOf(file: string, path: string, text: string): ReadonlySet<string
   return new Set([...page.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => anchorOf(heading!)));
 }
 
+/** Cells of a table. */
+const rowsOf = (page: string): string[][] =>
+  page.split("\n").map((line) =>
+    line
+      .split("|")
+      .map((cell) => cell.trim())
+      .slice(1, -1),
+  );
+
+/** Of rows "wish | asked for in | answer | shown by": each word in code, and each test in quotes, is in a linked file. */
+function wishMistakes(page: string): string[] {
+  return rowsOf(page).flatMap(([wish = "", , answer = "", tests = ""]) => {
+    const files = [...tests.matchAll(LINK)].map(([, target]) =>
+      readFileSync(join(ROOT, "docs", target!), "utf8"),
+    );
+    if (files.length === 0) return [];
+    const named = [...answer.matchAll(/`([^`]+)`/g), ...tests.matchAll(/"([^"]+)"/g)].map(
+      ([, words]) => words!,
+    );
+    return named
+      .filter((words) => !files.some((text) => text.includes(words)))
+      .map((words) => `${wish}: nothing linked has ${words}`);
+  });
+}
+
 describe("documents", () => {
   it("link to files and headings that exist, and give commands that exist", () => {
     const found = nothingFound();
@@ -91,6 +116,16 @@ describe("documents", () => {
       if (command.description().endsWith("(over HTTP)"))
         assert.ok(row.includes("| over HTTP: "), command.name());
     }
+  });
+
+  it("promise of wishes what the linked tests show", () => {
+    const page = readFileSync(join(ROOT, "docs/wishes.md"), "utf8");
+    assert.deepEqual(wishMistakes(page), []);
+    assert.ok(rowsOf(page).filter(([, , , tests]) => tests?.includes("](")).length > 20);
+    const row = '| a | b | `ttl=` | [x](../test/transcripts/ext-ttl.txt): "set-tube" |';
+    assert.deepEqual(wishMistakes(row), []);
+    assert.deepEqual(wishMistakes(row.replace("ttl=", "clear-tube")), ["a: nothing linked has clear-tube"]);
+    assert.deepEqual(wishMistakes(row.replace("set-tube", "no such")), ["a: nothing linked has no such"]);
   });
 
   it("are all linked to from the README", () => {
