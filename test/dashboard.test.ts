@@ -14,7 +14,16 @@ import { WireClient } from "./support/wire-client.ts";
 
 const FIRST_LOAD_BYTES_MAX = 60_000;
 const FIRST_LOAD_REQUESTS_MAX = 12;
-const PAGES = ["#/", "#/tubes", "#/tubes/mail-eu", "#/jobs/1", "#/connections", "#/log", "#/server"] as const;
+const PAGES = [
+  "#/",
+  "#/tubes",
+  "#/tubes/mail-eu",
+  "#/jobs/1",
+  "#/connections",
+  "#/log",
+  "#/group",
+  "#/server",
+] as const;
 
 /** An answer as it comes over the wire. */
 function get(url: string, encodings: string): Promise<{ encoding: string | undefined; bytes: Buffer }> {

@@ -195,6 +195,7 @@ describe("HTTP tells", () => {
   it("errors with a code, what to do, and the request's id", async () => {
     for (const [path, status, code] of [
       ["/nothing", 404, "not-found"],
+      ["/v1/group", 404, "no-group"],
       ["/v1/tubes?limt=3", 400, "bad-request"],
       ["/v1/tubes?limit=0", 400, "bad-request"],
       ["/v1/tubes?sort=nothing", 400, "bad-request"],

@@ -4,7 +4,7 @@ import { html, nothing, render } from "lit-html";
 import type { Desk, Page, Place } from "./desk.ts";
 import { duration } from "./format.ts";
 import { Live } from "./live.ts";
-import { BAR, PAGES } from "./pages.ts";
+import { BAR, GROUP_PAGE, PAGES } from "./pages.ts";
 import type { Part } from "./parts.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 import type { Frame } from "./view-types.ts";
@@ -186,7 +186,7 @@ class App {
         ${this.#top()}
         <nav class="nav" aria-label="Pages">
           <ul>
-            ${BAR.map(
+            ${BAR.filter(({ page: name }) => name !== GROUP_PAGE || this.#frame?.isInGroup === true).map(
               ({ page: name, label, key }) => html`<li>
                 <a href="#/${name}" aria-current=${this.#isAt(name) ? "page" : nothing} title="g ${key}">${label}</a>
               </li>`,

@@ -7,6 +7,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["g t", "tubes"],
   ["g c", "connections"],
   ["g l", "log"],
+  ["g r", "group"],
   ["g s", "server"],
   ["/", "filter"],
   ["j", "next row"],

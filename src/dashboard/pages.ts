@@ -16,7 +16,15 @@ import {
   tubeLink,
   tubeTable,
 } from "./parts.ts";
-import type { Bucket, LogPageView, OverviewView, ServerView, TubesView, TubeView } from "./view-types.ts";
+import type {
+  Bucket,
+  GroupPageView,
+  LogPageView,
+  OverviewView,
+  ServerView,
+  TubesView,
+  TubeView,
+} from "./view-types.ts";
 
 const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
   ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
@@ -444,6 +452,22 @@ const connections: Page = {
 /** The server is gone, and the page says so; the next view tries again. */
 const nothingToDo = (): void => {};
 
+let showGroup: ((view: GroupPageView) => Part) | undefined;
+
+/** Loaded when it is looked at. */
+const group: Page = {
+  title: () => "Group",
+  view: () => "view=group",
+  show: (view: GroupPageView, desk) => {
+    if (showGroup !== undefined) return showGroup(view);
+    import("./group.ts").then((module) => {
+      ({ showGroup } = module);
+      desk.redraw();
+    }, nothingToDo);
+    return html`<h1 class="hidden">Group</h1><p class="quiet">…</p>`;
+  },
+};
+
 // --- log and server -----------------------------------------------------------------------------------------
 
 const noLog = html`<div class="empty">
@@ -593,8 +617,12 @@ export const PAGES: Readonly<Record<string, Page>> = {
   job,
   connections,
   log,
+  group,
   server,
 };
+
+/** Only of a server in a group. */
+export const GROUP_PAGE = "group";
 
 /** What the bar on the left leads to, with the key behind `g`. */
 export const BAR: readonly { readonly page: string; readonly label: string; readonly key: string }[] = [
@@ -602,5 +630,6 @@ export const BAR: readonly { readonly page: string; readonly label: string; read
   { page: "tubes", label: "Tubes", key: "t" },
   { page: "connections", label: "Connections", key: "c" },
   { page: "log", label: "Log", key: "l" },
+  { page: GROUP_PAGE, label: "Group", key: "r" },
   { page: "server", label: "Server", key: "s" },
 ];

@@ -11,6 +11,8 @@ export interface Frame {
   readonly uptime: number;
   /** ISO 8601. */
   readonly at: string;
+  /** Whether the server is in a group. */
+  readonly isInGroup: boolean;
 }
 
 export interface JobCounts {
@@ -108,4 +110,45 @@ export interface ServerView {
   readonly frame: Frame;
   readonly server: Readonly<Record<string, unknown>>;
   readonly threads: readonly ThreadRow[];
+}
+
+export interface MemberRow {
+  readonly node: string;
+  readonly address: string;
+  /** starting, standby, opening, primary. */
+  readonly role: string;
+  readonly epoch: number;
+  readonly batch: number;
+  readonly behindMessages: number;
+  readonly mayServe: boolean;
+  readonly isComplete: boolean;
+  readonly isThis: boolean;
+  readonly pid: number;
+  readonly version: string;
+}
+
+export interface GroupView {
+  readonly name: string;
+  readonly role: string;
+  readonly epoch: number;
+  readonly mayServe: boolean;
+  readonly standbys: number;
+  readonly batch: number;
+  readonly pendingBatches: number;
+  readonly messagesUnderWay: number;
+  readonly behindMessages: number;
+  readonly appends: number;
+  /** Null before the first. */
+  readonly appendMeanSeconds: number | null;
+  readonly doubts: number;
+  readonly ignoredBatches: number;
+  readonly freezes: number;
+  readonly sharedLog: { readonly bytes: number; readonly limit: number };
+  readonly members: readonly MemberRow[];
+}
+
+export interface GroupPageView {
+  readonly frame: Frame;
+  /** Null for a server that stands alone. */
+  readonly group: GroupView | null;
 }

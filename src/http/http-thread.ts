@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptorCore } from "../acceptor/acceptor-core.ts";
 import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
 import type { Token } from "../access/token-file.ts";
+import type { GroupMembers } from "../message/group.ts";
 import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -18,6 +19,7 @@ import { Authentication } from "./api/authentication.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
 import { connectionRoutes } from "./api/connection-routes.ts";
 import { dashboardRoutes } from "./api/dashboard-routes.ts";
+import { groupRoutes } from "./api/group-routes.ts";
 import { healthRoutes } from "./api/health-routes.ts";
 import { jobRoutes } from "./api/job-routes.ts";
 import { leaseRoutes } from "./api/lease-routes.ts";
@@ -69,6 +71,8 @@ export type { AcceptorQuestion };
 export type HttpOrder =
   /** The log is being replayed: how much of it is, 0 to 1. */
   | { order: "replayed"; share: number }
+  /** Who is in the group. */
+  | ({ order: "group" } & GroupMembers)
   /** Commands are served from now on. */
   | { order: "serve"; listeners: readonly string[]; transport: string }
   /** What an acceptor says to a question. */
@@ -108,6 +112,7 @@ const TELL_EACH_MS = 10_000;
 const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   phase: "starting",
   replayed: 0,
+  group: undefined,
   listeners: [],
   transport: "",
   reload: { successful: true, successAt: startedAtMs / 1000 },
@@ -179,6 +184,7 @@ export class HttpThread {
         healthRoutes,
         metricsRoutes(meter),
         serverRoutes,
+        groupRoutes,
         tubeRoutes,
         jobRoutes,
         putRoutes,
@@ -218,6 +224,7 @@ export class HttpThread {
   #obey(order: HttpOrder): void {
     if (order.order === "replayed") this.#state.replayed = order.share;
     else if (order.order === "serve") this.#serve(order.listeners, order.transport);
+    else if (order.order === "group") this.#state.group = { ...order, atMs: monotonicMs() };
     else if (order.order === "tokens") this.#authentication.configure(order.tokens);
     else if (order.order === "reloaded") this.#state.reload = order;
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);

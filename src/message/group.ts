@@ -41,9 +41,40 @@ export type GroupNews =
   | { news: "lead-batch"; tag: number; expectedLast: number; bytes: Uint8Array }
   | { news: "set-aside"; folder: string };
 
+/** In the order of GroupFigure.Role. */
+export const GROUP_ROLES = ["starting", "standby", "opening", "primary"] as const;
+export type GroupRoleName = (typeof GROUP_ROLES)[number];
+
+/** A server of a group, as it says of itself. */
+export interface GroupMember {
+  node: number;
+  role: GroupRoleName;
+  /** Where its clients connect, if it has the lead: "host:port". */
+  address: string;
+  epoch: number;
+  /** The last batch in its log. */
+  n: number;
+  /** Of a primary: whether it may serve, and what is not acknowledged. */
+  mayServe: boolean;
+  pendingBatches: number;
+  /** Of a standby: whether its log has all that counts, and how many messages it is behind. */
+  isComplete: boolean;
+  behind: number;
+  pid: number;
+  version: string;
+}
+
+/** Who is in the group, as the thread of the group heard it last. */
+export interface GroupMembers {
+  group: string;
+  /** This server's own number, as in its report. */
+  node: number;
+  members: readonly GroupMember[];
+}
+
 /** What the thread of a group tells metrics: float64 words that it alone writes. */
 export const GroupFigure = {
-  /** 0 starting, 1 standby, 2 opening its log, 3 primary. */
+  /** As in GROUP_ROLES. */
   Role: 0,
   Epoch: 1,
   Batch: 2,

@@ -1,7 +1,14 @@
 // A node of a group in the event loop of its thread: connects cores, shared log and the log's thread. What it decides is in the cores.
 
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
-import { GroupFigure, type GroupNews, type GroupOrder } from "../message/group.ts";
+import {
+  GROUP_ROLES,
+  GroupFigure,
+  type GroupMembers,
+  type GroupNews,
+  type GroupOrder,
+  type GroupRoleName,
+} from "../message/group.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -10,17 +17,19 @@ import { type FollowEnd, FollowerCore } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import { JetStreamLog } from "./jetstream-log.ts";
 import { LeaderWatch } from "./leader-watch.ts";
-import { type NodeReport, type NodeRole, parseReport } from "./node-report.ts";
+import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
 import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
-import { LogError, type LogMessage } from "./shared-log.ts";
+import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
 import { SharedWords } from "./shared-words.ts";
 
 /** How often a standby asks the log, and a primary looks at the time. */
 const LOOK_MS = 100;
 /** A question waits for its answer 500 ms at most, and then perhaps a second for an address. */
 const LOOKS_MAX = 16;
-/** How often a primary asks how full the log is. */
-const FULL_LOOK_MS = 2000;
+/** How often it asks who else is in the group, and a primary how full the log is. */
+const LOOK_AROUND_MS = 2000;
+/** Of those who answer at most so many are told of. */
+const MEMBERS_MAX = 32;
 /** How often it says that it still waits for a log server. */
 const STILL_WAITING_MS = 10_000;
 const NEARLY_FULL = 0.9;
@@ -58,7 +67,8 @@ export type NodeNews =
   /** All that was taken is acknowledged. */
   | { news: "drained" }
   /** Somebody wants another node to lead. */
-  | { news: "yield-asked" };
+  | { news: "yield-asked" }
+  | ({ news: "members" } & GroupMembers);
 
 export class GroupNode {
   readonly #options: GroupNodeOptions;
@@ -71,7 +81,7 @@ export class GroupNode {
   readonly #doorbell: DoorbellOwner;
   #log!: JetStreamLog;
   #node = 0;
-  #role: NodeRole = "starting";
+  #role: GroupRoleName = "starting";
   #follower: FollowerCore | undefined;
   #primary: PrimaryCore | undefined;
   #watch: LeaderWatch | undefined;
@@ -211,6 +221,7 @@ export class GroupNode {
       `follows the group ${this.#options.url.group} as node ${node.toString(16)}, with ${known.length === 0 ? "nothing" : `batch ${this.#place.n}`} in its log`,
     );
     void this.#lookLoop();
+    void this.#lookAround();
   }
 
   async #lookLoop(): Promise<void> {
@@ -248,6 +259,7 @@ export class GroupNode {
   async #lookAtLog(): Promise<void> {
     try {
       const ends = await this.#log.ends();
+      this.#noteEnds(ends);
       const follower = this.#follower!;
       follower.answered(ends, monotonicMs());
       // It may be called while it reads: once each, or the second would miss what the first has taken.
@@ -344,7 +356,6 @@ export class GroupNode {
     this.#tell({ news: "leads", epoch: place.epoch, mayServeInMs });
     this.#drain();
     this.#tick();
-    void this.#lookHowFull();
   }
 
   /** Acknowledged by the shared log, and not known to be on the disk of a standby. */
@@ -407,20 +418,31 @@ export class GroupNode {
     await this.#log.purge(below).catch(() => {});
   }
 
-  async #lookHowFull(): Promise<void> {
+  /** For who looks at the group: who is in it, and how full the shared log is. */
+  async #lookAround(): Promise<void> {
     while (!this.#ended) {
       try {
-        const { bytes, limitBytes } = await this.#log.ends();
-        this.#figures[GroupFigure.LogBytes] = bytes;
-        this.#figures[GroupFigure.LogLimitBytes] = limitBytes;
-        const others = (await this.#log.askAll()).map(parseReport);
-        this.#figures[GroupFigure.Standbys] = others.filter((report) => report?.role === "standby").length;
-        this.#words.publishFull(limitBytes > 0 && bytes > NEARLY_FULL * limitBytes);
+        await this.#askOthers();
+        if (this.#primary !== undefined) this.#noteEnds(await this.#log.ends());
       } catch {
         // It does not answer: the primary finds out by itself.
       }
-      await sleep(FULL_LOOK_MS);
+      await sleep(LOOK_AROUND_MS);
     }
+  }
+
+  async #askOthers(): Promise<void> {
+    const reports = (await this.#log.askAll()).map(parseReport).filter((report) => report !== undefined);
+    this.#figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
+    const members = reports.slice(0, MEMBERS_MAX).map(memberOf);
+    this.#tell({ news: "members", group: this.#options.url.group, node: this.#node, members });
+  }
+
+  #noteEnds({ bytes, limitBytes }: LogEnds): void {
+    this.#figures[GroupFigure.LogBytes] = bytes;
+    this.#figures[GroupFigure.LogLimitBytes] = limitBytes;
+    if (this.#primary !== undefined)
+      this.#words.publishFull(limitBytes > 0 && bytes > NEARLY_FULL * limitBytes);
   }
 
   /** Takes batches from the ring, tells all others how far the shared log is, and waits for more. */
@@ -499,7 +521,7 @@ export class GroupNode {
     const figures = this.#figures;
     const primary = this.#primary;
     const follower = this.#follower;
-    figures[GroupFigure.Role] = ROLES.indexOf(this.#role);
+    figures[GroupFigure.Role] = GROUP_ROLES.indexOf(this.#role);
     figures[GroupFigure.Epoch] = this.#place.epoch;
     figures[GroupFigure.Batch] = this.#place.n;
     figures[GroupFigure.PendingBatches] = primary?.pendingBatches ?? 0;
@@ -547,8 +569,6 @@ export class GroupNode {
     else this.#tell({ news: "ended", how, why });
   }
 }
-
-const ROLES: readonly NodeRole[] = ["starting", "standby", "opening", "primary"];
 
 /** A hole that another look does not close is one. */
 const HOLES_MAX = 5;

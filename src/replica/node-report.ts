@@ -1,27 +1,17 @@
 // What a node says of itself when it is asked: one line of JSON.
 
-export type NodeRole = "starting" | "standby" | "opening" | "primary";
+import { GROUP_ROLES, type GroupMember } from "../message/group.ts";
 
-export interface NodeReport {
-  node: number;
-  role: NodeRole;
-  address: string;
-  epoch: number;
-  /** The last batch in its log, and its tag. */
-  n: number;
+export interface NodeReport extends GroupMember {
   tag: number;
-  /** Of a primary: whether it may serve, and what is not acknowledged. */
-  mayServe: boolean;
-  pendingBatches: number;
   messagesUnderWay: number;
   doubts: number;
   ignored: number;
-  /** Of a standby: whether its log has all that counts, and how many messages it is behind. */
-  isComplete: boolean;
-  behind: number;
-  pid: number;
-  version: string;
 }
+
+/** Another program may answer, too: what comes from it is cut to what a server says. */
+const ADDRESS_MAX = 260;
+const VERSION_MAX = 40;
 
 export function parseReport(text: string): NodeReport | undefined {
   try {
@@ -31,3 +21,23 @@ export function parseReport(text: string): NodeReport | undefined {
     return undefined;
   }
 }
+
+/** What people are shown of a report; each field is of its type, whoever wrote it. */
+export function memberOf(report: NodeReport): GroupMember {
+  const role = GROUP_ROLES.find((each) => each === report.role) ?? "starting";
+  return {
+    node: count(report.node),
+    role,
+    address: report.address.slice(0, ADDRESS_MAX),
+    epoch: count(report.epoch),
+    n: count(report.n),
+    mayServe: report.mayServe === true,
+    pendingBatches: count(report.pendingBatches),
+    isComplete: report.isComplete === true,
+    behind: count(report.behind),
+    pid: count(report.pid),
+    version: `${report.version}`.slice(0, VERSION_MAX),
+  };
+}
+
+const count = (value: unknown): number => (Number.isSafeInteger(value) ? Math.max(0, value as number) : 0);

@@ -3,6 +3,7 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import type { GroupMembers } from "../message/group.ts";
 import type { Topology } from "../message/topology.ts";
 import type { GroupEnd, NodeNews } from "../replica/group-node.ts";
 import { parseGroupUrl } from "../replica/group-url.ts";
@@ -65,6 +66,8 @@ export interface GroupRoleOptions {
   onEnd: (exitCode: number) => void;
   /** Somebody wants another server to have the lead. */
   onYield: () => void;
+  /** Who is in the group, now and then. */
+  onMembers: (members: GroupMembers) => void;
 }
 
 export class GroupRole {
@@ -125,6 +128,9 @@ export class GroupRole {
       case "yield-asked":
         log.info("was asked to give up the lead");
         this.#options.onYield();
+        break;
+      case "members":
+        this.#options.onMembers(news);
         break;
       case "ended":
         this.#ended(news);

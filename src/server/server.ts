@@ -455,6 +455,7 @@ class Server {
         this.#exitCode = ExitCode.LeadLost;
         void this.#stop("yield");
       },
+      onMembers: ({ group, node, members }) => this.#http?.tell({ order: "group", group, node, members }),
     });
     return port2;
   }

@@ -21,6 +21,7 @@ import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../queue/tube-book.ts";
 import { shardOf } from "./api.ts";
+import { groupView } from "./group-view.ts";
 import { logView, serverView } from "./server-view.ts";
 import { TUBE_ORDERS, tubeView } from "./tube-view.ts";
 
@@ -51,6 +52,7 @@ export const VIEWS: Readonly<Record<string, MakeView>> = {
   tubes,
   tube,
   log: async (service) => ({ frame: frameOf(service), log: logOf(service) }),
+  group: async (service) => ({ frame: frameOf(service), group: groupView(service) }),
   server,
 };
 
@@ -64,6 +66,7 @@ function frameOf(service: Service): Frame {
     detail,
     uptime: Math.floor((service.nowMs() - service.facts.startedAtMonotonicMs) / 1000),
     at: new Date(service.wallMs()).toISOString(),
+    isInGroup: service.topology.binlog?.group !== undefined,
   };
 }
 

@@ -13,6 +13,7 @@ const PROBLEMS = {
   "job-not-found": [404, "There is no such job"],
   "connection-not-found": [404, "There is no such connection"],
   "task-not-found": [404, "There is no such task"],
+  "no-group": [404, "The server stands alone"],
   "no-binlog": [404, "The server keeps no log"],
   "method-not-allowed": [405, "Not by this method"],
   "request-timeout": [408, "The request came too slowly"],

@@ -3,7 +3,7 @@
 import { totalmem } from "node:os";
 import { memoryUsage } from "node:process";
 import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
-import { GroupFigure } from "../../message/group.ts";
+import { GROUP_ROLES, GroupFigure } from "../../message/group.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import {
   acceptorRole,
@@ -146,8 +146,6 @@ function* limitFamilies({ memory: { usedBytes, limitBytes } }: Service): Iterabl
   if (limitBytes === Number.POSITIVE_INFINITY) return;
   yield gauge("job_memory_limit_bytes", "What max-memory gives to jobs and bodies.", limitBytes);
 }
-
-const GROUP_ROLES = ["starting", "standby", "opening", "primary"];
 
 /** Of a server with --replicate. */
 function* groupFamilies(service: Service): Iterable<Family> {

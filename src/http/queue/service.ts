@@ -1,6 +1,7 @@
 // All that routes and metrics work with: the ways to the shards, and what is known of the server.
 
 import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
+import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
 import type { MemoryWords } from "../../ring/memory-words.ts";
@@ -40,6 +41,8 @@ export interface ServerState {
   replayed: number;
   /** Where the beanstalkd protocol is spoken. */
   listeners: readonly string[];
+  /** In a group, once its thread has asked who is there; and when that was told, monotonic ms. */
+  group: (GroupMembers & { readonly atMs: number }) | undefined;
   /** What moves the bytes of connections there. */
   transport: string;
   /** Whether the configuration was taken when it was read last, and when it was taken last, Unix time in seconds. */
