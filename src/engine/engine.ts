@@ -11,6 +11,7 @@ import { assert } from "../base/assert.ts";
 import { Batch, type BatchLimits, wasLost } from "./batch.ts";
 import { BodyArena } from "./body-arena.ts";
 import { BodySearch } from "./body-search.ts";
+import { EarliestTime } from "./earliest-time.ts";
 import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./effects.ts";
 import type { JobAttributes } from "./job-attributes.ts";
 import { JobChanges } from "./job-changes.ts";
@@ -18,7 +19,6 @@ import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
-import type { KeyTable } from "./key-table.ts";
 import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Outcome } from "./outcome.ts";
 import { Policies, PutVerdict } from "./policies.ts";
@@ -92,14 +92,15 @@ export class Engine {
   readonly #queues: JobQueues;
   readonly settings = new TubeSettings();
   readonly policies: Policies;
-  readonly #keys: KeyTable;
   readonly #changes: JobChanges;
   readonly #ownsTube: (name: string) => boolean;
   readonly waiters: Waiters;
   readonly #search: BodySearch;
   readonly #sessions: (Session | undefined)[] = [];
-  readonly #pauseTimers = new TimerHeap<Tube>();
-  readonly #gateTimers = new TimerHeap<Tube>();
+  /** When the first job expires, key is forgotten, pause ends, gate opens. */
+  readonly #seldom = new EarliestTime();
+  readonly #pauseTimers = new TimerHeap<Tube>(this.#seldom);
+  readonly #gateTimers = new TimerHeap<Tube>(this.#seldom);
   readonly #sessionTimers = new SessionTimers();
   /** When there were more jobs to expire than one turn may, ms; 0: there are not. */
   #expiryBehindAtMs = 0;
@@ -115,7 +116,7 @@ export class Engine {
     this.bodies = options.arena ?? new BodyArena();
     this.#search = new BodySearch(this.bodies);
     this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
-    this.#queues = new JobQueues(this.jobs, this.#tubes);
+    this.#queues = new JobQueues(this.jobs, this.#tubes, this.#seldom);
     this.#ownsTube = options.ownsTube ?? (() => true);
     this.policies = new Policies({
       jobs: this.jobs,
@@ -127,8 +128,8 @@ export class Engine {
       end: (slot, tube) => this.#end(slot, tube),
       ownsTube: this.#ownsTube,
       keySeed: options.keySeed ?? [0, 0],
+      seldom: this.#seldom,
     });
-    this.#keys = this.policies.keys;
     this.waiters = new Waiters(effects);
     this.#changes = new JobChanges({
       jobs: this.jobs,
@@ -195,14 +196,7 @@ export class Engine {
 
   /** When `runDue` has something to do next, or Infinity. */
   get nextDueAtMs(): number {
-    return Math.min(
-      this.#queues.nextDelayedAtMs,
-      this.#pauseTimers.nextAtMs,
-      this.#sessionTimers.nextAtMs,
-      this.#queues.nextExpiryAtMs,
-      this.#keys.nextAtMs,
-      this.#gateTimers.nextAtMs,
-    );
+    return Math.min(this.#queues.nextDelayedAtMs, this.#sessionTimers.nextAtMs, this.#seldom.nextAtMs);
   }
 
   /** Begins a turn: as many things that are due may happen in it as the options say. */
@@ -990,8 +984,9 @@ export class Engine {
     if (page.state[row] === JobState.Reserved) {
       if (page.holder[row] !== session.index) return Outcome.NotFound;
       this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
-    }
-    this.#leave(slot);
+      this.#queues.leaveHolder(slot, session);
+      this.#sessionTimers.set(session);
+    } else this.#queues.leave(slot);
     if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
     this.#endDeleted(slot, nowMs);
     return Outcome.Done;

@@ -6,6 +6,7 @@
 
 import { assert } from "../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../protocol/limits.ts";
+import type { EarliestTime } from "./earliest-time.ts";
 import { NO_GROUP } from "./job-groups.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import type { Session } from "./session.ts";
@@ -22,11 +23,13 @@ export class JobQueues {
   readonly #jobs: JobTable;
   readonly #tubes: TubeTable;
   readonly #delayTimers = new TimerHeap<Tube>();
-  readonly #expiryTimers = new TimerHeap<Tube>();
+  readonly #expiryTimers: TimerHeap<Tube>;
 
-  constructor(jobs: JobTable, tubes: TubeTable) {
+  /** `seldom` is told when the first job expires. */
+  constructor(jobs: JobTable, tubes: TubeTable, seldom: EarliestTime) {
     this.#jobs = jobs;
     this.#tubes = tubes;
+    this.#expiryTimers = new TimerHeap<Tube>(seldom);
   }
 
   /** The tube of a job. */

@@ -8,6 +8,7 @@
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 import type { BodyArena } from "./body-arena.ts";
+import type { EarliestTime } from "./earliest-time.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 
 export const NO_ROW = -1;
@@ -99,10 +100,20 @@ export class KeyTable {
   #askedHash = 0;
   readonly #scratch = new Uint8Array(CELL_BYTES_MAX);
 
-  constructor(arena: BodyArena, seed: readonly [number, number] = [0, 0], rowsMax = KEYS_MAX) {
+  readonly #earliest: EarliestTime | undefined;
+
+  /** `earliest` is kept up to date with `nextAtMs`. */
+  constructor(
+    arena: BodyArena,
+    seed: readonly [number, number] = [0, 0],
+    rowsMax = KEYS_MAX,
+    earliest?: EarliestTime,
+  ) {
     this.#arena = arena;
     this.#seed = seed;
     this.#rowsMax = rowsMax;
+    this.#earliest = earliest;
+    earliest?.join(this);
   }
 
   get isFull(): boolean {
@@ -123,6 +134,7 @@ export class KeyTable {
     const row = this.#windows.top;
     if (this.#isOverdue) this.nextAtMs = Number.NEGATIVE_INFINITY;
     else this.nextAtMs = row < 0 ? Number.POSITIVE_INFINITY : this.untilOf(row);
+    this.#earliest?.changed();
   }
 
   /** That key's row, or NO_ROW. */

@@ -9,13 +9,14 @@ import { latin1 } from "../base/bytes.ts";
 import * as attribute from "../protocol/job-attribute.ts";
 import { type Attribute, type AttributeWriter, DeathReason } from "../protocol/job-attribute.ts";
 import { type BodyArena, EMPTY_BODY } from "./body-arena.ts";
+import type { EarliestTime } from "./earliest-time.ts";
 import type { RecordSink } from "./effects.ts";
 import type { JobAttributes } from "./job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "./job-extras.ts";
 import { NO_GROUP } from "./job-groups.ts";
 import type { JobQueues } from "./job-queues.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
-import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
+import { KEYS_MAX, KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
 import type { Tube } from "./tube.ts";
 import { NOTHING_SET, type TubePolicy } from "./tube-settings.ts";
 import type { TubeTable } from "./tube-table.ts";
@@ -38,6 +39,8 @@ export interface PolicyHost {
   readonly ownsTube: (name: string) => boolean;
   /** What a hash of keys begins with. */
   readonly keySeed: readonly [number, number];
+  /** Is told when the next key is forgotten. */
+  readonly seldom: EarliestTime;
 }
 
 export class Policies {
@@ -50,7 +53,7 @@ export class Policies {
 
   constructor(host: PolicyHost) {
     this.#host = host;
-    this.keys = new KeyTable(host.bodies, host.keySeed);
+    this.keys = new KeyTable(host.bodies, host.keySeed, KEYS_MAX, host.seldom);
   }
 
   /** When the next job expires, or the next key is forgotten; Infinity for never. */

@@ -2,6 +2,7 @@
 // tubes and one for sessions with something to wait for.
 
 import { assert } from "../base/assert.ts";
+import type { EarliestTime } from "./earliest-time.ts";
 
 /** When an owner wants to be looked at; in at most one heap. */
 export class Timer<Owner> {
@@ -21,6 +22,13 @@ export class TimerHeap<Owner> {
   /** When the earliest timer is due, or Infinity. Every command asks. */
   nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #timers: Timer<Owner>[] = [];
+  readonly #earliest: EarliestTime | undefined;
+
+  /** `earliest` is kept up to date with it. */
+  constructor(earliest?: EarliestTime) {
+    this.#earliest = earliest;
+    earliest?.join(this);
+  }
 
   /** The owner of the earliest timer. */
   get first(): Owner | undefined {
@@ -37,6 +45,7 @@ export class TimerHeap<Owner> {
     else if (atMs < before) this.#siftUp(timer.position, timer);
     else this.#siftDown(timer.position, timer);
     this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
+    this.#earliest?.changed();
   }
 
   #remove(timer: Timer<Owner>): void {

@@ -63,8 +63,8 @@ export class Tube {
   #expiryTimer: Timer<Tube> | undefined;
   readonly #jobs: JobTable;
   #ready: ReadyHeap | undefined;
-  /** The same, where there are groups. */
-  #grouped: GroupedReady | undefined;
+  /** The groups of its jobs, from the first job with one on. */
+  groups: JobGroups | undefined = undefined;
   #delayed: DeadlineHeap | undefined;
   #buried: JobList | undefined;
   #pauseTimer: Timer<Tube> | undefined;
@@ -83,19 +83,15 @@ export class Tube {
     return (this.#ready ??= new ReadyHeap(this.#jobs));
   }
 
-  /** The groups of its jobs, from the first job with one on. */
-  get groups(): JobGroups | undefined {
-    return this.#grouped?.groups;
-  }
-
-  /** The same, which begin to be there. `inWorkMax` jobs of each may be held. */
+  /** Its groups, which begin to be there. `inWorkMax` jobs of each may be held. */
   groupsMade(inWorkMax: number): JobGroups {
-    if (this.#grouped === undefined) {
-      this.#grouped = new GroupedReady(this.#jobs, this.ready, this.reservedJobs);
-      this.#ready = this.#grouped;
-      this.#grouped.groups.limit(inWorkMax);
+    if (this.groups === undefined) {
+      const grouped = new GroupedReady(this.#jobs, this.ready, this.reservedJobs);
+      this.#ready = grouped;
+      this.groups = grouped.groups;
+      this.groups.limit(inWorkMax);
     }
-    return this.#grouped.groups;
+    return this.groups;
   }
 
   /** Due when its gate has a token again. */
