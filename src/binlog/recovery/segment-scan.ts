@@ -326,13 +326,13 @@ class SegmentScanner {
     else scan.reason = "not a record";
   }
 
-  /** Looks at every byte behind the damage for whole records that belong there. */
+  /** Looks at every byte behind the damage for whole records that belong there; not at the zeros behind the last of them. */
   #searchBeyond(from: number, salt: number): void {
     const scan = this.#scan;
     const { bytes } = this.#memory;
-    const stop = bytes.length - FRAME_BYTES;
     for (let i = bytes.length - 1; i >= from && scan.lastNonZero === 0; i--)
       if (bytes[i] !== 0) scan.lastNonZero = i;
+    const stop = Math.min(bytes.length - FRAME_BYTES, scan.lastNonZero);
     let at = from;
     while (at <= stop) at += this.#takeBeyond(at, salt);
   }
