@@ -19,6 +19,9 @@ const LEFT_BYTES_MAX = 8 * 1024 * KIB;
 const CLIENTS = 12;
 const BODY_BYTES = 60_000;
 
+/** Buffers come in powers of two. */
+const LIMIT_BYTES = PINNED_BYTES_MAX + 2 * BODY_BYTES;
+
 /** What the pool keeps is nobody's, and bounded for all together. */
 const memoryBytes = (): number => memoryInUse() - buffers.keptBytes;
 
@@ -96,11 +99,8 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
         if (shards === 1 && (situation.reads || situation.halfClosed)) continue;
         const before = memoryBytes();
         for (const command of LINES) {
-          const line = `${command}\r\n`;
-          // The first time its code is compiled, and what it shares with others gets its size.
-          const pinned = Math.min(pinnedBytes(server, situation, line), pinnedBytes(server, situation, line));
-          // Buffers come in powers of two.
-          if (pinned <= PINNED_BYTES_MAX + 2 * BODY_BYTES) continue;
+          const pinned = leastPinnedBytes(server, situation, `${command}\r\n`);
+          if (pinned <= LIMIT_BYTES) continue;
           table.push(`${situation.name.padEnd(24)} ${JSON.stringify(command).padEnd(30)} ${kib(pinned)}`);
         }
         const left = settledBytes(LEFT_BYTES_MAX, () => memoryBytes() - before);
@@ -111,6 +111,12 @@ describe("a client that has sent less than 10 KB pins no more than a little and 
     });
   }
 });
+
+/** Measured again if it is too much: the first time its code is compiled, and what it shares with others gets its size. */
+function leastPinnedBytes(server: HandDrivenServer, situation: Situation, line: string): number {
+  const first = pinnedBytes(server, situation, line);
+  return first <= LIMIT_BYTES ? first : Math.min(first, pinnedBytes(server, situation, line));
+}
 
 /** What each of some clients pins, in bytes beyond what is used without them. */
 function pinnedBytes(server: HandDrivenServer, situation: Situation, line: string): number {
@@ -127,8 +133,7 @@ function pinnedBytes(server: HandDrivenServer, situation: Situation, line: strin
     if (situation.halfClosed) client.connection.onEnd();
   }
   server.settle();
-  const limitBytes = CLIENTS * (PINNED_BYTES_MAX + 2 * BODY_BYTES);
-  const pinned = settledBytes(limitBytes, () => memoryBytes() - before) / CLIENTS;
+  const pinned = settledBytes(CLIENTS * LIMIT_BYTES, () => memoryBytes() - before) / CLIENTS;
   for (const client of clients) server.disconnect(client);
   server.settle();
   return pinned;
