@@ -7,11 +7,23 @@ const SECTOR_BYTES = 512;
 
 type PendingChange = { at: number; bytes: Uint8Array } | { truncate: number };
 
-interface VirtualFile {
+/** Bytes that grow; of `content` the first `bytes` count. */
+interface Content {
   content: Uint8Array;
   bytes: number;
-  durable: Uint8Array;
+}
+
+interface VirtualFile extends Content {
+  durable: Content;
+  /** What `durable` lacks. */
   pending: PendingChange[];
+  /** Somebody may have changed `content` in place. */
+  wasLent: boolean;
+}
+
+function fileOf(content: Uint8Array): VirtualFile {
+  const durable = { content: content.slice(), bytes: content.length };
+  return { content: content.slice(), bytes: content.length, durable, pending: [], wasLent: false };
 }
 
 type NameChange = { folder: string; apply: (names: Map<string, VirtualFile>) => void };
@@ -24,7 +36,7 @@ function folderOf(name: string): string {
   return name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 }
 
-function write(file: { content: Uint8Array; bytes: number }, at: number, bytes: Uint8Array): void {
+function write(file: Content, at: number, bytes: Uint8Array): void {
   const end = at + bytes.length;
   if (end > file.content.length) {
     const larger = new Uint8Array(Math.max(end, 2 * file.content.length));
@@ -34,6 +46,11 @@ function write(file: { content: Uint8Array; bytes: number }, at: number, bytes: 
   if (at > file.bytes) file.content.fill(0, file.bytes, at);
   file.content.set(bytes, at);
   file.bytes = Math.max(file.bytes, end);
+}
+
+function apply(file: Content, change: PendingChange): void {
+  if ("truncate" in change) file.bytes = Math.min(file.bytes, change.truncate);
+  else write(file, change.at, change.bytes);
 }
 
 export class VirtualDisk implements Disk {
@@ -66,8 +83,8 @@ export class VirtualDisk implements Disk {
     let file = this.#names.get(name);
     if (file === undefined) {
       if (mode !== "create") throw systemError("ENOENT", `open ${name}`);
-      file = { content: new Uint8Array(0), bytes: 0, durable: new Uint8Array(0), pending: [] };
-      const made = file;
+      const made = fileOf(new Uint8Array(0));
+      file = made;
       this.#rename(folderOf(name), (names) => names.set(name, made));
     }
     this.#handles.set(this.#nextHandle, file);
@@ -128,7 +145,8 @@ export class VirtualDisk implements Disk {
     this.#call("sync");
     const file = this.#file(handle);
     if (file.pending.length === 0) return;
-    file.durable = file.content.slice(0, file.bytes);
+    if (file.wasLent) file.durable = { content: file.content.slice(0, file.bytes), bytes: file.bytes };
+    else for (const change of file.pending) apply(file.durable, change);
     file.pending = [];
   }
 
@@ -185,7 +203,8 @@ export class VirtualDisk implements Disk {
       ...this.#durableNames.values(),
       ...this.#names.values(),
     ])) {
-      const after = { content: file.durable.slice(), bytes: file.durable.length };
+      const { durable } = file;
+      const after = { content: durable.content.slice(0, durable.bytes), bytes: durable.bytes };
       for (const change of file.pending) {
         if ("truncate" in change) {
           if (survives()) after.bytes = Math.min(after.bytes, change.truncate);
@@ -193,8 +212,9 @@ export class VirtualDisk implements Disk {
       }
       file.content = after.content;
       file.bytes = after.bytes;
-      file.durable = after.content.slice(0, after.bytes);
+      file.durable = { content: after.content.slice(0, after.bytes), bytes: after.bytes };
       file.pending = [];
+      file.wasLent = false;
     }
     this.#names = names;
     this.#durableNames = new Map(names);
@@ -205,6 +225,7 @@ export class VirtualDisk implements Disk {
   contentOf(name: string): Uint8Array {
     const file = this.#names.get(name);
     if (file === undefined) throw systemError("ENOENT", name);
+    file.wasLent = true;
     return file.content.subarray(0, file.bytes);
   }
 
@@ -216,7 +237,7 @@ export class VirtualDisk implements Disk {
   }
 
   put(name: string, content: Uint8Array): void {
-    const file = { content: content.slice(), bytes: content.length, durable: content.slice(), pending: [] };
+    const file = fileOf(content);
     this.#names.set(name, file);
     this.#durableNames.set(name, file);
   }
