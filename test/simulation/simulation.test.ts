@@ -34,26 +34,52 @@ const FOUND: readonly { seed: number; what: string; only?: string }[] = [
 const STEPS = 300;
 /** A planted bug must be found within so many seeds. */
 const CANARY_RUNS = 300;
-/** Where rare ones were found last: that seed comes first, because the search from 1 on takes up to a quarter of a minute. */
+/**
+ * Where those were found last that the first two seeds don't find: that seed comes first, because the search from 1 on takes up to a
+ * quarter of a minute.
+ */
 const FOUND_LAST: Readonly<Record<string, number>> = {
-  "what was read while a connection left is lost": 9,
+  "a claim always succeeds": 9,
+  "a take ignores its bound": 17,
+  "a WaitDue is lost": 9,
+  "a half-close does not reach the engine": 3,
+  "an end overtakes what its client has under way": 5,
+  "a failed socket is closed before its shards know of it": 4,
+  "a kick goes on with delayed jobs": 4,
+  "a body is freed while it is sent": 17,
+  "of more than 40 commands behind a wait one is dropped": 40,
+  "a thread sleeps for want of room and asks nobody to ring": 7,
+  "an acceptor sleeps for want of room and asks nobody to ring": 17,
+  "a long reply gets no credit": 72,
+  "a client is refused before other acceptors have looked for the end of a holder": 5,
+  "of the acceptors of a thread only the first is asked whether there is work": 92,
+  "an acceptor does not look at the log once more after it has announced its sleep": 35,
+  "an acceptor does not look for room before it sleeps": 107,
+  "a shard rings no acceptor that waits for room": 17,
+  "an acceptor rings no shard that waits for room": 7,
+  "the log rings no shard that waits for room": 17,
+  "the log has room again and rings no shard": 59,
+  "a shard in the middle of a command waits for room and asks nobody to ring": 17,
+  "a shard in the middle of a command does not show the log what it has": 6,
+  "a shard counts on the log to ring for replies whose records were written before": 575,
+  "a sync under -f MS comes too late": 8,
+  "a piece of a long body is lost": 6,
+  "a delay starts anew with the server": 6,
+  "a restart gives the last id once more": 11,
+  "a put is taken although the log is full": 11,
+  "a drain is not heard": 3,
+  "a drain lets a put through": 3,
   "a connection that moves forgets what it watches": 5,
-  "a connection that moves is not known where it was": 9,
   "a connection that moves is no producer any more": 5,
-  "a message between acceptors gets lost": 9,
-  "an Adopt gets lost": 9,
+  "a message between acceptors gets lost": 5,
+  "an Adopt gets lost": 5,
   "a connection that holds a job moves": 5,
   "a connection leaves before its shards have let it go": 5,
-  "of the acceptors of a thread only the first is asked whether there is work": 92,
-  "a composed reply waits for the record of one shard only": 63,
-  "a long reply gets no credit": 72,
-  "a shard counts on the log to ring for replies whose records were written before": 575,
-  "a sync that failed is taken for one that worked": 106,
-  "a take ignores its bound": 36,
-  "of more than 40 commands behind a wait one is dropped": 32,
-  "an acceptor does not look at the log once more after it has announced its sleep": 28,
-  "an acceptor does not look for room before it sleeps": 107,
-  "the log has room again and rings no shard": 59,
+  "a list leaves out the first job": 17,
+  "an abort has the number of the next batch": 3,
+  "an abort ends the wait that comes next": 3,
+  "an abort is answered although a job has just come": 5,
+  "a composed reply waits for the record of one shard only": 11,
 };
 
 describe("simulation", () => {
