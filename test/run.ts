@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 import { defaultTransport } from "../src/server/machine-defaults.ts";
 import { choosePlacement } from "../src/server/placement.ts";
 import { usableCores } from "../src/server/usable-cores.ts";
+import { COMPILE_CACHE } from "./support/compile-cache.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
@@ -30,6 +31,9 @@ const WAITING = [
 /** They speak with a running server, and are run once more with the transport that is not the default here. */
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
+/** Files at a time: one more than cores, for there is always one that waits. */
+const AT_ONCE = 1 + Math.max(2, availableParallelism());
+
 /** Longer than any file takes; one that hangs is ended. */
 const { FILE_SECONDS = "280" } = process.env;
 const FILE_MS = Number(FILE_SECONDS) * 1000;
@@ -41,6 +45,9 @@ const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root 
   .sort();
 const isOneOf = (names: readonly string[], file: string): boolean =>
   names.some((name) => file.endsWith(`/${name}.test.ts`));
+
+/** What the files and their children start with. */
+const ENV: NodeJS.ProcessEnv = { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env };
 
 interface Skip {
   readonly name: string;
@@ -60,7 +67,7 @@ let passed = 0;
 async function runFiles(
   chosen: readonly string[],
   concurrency: number,
-  env: NodeJS.ProcessEnv = process.env,
+  env: NodeJS.ProcessEnv = ENV,
 ): Promise<void> {
   if (chosen.length === 0) return;
   const paths = chosen.map((file) => `${root}${file}`);
@@ -128,8 +135,13 @@ async function runOnceMore(chosen: readonly string[]): Promise<void> {
   const transport = defaultTransport(release()) === "auto" ? "libuv" : "io_uring";
   const flags = `--transport ${transport} --placement ${placement === "together" ? "apart" : "together"}`;
   console.log(`\nOnce more with ${flags}:`);
-  const env = { ...process.env, OUR_FLAGS: flags, TOPOLOGY: `${SEVERAL.shards}x${SEVERAL.acceptors}` };
-  for (const file of chosen) await runFiles([file], 1, env);
+  const env = { ...ENV, OUR_FLAGS: flags, TOPOLOGY: `${SEVERAL.shards}x${SEVERAL.acceptors}` };
+  await runFiles(
+    chosen.filter((file) => !isOneOf(ALONE, file)),
+    AT_ONCE,
+    env,
+  );
+  for (const file of chosen.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1, env);
 }
 
 /** What is run once more with the other transport and placement. */
@@ -138,7 +150,7 @@ const SEVERAL = { shards: 7, acceptors: 3 };
 const startedAt = performance.now();
 await runFiles(
   files.filter((file) => !isOneOf([...ALONE, ...WAITING], file)),
-  Math.max(2, availableParallelism()),
+  AT_ONCE,
 );
 await runFiles(
   files.filter((file) => isOneOf(WAITING, file)),

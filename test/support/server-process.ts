@@ -2,9 +2,9 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { COMPILE_CACHE } from "./compile-cache.ts";
 import { freePort } from "./free-port.ts";
 import { Turns } from "./turns.ts";
 
@@ -37,9 +37,6 @@ const BIND_ATTEMPTS = 5;
 const POLL_MS = 5;
 /** Starting is work for the processor: more at once would only disturb the timing of tests that run. */
 const STARTS_AT_ONCE = 2;
-/** Node keeps stripped TypeScript here, written when a server ends in order: it halves the time that a start takes. */
-const COMPILE_CACHE = `${tmpdir()}/runnerbean-test-compile-cache`;
-
 /** As bin/runnerbean sets it; a server without it executes itself once more, which takes a tenth of its start. */
 const MALLOC_MMAP_THRESHOLD_ = "262144";
 
