@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, Option } from "commander";
+import { nearestWord } from "../config/nearest-word.ts";
 import { applyEnvironment, applyFile, applyFlag } from "../config/read-settings.ts";
 import { type Setting, SettingError, variableOf } from "../config/setting.ts";
 import { type Fault, TomlSource } from "../config/toml-source.ts";
@@ -9,7 +10,7 @@ import { commandListText } from "../protocol/command-list.ts";
 import { describeHttpAddress, isLoopback } from "./http-address.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
-import { SUBCOMMAND_GROUPS } from "./subcommand-words.ts";
+import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
 import { PROGRAM, VERSION } from "./version.ts";
 
 export interface Options extends Settings {
@@ -194,7 +195,9 @@ function describe(line: CommandLine, program: string): Command {
   addRemovedFlags(command, line);
   command.action(() => {
     const unknown = command.args[0];
-    if (unknown !== undefined) throw usageError(`unknown argument: ${unknown}`);
+    if (unknown === undefined) return;
+    const nearest = nearestWord(unknown, SUBCOMMAND_WORDS);
+    throw usageError(`unknown argument: ${unknown}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
   });
   return command;
 }
@@ -230,10 +233,10 @@ function addQuestions(add: AddOption, command: Command, program: string): void {
     throw new EarlyExit({ stdout: `${program} ${VERSION}\n`, stderr: "", exitCode: 0 });
   });
   add("-h", "print this help on stderr", () => {
-    throw new EarlyExit({ stdout: "", stderr: usageText(command, program), exitCode: 0 });
+    throw new EarlyExit({ stdout: "", stderr: helpText(command, program), exitCode: 0 });
   });
   add("--help", "print this help", () => {
-    throw new EarlyExit({ stdout: usageText(command, program), stderr: "", exitCode: 0 });
+    throw new EarlyExit({ stdout: helpText(command, program), stderr: "", exitCode: 0 });
   });
 }
 
@@ -262,7 +265,11 @@ function usageText(command: Command, program: string): string {
         : [option.short, option.flags.replace(/^-\w,? ?/, "")];
     return ` ${short}${option.short === undefined || long === "" ? "  " : ", "}${long.padEnd(26)} ${option.description}`;
   });
-  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n\n${TOOLS}\nCommands that clients send:\n${commandListText()}`;
+  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n\n${TOOLS}`;
+}
+
+function helpText(command: Command, program: string): string {
+  return `${usageText(command, program)}\nCommands that clients send:\n${commandListText()}`;
 }
 
 function exitFor(error: unknown, command: Command, program: string): Exit {
