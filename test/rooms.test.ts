@@ -188,7 +188,11 @@ const KEEPERS: readonly Keeper[] = [
   { hazard: "node:sqlite", pattern: moduleImport("sqlite"), keepers: ["binlog/disk/directory-lock.ts"] },
   { hazard: "fastify", pattern: moduleImport("fastify"), keepers: ["http/api/"] },
   { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
-  { hazard: "node:tls", pattern: moduleImport("tls"), keepers: ["acceptor/tls-sockets.ts", "client/"] },
+  {
+    hazard: "node:tls",
+    pattern: moduleImport("tls"),
+    keepers: ["acceptor/tls-sockets.ts", "acceptor/tls-context.ts", "client/"],
+  },
   { hazard: "ipaddr.js", pattern: /["']ipaddr\.js["']/, keepers: ["access/"] },
   { hazard: "lit-html and uPlot", pattern: /from ["'](?:lit-html|uplot)/, keepers: ["dashboard/"] },
   { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },

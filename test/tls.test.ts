@@ -7,7 +7,7 @@ import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-import { urisOf } from "../src/acceptor/tls-sockets.ts";
+import { urisOf } from "../src/acceptor/tls-context.ts";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { SeededRandom } from "./support/seeded-random.ts";

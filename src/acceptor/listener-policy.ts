@@ -11,6 +11,13 @@ export interface TlsPolicy {
   readonly minVersion: "TLSv1.2" | "TLSv1.3";
 }
 
+/** A certificate that the server shows. */
+export interface ShownCertificate {
+  /** Of its listener. */
+  readonly name: string;
+  readonly endsAtMs: number;
+}
+
 export interface ListenerPolicy {
   /** As it is called in logs. */
   readonly name: string;

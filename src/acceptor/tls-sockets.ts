@@ -1,17 +1,12 @@
 // Sockets with TLS: node:tls over libuv, whatever moves the bytes of the others.
 
 import { Socket } from "node:net";
-import type { PeerCertificate, SecureContextOptions, Server, TLSSocket } from "node:tls";
+import type { Server, TLSSocket } from "node:tls";
 import type { Connection } from "./connection.ts";
 import type { TlsPolicy } from "./listener-policy.ts";
 import type { Serving } from "./serving.ts";
+import { contextOf, createTlsServer, namesOf, serverOptionsOf } from "./tls-context.ts";
 import type { Transport } from "./transport.ts";
-
-/** Only where something is served with TLS: it takes a tenth of an acceptor's start. */
-const tls = (): typeof import("node:tls") => process.getBuiltinModule("node:tls");
-
-/** So long a handshake may take. */
-const HANDSHAKE_MS = 10_000;
 
 /** What is done with the names of a client's certificate: false closes the connection. */
 type Identify = (names: readonly string[]) => boolean;
@@ -32,11 +27,8 @@ export class TlsSockets {
   /** `onFailure` hears of handshakes that failed. */
   constructor(policy: TlsPolicy, onFailure: (why: string) => void) {
     this.#onFailure = onFailure;
-    this.#server = tls().createServer({
-      ...contextOf(policy),
-      requestCert: policy.clientCa !== undefined,
-      rejectUnauthorized: policy.clientCa !== undefined,
-      handshakeTimeout: HANDSHAKE_MS,
+    this.#server = createTlsServer({
+      ...serverOptionsOf(policy),
       allowHalfOpen: true,
       // Clients speak first, and nobody here wants to know a host's or a protocol's name.
       ALPNProtocols: [],
@@ -97,39 +89,9 @@ export class TlsSockets {
   }
 }
 
-/** Throws where certificate and key can't be used. */
-export function checkTls(policy: TlsPolicy): void {
-  tls().createSecureContext(contextOf(policy));
-}
-
-function contextOf({ cert, key, clientCa, minVersion }: TlsPolicy): SecureContextOptions {
-  return { cert, key, minVersion, ...(clientCa === undefined ? {} : { ca: clientCa }) };
-}
-
 /** The socket beneath: kept internal by Node. */
 function rawOf(socket: TLSSocket): Socket | undefined {
   return (socket as unknown as { _parent?: Socket })._parent;
-}
-
-/** Common name and URIs of a certificate. */
-function namesOf({ subject, subjectaltname }: PeerCertificate): string[] {
-  const { CN } = subject ?? {};
-  return [...(typeof CN === "string" ? [CN] : []), ...urisOf(subjectaltname ?? "")];
-}
-
-/** One entry: a kind, and a value that is in quotes where it has a comma or a quote itself. */
-const ALTERNATIVE_NAME = /([A-Za-z][A-Za-z ]*):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y;
-
-/** None at all where the text is not as it should be: one kind of name must not pass for another. */
-export function urisOf(text: string): string[] {
-  const uris: string[] = [];
-  ALTERNATIVE_NAME.lastIndex = 0;
-  while (ALTERNATIVE_NAME.lastIndex < text.length) {
-    const [, kind, value] = ALTERNATIVE_NAME.exec(text) ?? [];
-    if (kind === undefined || value === undefined) return [];
-    if (kind === "URI") uris.push(value.startsWith('"') ? JSON.parse(value) : value);
-  }
-  return uris;
 }
 
 class TlsTransport implements Transport {

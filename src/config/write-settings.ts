@@ -66,12 +66,12 @@ function assignment(name: string, value: unknown): string {
     .replace(/^value/, name);
 }
 
-/** Rows of no section first, then each section under its heading, then tables. */
+/** Rows of no section first, then each section under its heading, with "tls.cert" for what is deeper, then tables. */
 function inSections<O>(
   rows: readonly Setting<O>[],
   write: (row: Setting<O>, name: string) => string,
 ): string {
-  const sectionOf = ({ key }: Setting<O>): string => key.slice(0, Math.max(0, key.lastIndexOf(".")));
+  const sectionOf = ({ key }: Setting<O>): string => key.slice(0, Math.max(0, key.indexOf(".")));
   const plain = rows.filter((row) => row.kind !== "tables");
   const sections = [...new Set(plain.map(sectionOf))].sort((a, b) => Number(a !== "") - Number(b !== ""));
   const text = sections.map((section) => {

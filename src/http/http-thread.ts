@@ -7,13 +7,15 @@ import { connect } from "node:net";
 import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptorCore } from "../acceptor/acceptor-core.ts";
+import type { ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
 import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
+import { contextOf, type SecureServer, serverOptionsOf } from "../acceptor/tls-context.ts";
 import type { Token } from "../access/token-file.ts";
 import type { GroupMembers } from "../message/group.ts";
 import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import type { Api } from "./api/api.ts";
+import type { Api, Routes } from "./api/api.ts";
 import { createApp } from "./api/app.ts";
 import { Authentication } from "./api/authentication.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
@@ -27,11 +29,13 @@ import { manageJobRoutes } from "./api/manage-job-routes.ts";
 import { manageRoutes } from "./api/manage-routes.ts";
 import { metricsRoutes } from "./api/metrics-routes.ts";
 import { putRoutes } from "./api/put-routes.ts";
+import { RequestLimit } from "./api/request-limit.ts";
 import { RequestMeter } from "./api/request-meter.ts";
 import { reserveRoutes } from "./api/reserve-routes.ts";
 import { serverRoutes } from "./api/server-routes.ts";
 import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
+import { certificateNames } from "./certificate-names.ts";
 import { Bodies } from "./queue/bodies.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
 import { ControlClient } from "./queue/control-client.ts";
@@ -61,8 +65,18 @@ export interface HttpThreadData {
   readonly metrics: MetricsRules;
   /** How far the thread stands back where a core is wanted by several, 0 to 19. */
   readonly nice: number;
+  readonly rules: HttpRules;
+}
+
+/** What of it may change while the server runs; but not whether TLS is spoken, and certificates are demanded. */
+export interface HttpRules {
   /** Who may ask; undefined where nobody has to say who he is. */
   readonly tokens: readonly Token[] | undefined;
+  /** Requests a second of each token, or address where there are none; Infinity for no limit. */
+  readonly requestsMax: number;
+  readonly tls: TlsPolicy | undefined;
+  /** All that the server shows, on listeners too. */
+  readonly certificates: readonly ShownCertificate[];
 }
 
 export type { AcceptorQuestion };
@@ -77,8 +91,8 @@ export type HttpOrder =
   | { order: "serve"; listeners: readonly string[]; transport: string }
   /** What an acceptor says to a question. */
   | { order: "answer"; answer: AcceptorAnswer }
-  /** Other tokens from now on. */
-  | { order: "tokens"; tokens: readonly Token[] | undefined }
+  /** Other rules from now on. */
+  | { order: "configure"; rules: HttpRules }
   /** The configuration was read again. */
   | { order: "reloaded"; successful: boolean; successAt: number }
   | { order: "stop" };
@@ -115,9 +129,28 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   group: undefined,
   listeners: [],
   transport: "",
+  certificates: [],
   reload: { successful: true, successAt: startedAtMs / 1000 },
   wrongTokens: 0,
 });
+
+const routesOf = (meter: RequestMeter): readonly Routes[] => [
+  healthRoutes,
+  metricsRoutes(meter),
+  serverRoutes,
+  groupRoutes,
+  tubeRoutes,
+  jobRoutes,
+  putRoutes,
+  reserveRoutes,
+  leaseRoutes,
+  dashboardRoutes,
+  browseRoutes,
+  connectionRoutes,
+  manageRoutes,
+  manageJobRoutes,
+  taskRoutes,
+];
 
 export class HttpThread {
   readonly #data: HttpThreadData;
@@ -129,6 +162,7 @@ export class HttpThread {
   readonly #loop: PortLoop;
   readonly #meter = new RequestMeter();
   readonly #authentication: Authentication;
+  readonly #limit: RequestLimit;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
@@ -136,7 +170,10 @@ export class HttpThread {
     this.#port = port;
     const { topology, facts, stats, hosts, metrics } = data;
     this.#state = stateAtStart(facts);
-    this.#authentication = new Authentication(data.tokens, () => this.#state.wrongTokens++);
+    const { tokens, requestsMax, tls, certificates } = data.rules;
+    this.#state.certificates = certificates;
+    this.#authentication = new Authentication(tokens, () => this.#state.wrongTokens++, certificateNames);
+    this.#limit = new RequestLimit(requestsMax, monotonicMs);
     const core = new AcceptorCore({
       topology,
       acceptor: httpPort(topology),
@@ -180,25 +217,11 @@ export class HttpThread {
     this.#api = createApp({
       service: this.#service,
       hosts: new Set(hosts),
-      routes: [
-        healthRoutes,
-        metricsRoutes(meter),
-        serverRoutes,
-        groupRoutes,
-        tubeRoutes,
-        jobRoutes,
-        putRoutes,
-        reserveRoutes,
-        leaseRoutes,
-        dashboardRoutes,
-        browseRoutes,
-        connectionRoutes,
-        manageRoutes,
-        manageJobRoutes,
-        taskRoutes,
-      ],
+      routes: routesOf(meter),
       meter,
       authentication: this.#authentication,
+      limit: this.#limit,
+      tls: tls === undefined ? undefined : serverOptionsOf(tls),
       onError: (message) => this.#tellError(message),
     });
     port.on("message", (order) => this.#obey(order));
@@ -225,10 +248,18 @@ export class HttpThread {
     if (order.order === "replayed") this.#state.replayed = order.share;
     else if (order.order === "serve") this.#serve(order.listeners, order.transport);
     else if (order.order === "group") this.#state.group = { ...order, atMs: monotonicMs() };
-    else if (order.order === "tokens") this.#authentication.configure(order.tokens);
+    else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "reloaded") this.#state.reload = order;
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();
+  }
+
+  #configure({ tokens, requestsMax, tls, certificates }: HttpRules): void {
+    this.#authentication.configure(tokens);
+    this.#limit.configure(requestsMax);
+    this.#state.certificates = certificates;
+    // Open connections stay.
+    if (tls !== undefined) (this.#api.server as Partial<SecureServer>).setSecureContext?.(contextOf(tls));
   }
 
   #serve(listeners: readonly string[], transport: string): void {

@@ -2,14 +2,20 @@
 
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import type { AccessRules, ListenerPolicy, TlsPolicy } from "../acceptor/listener-policy.ts";
-import { checkTls } from "../acceptor/tls-sockets.ts";
+import type {
+  AccessRules,
+  ListenerPolicy,
+  ShownCertificate,
+  TlsPolicy,
+} from "../acceptor/listener-policy.ts";
+import { checkTls } from "../acceptor/tls-context.ts";
 import type { ListenerOptions } from "./listener-settings.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import type { Settings } from "./settings.ts";
 import { readTokens } from "./token-store.ts";
 
 const DAY_MS = 86_400_000;
+/** So long before its end a certificate is warned of. */
 const EXPIRY_WARNED_MS = 14 * DAY_MS;
 
 const fault = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage);
@@ -29,43 +35,54 @@ export function readAccessRules(settings: Settings, hasFirst: boolean): AccessRu
 function policyOf(listener: ListenerOptions): ListenerPolicy | undefined {
   const { address, auth, allow, cert } = listener;
   if (auth === "none" && allow === undefined && cert === undefined) return undefined;
-  return { name: address, auth, allow, tls: tlsOf(listener) };
+  return { name: address, auth, allow, tls: readTls(address, listener) };
 }
 
-function tlsOf({ address, cert, key, clientCa, minVersion }: ListenerOptions): TlsPolicy | undefined {
+/** Names of files, as a listener or `[http]` has them. */
+type TlsFiles = Pick<ListenerOptions, "cert" | "key" | "clientCa" | "minVersion">;
+
+/** `name` is that of the listener in messages. Throws an OperatorError. */
+export function readTls(name: string, { cert, key, clientCa, minVersion }: TlsFiles): TlsPolicy | undefined {
   if (cert === undefined || key === undefined) return undefined;
   const policy: TlsPolicy = {
-    cert: readPem(address, cert),
-    key: readPem(address, key),
-    clientCa: clientCa === undefined ? undefined : readPem(address, clientCa),
+    cert: readPem(name, cert),
+    key: readPem(name, key),
+    clientCa: clientCa === undefined ? undefined : readPem(name, clientCa),
     minVersion: `TLSv${minVersion}`,
   };
   try {
     checkTls(policy);
   } catch (error) {
-    throw fault(`${address}: ${cert} and ${key} can't be used: ${(error as Error).message}`);
+    throw fault(`${name}: ${cert} and ${key} can't be used: ${(error as Error).message}`);
   }
   return policy;
 }
 
-function readPem(address: string, file: string): string {
+function readPem(name: string, file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw fault(`${address}: cannot read ${file}: ${(error as Error).message}`);
+    throw fault(`${name}: cannot read ${file}: ${(error as Error).message}`);
   }
 }
 
+export function certificateOf(name: string, { cert }: TlsPolicy): ShownCertificate {
+  return { name, endsAtMs: Date.parse(new X509Certificate(cert).validTo) };
+}
+
+export function certificatesOf({ policies }: AccessRules): ShownCertificate[] {
+  return policies.flatMap((policy) =>
+    policy?.tls === undefined ? [] : [certificateOf(policy.name, policy.tls)],
+  );
+}
+
 /** What is to be said of certificates whose end is near, or behind. */
-export function expiryWarnings({ policies }: AccessRules, nowMs: number): string[] {
-  return policies.flatMap((policy) => {
-    if (policy?.tls === undefined) return [];
-    const { validTo } = new X509Certificate(policy.tls.cert);
-    const leftMs = Date.parse(validTo) - nowMs;
-    if (leftMs > EXPIRY_WARNED_MS) return [];
-    const when = leftMs < 0 ? "is over since" : "ends on";
+export function expiryWarnings(certificates: readonly ShownCertificate[], nowMs: number): string[] {
+  return certificates.flatMap(({ name, endsAtMs }) => {
+    if (endsAtMs - nowMs > EXPIRY_WARNED_MS) return [];
+    const when = endsAtMs < nowMs ? "is over since" : "ends on";
     return [
-      `the certificate of ${policy.name} ${when} ${validTo}: replace it, then kill -HUP ${process.pid}`,
+      `the certificate of ${name} ${when} ${new Date(endsAtMs).toUTCString()}: replace it, then kill -HUP ${process.pid}`,
     ];
   });
 }

@@ -132,7 +132,13 @@ function checkThreads({ acceptors, placement, threads }: Options): void {
 }
 
 /** Anybody who reaches it may do anything: so that is the machine itself, unless the operator says otherwise. */
-function checkHttp({ http, httpInsecure, tokenFile }: Options): void {
+function checkHttp({ http, httpInsecure, httpTls, tokenFile }: Options): void {
+  const { cert, key, clientCa } = httpTls;
+  if ((cert === undefined) !== (key === undefined))
+    throw usageError("HTTPS needs both --http-tls-cert and --http-tls-key");
+  if (clientCa !== undefined && cert === undefined)
+    throw usageError("--http-tls-client-ca needs --http-tls-cert and --http-tls-key");
+  if (cert !== undefined && http === undefined) throw usageError("--http-tls-cert is for --http");
   if (http === undefined || httpInsecure || tokenFile !== undefined || isLoopback(http)) return;
   throw new OperatorError(
     `--http ${describeHttpAddress(http)} is reachable from other machines, and without tokens they may do anything: ` +

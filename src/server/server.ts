@@ -8,11 +8,11 @@ import { isatty } from "node:tty";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
-import type { AccessRules } from "../acceptor/listener-policy.ts";
+import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
 import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import { sizeText } from "../config/quantity.ts";
-import type { HttpAddress, HttpNews, HttpThreadData } from "../http/http-thread.ts";
+import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import { binlogBell, ControlWord, createTopology, memoryWords, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
@@ -23,11 +23,12 @@ import { JobIds } from "../ring/job-ids.ts";
 import { LogWord } from "../ring/log-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
-import { expiryWarnings, readAccessRules } from "./access-rules.ts";
+import { certificateOf, certificatesOf, expiryWarnings, readAccessRules, readTls } from "./access-rules.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
 import { checkGroupOptions, GroupRole } from "./group-role.ts";
 import { describeHttpAddress } from "./http-address.ts";
+import { unchangeableTls } from "./http-settings.ts";
 import { LineSink, nonBlockingWriter } from "./line-sink.ts";
 import { furtherAddress, type Listen, listenAddress, probeAddress } from "./listen-address.ts";
 import { changedListeners } from "./listener-settings.ts";
@@ -107,6 +108,8 @@ class Server {
   #acceptors: AcceptorHandle[] = [];
   #rules: AccessRules;
   #tokenFile: string | undefined;
+  #httpTls: TlsPolicy | undefined;
+  #httpRequestsMax: number;
   readonly #connectionCounts: AcceptorSettings["connectionCounts"];
   #binlog: BinlogSupervisor | undefined;
   #binlogThread: BinlogThreadHandle | undefined;
@@ -138,6 +141,8 @@ class Server {
     }
     this.#tokenFile = options.tokenFile;
     this.#rules = readAccessRules(options, options.listen !== "none");
+    this.#httpTls = readTls("http", options.httpTls);
+    this.#httpRequestsMax = options.httpRequestsMax;
     this.#connectionCounts = connectionCountsFor(options);
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
     this.#placement = choosePlacement(options, usableCores());
@@ -298,7 +303,7 @@ class Server {
       hosts: httpHosts,
       metrics: { tubesMax: metricsTubesMax, tubes: metricsTubes },
       nice: this.#options.httpNice,
-      tokens: this.#httpTokens,
+      rules: this.#httpRules,
     };
     const onNews = (news: HttpNews): void => {
       if (news.news === "log") this.#log[news.level](news.message);
@@ -542,26 +547,41 @@ class Server {
   #prepare(next: Settings): () => void {
     const listeners = changedListeners(this.#options.listeners, next.listeners);
     const rules = readAccessRules({ ...next, listeners }, this.#options.listen !== "none");
+    const isSame = unchangeableTls(next.httpTls) === unchangeableTls(this.#options.httpTls);
+    const httpTls = isSame ? readTls("http", next.httpTls) : this.#httpTls;
     return () => {
       this.#log.level = next.logLevel;
       this.#rules = rules;
       this.#tokenFile = next.tokenFile;
       this.#memory.configure(next.memoryBytesMax);
       for (const acceptor of this.#acceptors) acceptor.configure(rules);
-      this.#http?.tell({ order: "tokens", tokens: this.#httpTokens });
+      this.#httpTls = httpTls;
+      this.#httpRequestsMax = next.httpRequestsMax;
+      this.#http?.tell({ order: "configure", rules: this.#httpRules });
       this.#warnOfExpiry();
     };
   }
 
   /** Over HTTP everybody has to say who he is as soon as there is a token file. */
-  get #httpTokens(): AccessRules["tokens"] | undefined {
-    return this.#tokenFile === undefined ? undefined : this.#rules.tokens;
+  get #httpRules(): HttpRules {
+    return {
+      tokens: this.#tokenFile === undefined ? undefined : this.#rules.tokens,
+      requestsMax: this.#httpRequestsMax,
+      tls: this.#httpTls,
+      certificates: this.#certificates,
+    };
+  }
+
+  /** All that the server shows. */
+  get #certificates(): ShownCertificate[] {
+    const ofHttp = this.#httpTls === undefined ? [] : [certificateOf("http", this.#httpTls)];
+    return [...certificatesOf(this.#rules), ...ofHttp];
   }
 
   /** Certificates that end soon; every half a day again. */
   #warnOfExpiry(): void {
     clearTimeout(this.#expiryTimer);
-    for (const warning of expiryWarnings(this.#rules, Date.now())) this.#log.warn(warning);
+    for (const warning of expiryWarnings(this.#certificates, Date.now())) this.#log.warn(warning);
     this.#expiryTimer = setTimeout(() => this.#warnOfExpiry(), EXPIRY_LOOK_MS).unref();
   }
 

@@ -10,6 +10,7 @@ import type { Placement, ProtocolName } from "../message/topology.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { parseGroupUrl } from "../replica/group-url.ts";
 import { describeHttpAddress, HTTP_DEFAULT, parseHttpAddress } from "./http-address.ts";
+import { HTTP_GUARD_SETTINGS, type HttpTlsFiles, NO_HTTP_TLS } from "./http-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import {
   LISTENER_SETTINGS,
@@ -56,6 +57,9 @@ export interface Settings {
   http: HttpAddress | undefined;
   /** HTTP is spoken to anybody who can reach it, without tokens. */
   httpInsecure: boolean;
+  httpTls: HttpTlsFiles;
+  /** Requests a second of each token, or address where there are none; Infinity for no limit. */
+  httpRequestsMax: number;
   /** Names by which the HTTP side may be asked, besides addresses and localhost. */
   httpHosts: readonly string[];
   /** Tubes with series of their own in metrics, and globs of those that come first. */
@@ -114,6 +118,8 @@ export function defaultSettings(): Settings {
     http: undefined,
     httpInsecure: false,
     httpHosts: [],
+    httpTls: NO_HTTP_TLS,
+    httpRequestsMax: Number.POSITIVE_INFINITY,
     httpNice: HTTP_NICE,
     metricsTubesMax: METRICS_TUBES_MAX,
     metricsTubes: [],
@@ -532,6 +538,7 @@ export const SETTINGS: readonly Setting<Settings>[] = [
   ...OF_BEANSTALKD,
   ...FURTHER,
   ...OF_HTTP,
+  ...HTTP_GUARD_SETTINGS,
   ...OF_HTTP_THREAD,
   ...OF_METRICS,
   ...LIMIT_SETTINGS,

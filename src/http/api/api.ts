@@ -21,6 +21,8 @@ declare module "fastify" {
     may: Permission | null;
     /** Not logged: probes come each few seconds. */
     quiet?: boolean;
+    /** Asked by machines, again and again: no address may ask it more often than they need to. */
+    probe?: true;
   }
 }
 

@@ -14,6 +14,7 @@ import type { Authentication } from "./authentication.ts";
 import { checkHost, checkSite } from "./guards.ts";
 import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
+import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
@@ -32,23 +33,30 @@ export interface AppOptions {
   readonly meter: RequestMeter;
   /** Who may ask; everybody without. */
   readonly authentication?: Authentication;
+  /** How often; as they like without. */
+  readonly limit?: RequestLimit;
+  /** Options of node:tls where HTTPS is spoken. */
+  readonly tls?: object | undefined;
   /** Is told of what no client did wrong. */
   readonly onError: (message: string) => void;
 }
 
-export function createApp({ service, hosts, routes, meter, authentication, onError }: AppOptions): Api {
-  const api: Api = Fastify({
+export function createApp(options: AppOptions): Api {
+  const { service, hosts, routes, meter, authentication, limit, tls, onError } = options;
+  const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024 };
+  const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
+  const api = Fastify({
+    ...(protocol as { http: typeof http }),
     logger: false,
     bodyLimit: BODY_BYTES_MAX,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
-    http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024 },
     forceCloseConnections: "idle",
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: requestIds(service.facts.instanceId),
-  }).withTypeProvider<TypeBoxTypeProvider>();
+  }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of answers are there for the document; what is sent is what routes return.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
@@ -91,6 +99,7 @@ export function createApp({ service, hosts, routes, meter, authentication, onErr
   });
   void api.register((scope, _options, done) => {
     authentication?.addTo(scope as Api);
+    limit?.addTo(scope as Api);
     for (const add of routes) add(scope as Api, service);
     done();
   });

@@ -48,10 +48,19 @@ export class Authentication {
   readonly #failures = new FailureLimit();
 
   readonly #onWrong: () => void;
+  readonly #namesOf: (socket: object) => readonly string[];
 
-  /** `tokens` are undefined where none are demanded; `onWrong` hears of each that is nobody's. */
-  constructor(tokens: readonly Token[] | undefined, onWrong: () => void) {
+  /**
+   * `tokens` are undefined where none are demanded; `onWrong` hears of each that is nobody's; `namesOf` says who a socket
+   * is by its certificate.
+   */
+  constructor(
+    tokens: readonly Token[] | undefined,
+    onWrong: () => void,
+    namesOf: (socket: object) => readonly string[],
+  ) {
     this.#onWrong = onWrong;
+    this.#namesOf = namesOf;
     this.configure(tokens);
   }
 
@@ -87,12 +96,15 @@ export class Authentication {
     this.#addSessionRoutes(api);
   }
 
-  #stands({ headers }: FastifyRequest, identity: Identity): boolean {
+  #stands(request: FastifyRequest, identity: Identity): boolean {
+    const { headers } = request;
     const authenticator = this.#authenticator;
     const nowMs = Date.now();
     if (authenticator === undefined) return true;
     const stillValid = (of: Identity): boolean => authenticator.stillValid(of, nowMs);
-    if (headers.authorization !== undefined) return stillValid(identity);
+    const isProven =
+      headers.authorization !== undefined || this.#namesOf(request.raw.socket).includes(identity.name);
+    if (isProven) return stillValid(identity);
     return this.#sessions.find(headers.cookie, nowMs, stillValid) !== undefined;
   }
 
@@ -100,7 +112,10 @@ export class Authentication {
     const { authorization, cookie } = request.headers;
     const nowMs = Date.now();
     if (authorization === undefined)
-      return this.#sessions.find(cookie, nowMs, (identity) => authenticator.stillValid(identity, nowMs));
+      return (
+        this.#sessions.find(cookie, nowMs, (identity) => authenticator.stillValid(identity, nowMs)) ??
+        authenticator.byCertificate(this.#namesOf(request.raw.socket), nowMs)
+      );
     return await this.#prove(request.ip, () => byHeader(authorization, authenticator, nowMs));
   }
 

@@ -7,6 +7,7 @@ import type { Routes } from "./api.ts";
 import { Anything, Fields } from "./schemas.ts";
 
 const open = { may: null, quiet: true } as const;
+const probe = { ...open, probe: true } as const;
 const Probe = Type.Union([Type.String(), Fields({ status: Type.String(), detail: Type.String() })]);
 const probes = { response: { 200: Probe, 503: Probe } };
 const Check = Fields({
@@ -18,7 +19,7 @@ const Check = Fields({
 export const healthRoutes: Routes = (api, service) => {
   api.get(
     "/livez",
-    { config: open, schema: { summary: "Whether a restart would help", ...probes } },
+    { config: probe, schema: { summary: "Whether a restart would help", ...probes } },
     (request, reply) => {
       answer(livenessOf(service), request, reply);
     },
@@ -28,7 +29,7 @@ export const healthRoutes: Routes = (api, service) => {
     api.get(
       path,
       {
-        config: open,
+        config: probe,
         schema: { summary: "Whether clients are served, or puts taken", querystring: For, ...probes },
       },
       (request, reply) => {

@@ -14,6 +14,9 @@ export interface Verdict {
 
 const NO_MEMORY = "new jobs are refused: jobs have all the memory that max-memory gives them";
 
+/** So long before its end a certificate is no longer well. */
+const CERTIFICATE_WARNED_MS = 14 * 86_400_000;
+
 const OK: Verdict = { ok: true, status: "ok", detail: "ok" };
 
 const no = (status: string, detail: string): Verdict => ({ ok: false, status, detail });
@@ -57,11 +60,23 @@ export function putReadinessOf(service: Service): Verdict {
   return OK;
 }
 
+/** In words; none where no certificate ends soon, or has ended. */
+function certificatesThatEnd({ state, wallMs }: Service): string {
+  return state.certificates
+    .filter(({ endsAtMs }) => endsAtMs - wallMs() <= CERTIFICATE_WARNED_MS)
+    .map(
+      ({ name, endsAtMs }) =>
+        `the certificate of ${name} ends on ${new Date(endsAtMs).toISOString().slice(0, 10)}`,
+    )
+    .join(", ");
+}
+
 /** All checks, by name. */
 export function checksOf(service: Service): Record<string, Verdict> {
   const { words } = service;
   const check = (isBad: boolean, status: string, detail: string): Verdict =>
     isBad ? no(status, detail) : OK;
+  const late = certificatesThatEnd(service);
   return {
     live: livenessOf(service),
     ready: readinessOf(service),
@@ -71,6 +86,7 @@ export function checksOf(service: Service): Record<string, Verdict> {
       "full",
       "the log has no room: free some on its disk",
     ),
+    certificates: check(late !== "", "certificate-ends", late),
     memory: check(service.memory.isFull, "memory-full", NO_MEMORY),
     draining: check(
       words.isSet(ControlWord.Draining),

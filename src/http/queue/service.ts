@@ -1,6 +1,7 @@
 // All that routes and metrics work with: the ways to the shards, and what is known of the server.
 
 import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
+import type { ShownCertificate } from "../../acceptor/listener-policy.ts";
 import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
@@ -45,6 +46,7 @@ export interface ServerState {
   group: (GroupMembers & { readonly atMs: number }) | undefined;
   /** What moves the bytes of connections there. */
   transport: string;
+  certificates: readonly ShownCertificate[];
   /** Whether the configuration was taken when it was read last, and when it was taken last, Unix time in seconds. */
   reload: { readonly successful: boolean; readonly successAt: number };
   /** Wrong tokens that came over HTTP. */

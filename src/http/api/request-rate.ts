@@ -1,0 +1,39 @@
+// How often each client may ask: a bucket for each, which holds what it may ask in a second.
+
+/** Clients that are remembered; who has asked nothing for longest is forgotten first. */
+const CLIENTS_MAX = 10_000;
+
+interface Bucket {
+  left: number;
+  atMs: number;
+}
+
+export class RequestRate {
+  readonly #buckets = new Map<string, Bucket>();
+  #perSecond: number;
+
+  /** Infinity for no limit. */
+  constructor(perSecond: number) {
+    this.#perSecond = perSecond;
+  }
+
+  /** Another limit from now on. */
+  configure(perSecond: number): void {
+    this.#perSecond = perSecond;
+  }
+
+  /** Whether `client` may ask now; if so, it has. */
+  take(client: string, nowMs: number): boolean {
+    const perSecond = this.#perSecond;
+    if (perSecond === Number.POSITIVE_INFINITY) return true;
+    const before = this.#buckets.get(client);
+    const gained = before === undefined ? perSecond : ((nowMs - before.atMs) / 1000) * perSecond;
+    const left = Math.min(perSecond, (before?.left ?? 0) + gained);
+    const may = left >= 1;
+    // The last in the map is who asked last.
+    this.#buckets.delete(client);
+    this.#buckets.set(client, { left: may ? left - 1 : left, atMs: nowMs });
+    if (this.#buckets.size > CLIENTS_MAX) this.#buckets.delete(this.#buckets.keys().next().value!);
+    return may;
+  }
+}
