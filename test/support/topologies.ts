@@ -11,12 +11,15 @@ const ALL: readonly Topology[] = [
   { shards: 7, acceptors: 3 },
 ];
 
-/** All, or with TOPOLOGY=7x3 in the environment that one alone. */
+/** All, or with TOPOLOGY=7x3 (or any other numbers) in the environment that one alone. */
 const { TOPOLOGY } = process.env;
-export const TOPOLOGIES: readonly Topology[] = ALL.filter(
-  ({ shards, acceptors }) => TOPOLOGY === undefined || TOPOLOGY === `${shards}x${acceptors}`,
-);
-if (TOPOLOGIES.length === 0) throw new Error(`TOPOLOGY=${TOPOLOGY} is none of 1x1, 4x1, 7x3`);
+export const TOPOLOGIES: readonly Topology[] = TOPOLOGY === undefined ? ALL : [parseTopology(TOPOLOGY)];
+
+function parseTopology(text: string): Topology {
+  const [, shards, acceptors] = /^([1-9]\d?)x([1-9]\d?)$/.exec(text) ?? [];
+  if (shards === undefined) throw new Error(`TOPOLOGY=${text}: shards and acceptors are meant, as in 7x3`);
+  return { shards: Number(shards), acceptors: Number(acceptors) };
+}
 
 export function topologyFlags({ shards, acceptors }: Topology): string[] {
   return ["--shards", `${shards}`, "--acceptors", `${acceptors}`];
