@@ -122,6 +122,9 @@ export class AcceptorCore implements ConnectionHost {
   readonly #logged: LogWords | undefined;
   /** In a group: how far the shared log has come. */
   readonly #replicated: LogWords | undefined;
+  /** How far both were when those were asked last who wait for the log. */
+  readonly #loggedThen: Int32Array;
+  readonly #replicatedThen: Int32Array;
   readonly #control: ControlWords;
   readonly #topology: Topology;
   /** Whether extensions are known here, where that is not as the topology says. */
@@ -162,6 +165,8 @@ export class AcceptorCore implements ConnectionHost {
     this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
     const group = binlog?.group;
     this.#replicated = group?.repliesWait ? new LogWords(group.progress, LogWord.Written) : undefined;
+    this.#loggedThen = new Int32Array(topology.shards);
+    this.#replicatedThen = new Int32Array(topology.shards);
   }
 
   /** A parser that knows further commands beside those of the server. */
@@ -399,6 +404,13 @@ export class AcceptorCore implements ConnectionHost {
     return this.#logged === undefined || this.#logged.reached(shard, number);
   }
 
+  /** Whether the log has come further since those were asked last who wait for it: hundreds may, in each turn. */
+  #logHasMoved(): boolean {
+    if (!this.agenda.hasHeld) return false;
+    if (this.#logged?.differFrom(this.#loggedThen)) return true;
+    return this.#replicated?.differFrom(this.#replicatedThen) ?? false;
+  }
+
   /** Whether replies wait for the log. */
   get hasHeld(): boolean {
     return this.agenda.hasHeld;
@@ -406,7 +418,8 @@ export class AcceptorCore implements ConnectionHost {
 
   /** Whether replies that waited for the log may leave: none any more once it has ended, durable or not. */
   get hasDurable(): boolean {
-    return !this.#control.isSet(ControlWord.BinlogEnded) && this.agenda.hasDurable;
+    if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
+    return this.#logHasMoved() && this.agenda.hasDurable;
   }
 
   /**
@@ -414,8 +427,17 @@ export class AcceptorCore implements ConnectionHost {
    * that will not be there after the restart.
    */
   flush(): void {
-    if (this.#control.isSet(ControlWord.BinlogEnded)) this.agenda.dropOutput();
-    else this.agenda.flush();
+    if (this.#control.isSet(ControlWord.BinlogEnded)) {
+      this.agenda.dropOutput();
+      return;
+    }
+    const moved = this.#logHasMoved();
+    if (moved) {
+      // Before anybody is asked: what comes meanwhile is another move.
+      this.#logged?.copyTo(this.#loggedThen);
+      this.#replicated?.copyTo(this.#replicatedThen);
+    }
+    this.agenda.flush(moved);
   }
 
   /** Makes requests visible; `onPublished` is called for each shard with new ones. */

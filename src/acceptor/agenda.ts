@@ -84,9 +84,9 @@ export class Agenda {
     }
   }
 
-  /** Sends what connections have gathered and may send. */
-  flush(): void {
-    if (this.#held.length > 0) this.#releaseHeld();
+  /** Sends what connections have gathered and may send. Who waits for the log is asked only where that has come further. */
+  flush(logHasMoved: boolean): void {
+    if (logHasMoved) this.#releaseHeld();
     if (this.#dirty.length === 0) return;
     const dirty = this.#dirty;
     this.#dirty = [];

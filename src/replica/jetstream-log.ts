@@ -71,6 +71,8 @@ export class JetStreamLog {
       pingInterval: 1000,
       maxPingOut: 2,
       timeout: 2000,
+      // Each request would make an error ahead, for the lines that it was called from.
+      noAsyncTraces: true,
       ...(url.tls ? { tls: {} } : {}),
       ...(url.user === "" ? {} : { user: url.user, pass: url.password }),
       ...(url.credentials === "" ? {} : { authenticator: credsAuthenticator(readFileSync(url.credentials)) }),

@@ -24,6 +24,19 @@ export class LogWords {
     Atomics.store(this.#words, shard * LOG_WORDS + this.#word, number | 0);
   }
 
+  /** Whether any number is another than in `seen`, which has one for each shard. */
+  differFrom(seen: Int32Array): boolean {
+    for (let shard = 0; shard < seen.length; shard++)
+      if (Atomics.load(this.#words, shard * LOG_WORDS + this.#word) !== seen[shard]) return true;
+    return false;
+  }
+
+  /** Notes all numbers there. */
+  copyTo(seen: Int32Array): void {
+    for (let shard = 0; shard < seen.length; shard++)
+      seen[shard] = Atomics.load(this.#words, shard * LOG_WORDS + this.#word);
+  }
+
   /** Whether record `number` of the shard has come so far. */
   reached(shard: number, number: number): boolean {
     return ((Atomics.load(this.#words, shard * LOG_WORDS + this.#word) - number) | 0) >= 0;

@@ -37,8 +37,8 @@ describe("Agenda", () => {
   it("has an entry once, however often it is put down", () => {
     const { did, agenda, a, b } = stage();
     for (const entry of [a, b, a]) agenda.markDirty(entry);
-    agenda.flush();
-    agenda.flush();
+    agenda.flush(false);
+    agenda.flush(false);
     assert.deepEqual(did, ["a flushes", "b flushes"]);
   });
 
@@ -69,11 +69,13 @@ describe("Agenda", () => {
     agenda.holdBack(a);
     agenda.holdBack(b);
     assert.ok(agenda.hasHeld && !agenda.hasDurable);
-    agenda.flush();
+    agenda.flush(true);
     assert.deepEqual(did, []);
     b.mayFlushHeld = true;
     assert.ok(agenda.hasDurable);
-    agenda.flush();
+    agenda.flush(false);
+    assert.deepEqual(did, [], "nobody is asked where the log has not moved");
+    agenda.flush(true);
     assert.deepEqual(did, ["b flushes"]);
     assert.ok(agenda.hasHeld && a.held && !b.held);
   });
