@@ -61,6 +61,8 @@ export class JobPage {
   /** Number of the log file with the job's full record; 0 without a log. */
   readonly file: Uint32Array;
   readonly state: Uint8Array;
+  /** `state`, four rows in a word: 0 where all of them are free, which JobState.Free is. */
+  readonly fourStates: Int32Array;
   /** What few jobs have: made with the first of the page, given back with the page. */
   extras: JobExtras | undefined = undefined;
   readonly #buffer: ArrayBuffer;
@@ -107,6 +109,7 @@ export class JobPage {
     this.previous = int32();
     this.file = uint32();
     this.state = new Uint8Array(buffer, offset, PAGE_ROWS);
+    this.fourStates = new Int32Array(buffer, offset, PAGE_ROWS / 4);
     for (let row = 0; row < PAGE_ROWS; row++) this.next[row] = row + 1 < PAGE_ROWS ? row + 1 : NO_SLOT;
     this.#buffer = buffer;
   }
@@ -198,7 +201,9 @@ export class JobTable {
       const page = this.pages[number];
       if (page === undefined || page.live === 0) continue;
       for (let row = 0; row < PAGE_ROWS; row++) {
-        if (page.state[row] !== JobState.Free) visit((number << PAGE_BITS) | row);
+        // Most pages of most tables are nearly empty.
+        while ((row & 3) === 0 && page.fourStates[row >>> 2] === 0) row += 4;
+        if (row < PAGE_ROWS && page.state[row] !== JobState.Free) visit((number << PAGE_BITS) | row);
       }
     }
   }
