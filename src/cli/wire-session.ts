@@ -1,7 +1,7 @@
 // A connection to a server that speaks beanstalkd's protocol, ours or beanstalkd, for one command of an operator.
 
 import { dialer } from "../client/dial.ts";
-import { reportLines, unquoted } from "../client/dictionary.ts";
+import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
 import type { Reply } from "../client/reply-reader.ts";
 import { Wire } from "../client/wire.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
@@ -80,14 +80,4 @@ function oneLine(text: string): string {
   throw new CommandFailed(`${JSON.stringify(text)} has more than one line`, ExitCode.BadArguments);
 }
 
-/** What stays text even where it is made of digits. */
-const TEXTS = /^(?:name|tube|version|hostname|os|platform)$/;
-const NUMBER = /^-?\d+(?:\.\d+)?$/;
-
-function reportOf(body: Uint8Array | undefined): Report {
-  const entries = reportLines(body).map((line) => {
-    const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
-    return [key, NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value)];
-  });
-  return Object.fromEntries(entries) as Report;
-}
+const reportOf = (body: Uint8Array | undefined): Report => Object.fromEntries(reportEntries(body));

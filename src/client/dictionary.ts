@@ -18,14 +18,16 @@ export const reportLines = (body: Uint8Array | undefined): string[] =>
 
 export const unquoted = (value: string): string => value.replace(/^"(.*)"$/, "$1");
 
-/** `current-jobs-ready: 7` is `currentJobsReady`, 7. */
-export function parseReport<T>(body: Uint8Array | undefined): T {
-  const entries = reportLines(body).map((line) => {
+/** `current-jobs-ready: 7` is `current-jobs-ready`, 7. */
+export const reportEntries = (body: Uint8Array | undefined): [key: string, value: string | number][] =>
+  reportLines(body).map((line) => {
     const [, key = "", value = ""] = /^([^:]*): ?(.*)$/.exec(line) ?? [];
-    return [camelCase(key), NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value)];
+    return [key, NUMBER.test(value) && !TEXTS.test(key) ? Number(value) : unquoted(value)];
   });
-  return Object.fromEntries(entries) as T;
-}
+
+/** The same as an object, with keys as JavaScript has them: `currentJobsReady`. */
+export const parseReport = <T>(body: Uint8Array | undefined): T =>
+  Object.fromEntries(reportEntries(body).map(([key, value]) => [camelCase(key), value])) as T;
 
 export const camelCase = (key: string): string =>
   key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
