@@ -1,7 +1,7 @@
 // Hostile bytes over HTTP: whatever comes, who sent it gets a clear refusal at most, and everybody else is served.
 
 import assert from "node:assert/strict";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "./support/eventually.ts";
 import { type HttpServer, startHttpServer } from "./support/http-server.ts";
@@ -11,6 +11,7 @@ import { WireClient } from "./support/wire-client.ts";
 
 const GARBAGE = 150;
 const IDLE_CONNECTIONS = 300;
+const CONNECTIONS_MAX = 1024;
 
 describe("HTTP and hostile clients", () => {
   let server: HttpServer;
@@ -124,6 +125,60 @@ describe("HTTP and hostile clients", () => {
     });
     assert.equal(lied.status, 400);
     await serves();
+  });
+
+  it("few bytes that turn into many values", async () => {
+    const size = 8 * 1024 * 1024 - 64;
+    const maps = Buffer.alloc(size, 0x80);
+    maps[0] = 0xdd;
+    maps.writeUInt32BE(size - 5, 1);
+    const put = (body: Uint8Array, type: string): Promise<number> =>
+      server
+        .ask("/v1/tubes/many/jobs", { method: "POST", body, headers: { "content-type": type } })
+        .then(({ status }) => status);
+    assert.equal(await put(maps, "application/vnd.msgpack"), 413);
+    assert.equal(await put(Buffer.from(`[${"[],".repeat(size / 3 - 2)}[]]`), "application/json"), 413);
+    await serves();
+  });
+
+  it("large requests that never come to their end", async () => {
+    const bytes = 8 * 1024 * 1024 - 64;
+    const head = `POST /v1/tubes/slow/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n{"body":"`;
+    // As many as the heap of the thread could not hold.
+    const part = Buffer.alloc(bytes - 100, "x");
+    const answers = new Map<Socket, string>();
+    const sockets = Array.from({ length: 40 }, () => {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      socket.on("data", (chunk) => answers.set(socket, chunk.toString("latin1")));
+      socket.write(head);
+      return socket;
+    });
+    await eventually("the others are refused", () => answers.size >= 36);
+    for (const socket of sockets) if (!answers.has(socket)) socket.write(part);
+    for (const answer of answers.values()) assert.match(answer, /^HTTP\/1\.1 503 .*retry-after: 1/s);
+    await serves();
+    for (const socket of sockets) socket.destroy();
+    await eventually(
+      "there is room again",
+      async () => (await server.ask("/v1/tubes/slow/jobs", { json: { body: "x" } })).status === 201,
+    );
+  });
+
+  it("more connections than there may be", async () => {
+    const sockets = Array.from({ length: CONNECTIONS_MAX + 100 }, () => connect(server.port, "127.0.0.1"));
+    let closed = 0;
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.on("close", () => closed++);
+    }
+    await eventually("some are closed at once", () => closed >= 100);
+    assert.match((await client.ask("stats-tube default")).line, /^OK/);
+    for (const socket of sockets) socket.destroy();
+    await eventually("there is room again", async () => {
+      const answer = await server.ask("/readyz").catch(() => undefined);
+      return answer?.status === 200;
+    });
   });
 
   it("many connections that say nothing", async () => {

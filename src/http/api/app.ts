@@ -11,11 +11,13 @@ import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
 import type { Api, Routes } from "./api.ts";
 import type { Authentication } from "./authentication.ts";
+import { BodyRoom } from "./body-room.ts";
 import { checkHost, checkSite } from "./guards.ts";
 import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
+import { checkJsonSize } from "./request-size.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
 const BODY_BYTES_MAX = 8 * 1024 * 1024;
@@ -100,6 +102,7 @@ export function createApp(options: AppOptions): Api {
   void api.register((scope, _options, done) => {
     authentication?.addTo(scope as Api);
     limit?.addTo(scope as Api);
+    new BodyRoom(BODY_BYTES_MAX).addTo(scope as Api);
     for (const add of routes) add(scope as Api, service);
     done();
   });
@@ -147,6 +150,18 @@ function inWords({ keyword, instancePath, message, params }: ValidationError): s
 }
 
 function addFormats(api: Api): void {
+  // Text is no request of ours, and is not gathered: it may be the body of a job.
+  api.removeContentTypeParser("text/plain");
+  const parseJson = api.getDefaultJsonParser("error", "error");
+  api.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
+    try {
+      checkJsonSize(body as string);
+    } catch (error) {
+      done(error as Error);
+      return;
+    }
+    parseJson(request, body as string, done);
+  });
   api.addContentTypeParser(
     [MSGPACK, "application/msgpack", "application/x-msgpack"],
     { parseAs: "buffer" },

@@ -4,6 +4,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Packr } from "msgpackr/pack";
 import { Problem } from "./problem.ts";
+import { checkMsgpackSize } from "./request-size.ts";
 
 export const MSGPACK = "application/vnd.msgpack";
 const MSGPACK_TYPES: ReadonlySet<string> = new Set([MSGPACK, "application/msgpack", "application/x-msgpack"]);
@@ -29,6 +30,7 @@ export const packMsgpack = (value: unknown): Buffer => packr.pack(value);
 
 /** The value of a request's bytes; only plain values, no extensions, not too deep. */
 export function parseMsgpack(bytes: Buffer): unknown {
+  checkMsgpackSize(bytes);
   let value: unknown;
   try {
     value = packr.unpack(bytes);

@@ -71,8 +71,6 @@ interface PutAnswer {
 export const putRoutes: Routes = (api, service) => {
   void api.register((scope, _options, done) => {
     scope.addContentTypeParser("*", (_request, payload, parsed) => parsed(null, payload));
-    // Text is no request of ours: the body of a job is.
-    scope.removeContentTypeParser("text/plain");
     scope.post<{ Params: Static<typeof TubeParams>; Querystring: Static<typeof PutQuery> }>(
       "/v1/tubes/:tube/jobs",
       {
