@@ -17,7 +17,7 @@ import { COMPILE_CACHE } from "./support/compile-cache.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
-const ALONE = ["transcripts-server-timed", "hostile", "fairness", "generators"];
+const ALONE = ["transcripts-server-timed", "hostile", "fairness"];
 
 /** They watch the clock, but mostly wait, and play again what the machine was too slow for: all at a time, and nothing else. */
 const WAITING = [
