@@ -328,6 +328,7 @@ describe("cli over HTTP", () => {
     assert.equal((await run("put", "cli-lease", "x")).code, 1);
     assert.equal((await run("health", "--for", "put")).code, 1);
     assert.equal(await say("undrain"), "takes new jobs\n");
+    assert.equal(await say("reload"), "changed: nothing\n");
     await say("put", "cli-lease", "x");
   });
 });

@@ -19,6 +19,7 @@ const tokens = {
   operator: newToken("person", "operator"),
   limited: newToken("limited", "operator tubes=mail-*"),
   gone: newToken("gone", "viewer"),
+  root: newToken("root", "admin"),
 };
 const LINES = Object.values(tokens).map(({ line }) => line);
 
@@ -160,6 +161,26 @@ describe("http auth", () => {
     guarded.server.signal("SIGHUP");
     await eventually("it is taken", async () => (await reloads())[0] === 1);
     assert.ok((await reloads())[1]! > takenAt!);
+  });
+
+  it("reads the configuration again for an admin, and names every fault", async () => {
+    const reload = (secret: string): Promise<Response> => ask("/v1/server/reload", bearer(secret), "POST");
+    assert.equal((await reload(tokens.operator.secret)).status, 403);
+    writeFileSync(guarded.config, 'max-job-size = "2K"\nlog-level = "nonsense"\nport = true\n');
+    const refused = await reload(tokens.root.secret);
+    assert.equal(refused.status, 422);
+    assert.match(
+      ((await refused.json()) as { detail: string }).detail,
+      /runnerbean\.toml:2: .*runnerbean\.toml:3: /s,
+    );
+    writeFileSync(guarded.config, 'max-job-size = "2K"\nlog-level = "debug"\n');
+    const taken = await Promise.all([reload(tokens.root.secret), reload(tokens.root.secret)]);
+    assert.deepEqual(await Promise.all(taken.map((each) => each.json())), [
+      { changed: ["log-level"], needsRestart: ["max-job-size"] },
+      { changed: [], needsRestart: ["max-job-size"] },
+    ]);
+    writeFileSync(guarded.config, "");
+    assert.equal((await reload(tokens.root.secret)).status, 200);
   });
 
   it("answers guesses with 429 before long, and logs no secret", async () => {

@@ -29,6 +29,7 @@ import { manageJobRoutes } from "./api/manage-job-routes.ts";
 import { manageRoutes } from "./api/manage-routes.ts";
 import { metricsRoutes } from "./api/metrics-routes.ts";
 import { putRoutes } from "./api/put-routes.ts";
+import { reloadRoutes } from "./api/reload-routes.ts";
 import { RequestLimit } from "./api/request-limit.ts";
 import { RequestMeter } from "./api/request-meter.ts";
 import { reserveRoutes } from "./api/reserve-routes.ts";
@@ -44,6 +45,7 @@ import { LeaseBook } from "./queue/lease-book.ts";
 import { Liveness } from "./queue/liveness.ts";
 import { PortLoop } from "./queue/port-loop.ts";
 import { PutLanes } from "./queue/put-lanes.ts";
+import { ReloadDesk, type ReloadOutcome } from "./queue/reload-desk.ts";
 import { Reservations } from "./queue/reservations.ts";
 import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
 import { TaskBook } from "./queue/task-book.ts";
@@ -79,7 +81,7 @@ export interface HttpRules {
   readonly certificates: readonly ShownCertificate[];
 }
 
-export type { AcceptorQuestion };
+export type { AcceptorQuestion, ReloadOutcome };
 
 /** What the main thread tells it. */
 export type HttpOrder =
@@ -93,8 +95,8 @@ export type HttpOrder =
   | { order: "answer"; answer: AcceptorAnswer }
   /** Other rules from now on. */
   | { order: "configure"; rules: HttpRules }
-  /** The configuration was read again. */
-  | { order: "reloaded"; successful: boolean; successAt: number }
+  /** The configuration was read again; where it was asked for here, what came of it. */
+  | { order: "reloaded"; successful: boolean; successAt: number; question?: number; outcome: ReloadOutcome }
   | { order: "stop" };
 
 /** What it tells the main thread. */
@@ -104,6 +106,8 @@ export type HttpNews =
   | { news: "log"; level: "warn" | "error"; message: string }
   /** A question to an acceptor. */
   | { news: "ask"; acceptor: number; question: AcceptorQuestion }
+  /** The configuration is to be read again. */
+  | { news: "reload"; question: number }
   | { news: "stopped" };
 
 /** The thread's end of the way to the main thread. */
@@ -134,10 +138,11 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   wrongTokens: 0,
 });
 
-const routesOf = (meter: RequestMeter): readonly Routes[] => [
+const routesOf = (meter: RequestMeter, reloads: ReloadDesk): readonly Routes[] => [
   healthRoutes,
   metricsRoutes(meter),
   serverRoutes,
+  reloadRoutes(reloads),
   groupRoutes,
   tubeRoutes,
   jobRoutes,
@@ -161,6 +166,7 @@ export class HttpThread {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
   readonly #meter = new RequestMeter();
+  readonly #reloads: ReloadDesk;
   readonly #authentication: Authentication;
   readonly #limit: RequestLimit;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
@@ -170,6 +176,7 @@ export class HttpThread {
     this.#port = port;
     const { topology, facts, stats, hosts, metrics } = data;
     this.#state = stateAtStart(facts);
+    this.#reloads = new ReloadDesk((question) => port.postMessage({ news: "reload", question }));
     const { tokens, requestsMax, tls, certificates } = data.rules;
     this.#state.certificates = certificates;
     this.#authentication = new Authentication(tokens, () => this.#state.wrongTokens++, certificateNames);
@@ -217,7 +224,7 @@ export class HttpThread {
     this.#api = createApp({
       service: this.#service,
       hosts: new Set(hosts),
-      routes: routesOf(meter),
+      routes: routesOf(meter, this.#reloads),
       meter,
       authentication: this.#authentication,
       limit: this.#limit,
@@ -244,12 +251,17 @@ export class HttpThread {
     }
   }
 
+  #onReloaded({ successful, successAt, question, outcome }: HttpOrder & { order: "reloaded" }): void {
+    this.#state.reload = { successful, successAt };
+    if (question !== undefined) this.#reloads.onAnswer(question, outcome);
+  }
+
   #obey(order: HttpOrder): void {
     if (order.order === "replayed") this.#state.replayed = order.share;
     else if (order.order === "serve") this.#serve(order.listeners, order.transport);
     else if (order.order === "group") this.#state.group = { ...order, atMs: monotonicMs() };
     else if (order.order === "configure") this.#configure(order.rules);
-    else if (order.order === "reloaded") this.#state.reload = order;
+    else if (order.order === "reloaded") this.#onReloaded(order);
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();
   }

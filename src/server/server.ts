@@ -12,7 +12,7 @@ import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/liste
 import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import { sizeText } from "../config/quantity.ts";
-import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
+import type { HttpAddress, HttpNews, HttpRules, HttpThreadData, ReloadOutcome } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import { binlogBell, ControlWord, createTopology, memoryWords, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
@@ -308,6 +308,7 @@ class Server {
     const onNews = (news: HttpNews): void => {
       if (news.news === "log") this.#log[news.level](news.message);
       else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);
+      else if (news.news === "reload") this.#reload("HTTP", news.question);
     };
     const cannot = (why: string): OperatorError =>
       new OperatorError(
@@ -522,25 +523,28 @@ class Server {
     });
     // Without a file there is nothing to read again, and the signal ends the server, as it ends others.
     const { config, tokenFile } = this.#options;
-    if ((config ?? tokenFile) !== undefined) process.on("SIGHUP", () => this.#reload());
+    if ((config ?? tokenFile) !== undefined) process.on("SIGHUP", () => this.#reload("SIGHUP"));
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
   }
 
   /** All or nothing: with any fault everything stays as it was. */
-  #reload(): void {
-    this.#readAgain();
+  #reload(by: string, question?: number): void {
+    const outcome = this.#readAgain(by);
     const { lastSuccessful: successful, lastSuccessAt: successAt } = this.#reloader;
-    this.#http?.tell({ order: "reloaded", successful, successAt });
+    const asked = question === undefined ? {} : { question };
+    this.#http?.tell({ order: "reloaded", successful, successAt, ...asked, outcome });
   }
 
-  #readAgain(): void {
+  #readAgain(by: string): ReloadOutcome {
     try {
       const { changed, needsRestart } = this.#reloader.reload();
       const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
-      this.#log.info(`SIGHUP: configuration read again; changed: ${changed.join(", ") || "nothing"}${rest}`);
+      this.#log.info(`${by}: configuration read again; changed: ${changed.join(", ") || "nothing"}${rest}`);
+      return { changed, needsRestart };
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      this.#log.error(`SIGHUP: everything stays as it was: ${error.message}`);
+      this.#log.error(`${by}: everything stays as it was: ${error.message}`);
+      return { faults: error.message };
     }
   }
 

@@ -5,7 +5,18 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
   "what there is": ["top", "stats", "tubes", "tube", "jobs", "peek", "check"],
   jobs: ["put", "reserve", "delete", "kick", "release"],
   tubes: ["pause", "resume", "clear", "move", "update"],
-  server: ["health", "server", "threads", "latency", "connections", "close", "leases", "drain", "undrain"],
+  server: [
+    "health",
+    "server",
+    "threads",
+    "latency",
+    "connections",
+    "close",
+    "leases",
+    "drain",
+    "undrain",
+    "reload",
+  ],
   setup: ["config", "token", "proxy", "binlog", "replica", "completion"],
 };
 

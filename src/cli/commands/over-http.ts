@@ -19,6 +19,7 @@ export function httpCommands(): Command[] {
     shown("leases", "who holds what over HTTP", "/v1/leases", "items"),
     release(),
     drain("drain", "take no new jobs from now on", "PUT", "takes no new jobs"),
+    reload(),
     drain("undrain", "take new jobs again", "DELETE", "takes new jobs"),
   ];
 }
@@ -110,6 +111,22 @@ function release(): Command {
   return overHttp("release <id>", "end somebody's reservation of a job, as its time to run would").action(
     (id: string, options: CommonOptions) =>
       act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released"),
+  );
+}
+
+function reload(): Command {
+  return overHttp(
+    "reload",
+    "read configuration, tokens and certificates again: all of it, or nothing",
+  ).action((options: CommonOptions) =>
+    withHttp(options, async (target) => {
+      const done = await resultOf(target, "/v1/server/reload", "POST");
+      const { changed, needsRestart } = done as Readonly<Record<"changed" | "needsRestart", string[]>>;
+      const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
+      print(
+        options.json === true ? JSON.stringify(done) : `changed: ${changed.join(", ") || "nothing"}${rest}`,
+      );
+    }),
   );
 }
 

@@ -29,6 +29,7 @@ const PROBLEMS = {
   "unsupported-media-type": [415, "This type of content is not read here"],
   "wrong-host": [421, "This is not the host that was asked for"],
   "idempotency-mismatch": [422, "The key was used for another request"],
+  "bad-config": [422, "The configuration has faults"],
   "too-many-requests": [429, "Too many requests"],
   internal: [500, "The server failed to answer"],
   starting: [503, "The log is still being replayed"],
