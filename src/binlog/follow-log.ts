@@ -15,6 +15,7 @@ import {
 import type { KnownBatch } from "../message/group.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { type Disk, type Handle, readFully } from "./disk/disk.ts";
+import { readWhole, replaceWhole, writeWhole } from "./disk/whole-file.ts";
 import {
   decodeHeader,
   END_BYTES,
@@ -340,7 +341,7 @@ export class FollowLog {
     if (place === undefined) throw new Error(`batch ${n} is not in the log`);
     this.close();
     while (this.known.at(-1)!.n > n) this.#places.delete(this.known.pop()!.n);
-    writeFile(this.#disk, CUT, new TextEncoder().encode(JSON.stringify(place)));
+    writeWhole(this.#disk, CUT, new TextEncoder().encode(JSON.stringify(place)));
     this.#disk.syncFolder();
     cut(this.#disk, place, this.#zeros);
     this.#sequence = this.#syncedSequence = place.sequence;
@@ -412,20 +413,7 @@ function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array):
     const bytes = new Uint8Array(Math.ceil((endsAt + SPARE_BYTES) / zeros.length) * zeros.length);
     readFully(disk, handle, bytes, 0, endsAt, 0);
     // A new file in its place: in the old one, what is cut could come back half, and be taken for damage.
-    writeFile(disk, `${name}.cut`, bytes);
-    disk.rename(`${name}.cut`, name);
-    disk.syncFolder();
-  } finally {
-    disk.close(handle);
-  }
-}
-
-function writeFile(disk: Disk, name: string, bytes: Uint8Array): void {
-  const handle = disk.open(name, "create");
-  try {
-    disk.truncate(handle, 0);
-    disk.write(handle, bytes, 0, bytes.length, 0);
-    disk.sync(handle);
+    replaceWhole(disk, name, ".cut", bytes);
   } finally {
     disk.close(handle);
   }
@@ -433,16 +421,11 @@ function writeFile(disk: Disk, name: string, bytes: Uint8Array): void {
 
 /** Undefined if the file was not written to its end: then nothing was cut yet. */
 function readPlace(disk: Disk): Place | undefined {
-  const handle = disk.open(CUT, "read");
   try {
-    const bytes = new Uint8Array(disk.bytes(handle));
-    readFully(disk, handle, bytes, 0, bytes.length, 0);
-    return JSON.parse(new TextDecoder().decode(bytes)) as Place;
+    return JSON.parse(new TextDecoder().decode(readWhole(disk, CUT))) as Place;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
-  } finally {
-    disk.close(handle);
   }
 }
 

@@ -6,6 +6,7 @@ import type { LogState } from "../books/log-state.ts";
 import { RecordIndex } from "../books/record-index.ts";
 import { type Segment, SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
+import { replaceWhole } from "../disk/whole-file.ts";
 import {
   encodeHeader,
   encodeOwn,
@@ -130,19 +131,9 @@ function versionOf({ header }: SegmentScan): number {
  * log may rely on it. Returns how long it is.
  */
 function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
-  const name = segmentName(number);
   const bytes = new Uint8Array(RENEWED_BYTES);
   bytes.set(encodeHeader(header as SegmentHeader));
-  const handle = disk.open(`${name}.new`, "create");
-  try {
-    disk.truncate(handle, 0);
-    disk.write(handle, bytes, 0, bytes.length, 0);
-    disk.sync(handle);
-  } finally {
-    disk.close(handle);
-  }
-  disk.rename(`${name}.new`, name);
-  disk.syncFolder();
+  replaceWhole(disk, segmentName(number), ".new", bytes);
   return bytes.length;
 }
 

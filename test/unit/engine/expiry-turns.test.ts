@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { ClientEffects } from "../../../src/engine/effects.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { rowOf } from "../../../src/engine/job-table.ts";
+import { unheardEffects } from "../../support/effects.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
 
 const TURN = 5;
@@ -13,15 +13,9 @@ const EXPIRED = 23;
 
 it("an expired job is given to nobody, however many there are", () => {
   const given: number[] = [];
-  const effects: ClientEffects = {
+  const effects = unheardEffects({
     reserved: (_, slot) => given.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!),
-    timedOut() {},
-    deadlineSoon() {},
-    waitDue() {},
-    claim: () => true,
-    stillWaiting: () => true,
-    nextTubeSequence: () => 1,
-  };
+  });
   const engine: Engine = new Engine({ effects, ownsDefaultTube: true, turnDueMax: TURN });
   const [worker, other] = [engine.session(0), engine.session(1)];
   for (const session of [worker, other]) {
@@ -56,15 +50,7 @@ it("an expired job is given to nobody, however many there are", () => {
 });
 
 it("a kicked job whose time is over expires, and is given to nobody who waits", () => {
-  const effects: ClientEffects = {
-    reserved: () => assert.fail("it has expired"),
-    timedOut() {},
-    deadlineSoon() {},
-    waitDue() {},
-    claim: () => true,
-    stillWaiting: () => true,
-    nextTubeSequence: () => 1,
-  };
+  const effects = unheardEffects({ reserved: () => assert.fail("it has expired") });
   const engine: Engine = new Engine({ effects, ownsDefaultTube: true });
   const [worker, waiting] = [engine.session(0), engine.session(1)];
   for (const session of [worker, waiting]) {

@@ -16,6 +16,7 @@ import {
   turnBudget,
 } from "../../../src/engine/job-walk.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../support/effects.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -28,17 +29,7 @@ const QUEUED = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(
 const NEVER = Number.POSITIVE_INFINITY;
 
 function newEngine(): Engine {
-  let sequence = 0;
-  const effects = {
-    reserved() {},
-    timedOut() {},
-    deadlineSoon() {},
-    waitDue() {},
-    claim: () => true,
-    stillWaiting: () => false,
-    nextTubeSequence: () => ++sequence,
-  };
-  return new Engine({ effects, ownsDefaultTube: true });
+  return new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
 }
 
 /** An engine whose jobs come, change and go at random. Job ids have gaps: other shards have the ids between. */

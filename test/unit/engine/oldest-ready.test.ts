@@ -5,6 +5,7 @@ import { it } from "node:test";
 import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { JobState, rowOf } from "../../../src/engine/job-table.ts";
+import { unheardEffects } from "../../support/effects.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -13,17 +14,8 @@ const TUBES = ["default", "a", "b"];
 const NEVER = Number.POSITIVE_INFINITY;
 
 function newEngine(): Engine {
-  let sequence = 0;
   return new Engine({
-    effects: {
-      reserved() {},
-      timedOut() {},
-      deadlineSoon() {},
-      waitDue() {},
-      claim: () => true,
-      stillWaiting: () => true,
-      nextTubeSequence: () => ++sequence,
-    },
+    effects: unheardEffects(),
     ownsDefaultTube: true,
   });
 }

@@ -6,6 +6,7 @@ import { asciiBytes } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../support/effects.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
 
 const PUTS = 200;
@@ -31,15 +32,7 @@ function withoutMemory(failing: number, run: () => void): boolean {
 
 it("a put without memory leaves nothing behind, wherever it runs out", () => {
   const engine = new Engine({
-    effects: {
-      reserved() {},
-      timedOut() {},
-      deadlineSoon() {},
-      waitDue() {},
-      claim: () => true,
-      stillWaiting: () => true,
-      nextTubeSequence: () => 1,
-    },
+    effects: unheardEffects(),
     ownsDefaultTube: true,
   });
   const session = engine.session(0);

@@ -7,6 +7,7 @@ import { Engine } from "../../../../src/engine/engine.ts";
 import type { BrowsePart, BrowseQuestion } from "../../../../src/message/control.ts";
 import { beginBrowse } from "../../../../src/shard/control/browse.ts";
 import type { ControlAnswerer, ControlWork } from "../../../../src/shard/control/control-work.ts";
+import { unheardEffects } from "../../../support/effects.ts";
 
 const JOBS = 250;
 const BODY_BYTES = 4000;
@@ -14,17 +15,8 @@ const SLICE_JOBS_MAX = 60;
 
 /** An engine with delayed jobs 1, 2, 3 …, the last of which would be the first. */
 function engineWithJobs(): Engine {
-  let sequence = 0;
   const engine = new Engine({
-    effects: {
-      reserved() {},
-      timedOut() {},
-      deadlineSoon() {},
-      waitDue() {},
-      claim: () => true,
-      stillWaiting: () => false,
-      nextTubeSequence: () => ++sequence,
-    },
+    effects: unheardEffects(),
     ownsDefaultTube: true,
   });
   for (let id = 1; id <= JOBS; id++) {

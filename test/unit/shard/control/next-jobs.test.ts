@@ -9,21 +9,14 @@ import { JobAttributes } from "../../../../src/engine/job-attributes.ts";
 import { rowOf } from "../../../../src/engine/job-table.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
 import { nextJobs } from "../../../../src/shard/control/next-jobs.ts";
+import { unheardEffects } from "../../../support/effects.ts";
 
 const JOBS = 9;
 
 /** Ids of ready jobs of a tube, whose first two jobs are held. */
 function readyIds(group: string, limit: number): number[] {
   const engine = new Engine({
-    effects: {
-      reserved() {},
-      timedOut() {},
-      deadlineSoon() {},
-      waitDue() {},
-      claim: () => true,
-      stillWaiting: () => true,
-      nextTubeSequence: () => 1,
-    },
+    effects: unheardEffects(),
     ownsDefaultTube: true,
   });
   const session = engine.session(0);

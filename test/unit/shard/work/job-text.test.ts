@@ -2,19 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../../src/engine/engine.ts";
 import { statsJobText } from "../../../../src/shard/work/job-text.ts";
-
-const effects = {
-  reserved() {},
-  timedOut() {},
-  deadlineSoon() {},
-  waitDue() {},
-  claim: () => true,
-  stillWaiting: () => true,
-  nextTubeSequence: () => 1,
-};
+import { unheardEffects } from "../../../support/effects.ts";
 
 test("statsJobText never shows a negative age, also for a put line read a moment after the shard's clock", () => {
-  const engine = new Engine({ effects, ownsDefaultTube: true });
+  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
   const session = engine.session(0);
   engine.use(session, "default");
   const job = {

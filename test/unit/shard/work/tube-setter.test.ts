@@ -8,19 +8,10 @@ import { OptionParser, OptionsSyntax } from "../../../../src/protocol/option-par
 import { Span } from "../../../../src/protocol/request.ts";
 import { SETTING_ROWS } from "../../../../src/protocol/setting-rows.ts";
 import { settingsText, TubeSetter } from "../../../../src/shard/work/tube-setter.ts";
-
-const effects = {
-  reserved() {},
-  timedOut() {},
-  deadlineSoon() {},
-  waitDue() {},
-  claim: () => true,
-  stillWaiting: () => true,
-  nextTubeSequence: () => 1,
-};
+import { unheardEffects } from "../../../support/effects.ts";
 
 function setter(): { engine: Engine; setter: TubeSetter } {
-  const engine = new Engine({ effects, ownsDefaultTube: true });
+  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
   return { engine, setter: new TubeSetter(engine, undefined, () => true) };
 }
 
