@@ -71,6 +71,7 @@ export class LogTail {
     try {
       segments.begin(empty, this.#wallMs(), index.maxId, oldest);
       // The reserve of deletes and compaction has to be there before the first put is taken.
+      segments.fillAtOnce(segments.softLimitBytes);
       while (segments.roomBytes < segments.softLimitBytes && this.fill() === "more") {}
     } catch (error) {
       throw segments.beginError(error);

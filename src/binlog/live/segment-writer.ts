@@ -122,10 +122,8 @@ export class SegmentWriter {
 
   /** One step of making room: at most one extent is written and synced. */
   fill(createdAtMs: number, maxId: number, oldest: number): FillResult {
-    const current = this.#current;
     const next = this.#next;
-    const target =
-      next !== undefined && current !== undefined && current.fileBytes < this.segmentBytes ? current : next;
+    const target = this.#target();
     if (target !== undefined && target.fileBytes >= this.segmentBytes) return "enough";
     if (next !== undefined && this.roomBytes >= this.#wantedRoomBytes) return "enough";
     try {
@@ -140,9 +138,40 @@ export class SegmentWriter {
     }
   }
 
-  #extend(segment: Segment): void {
-    const length = Math.min(this.#zeros.length, this.segmentBytes - segment.fileBytes);
-    this.#disk.write(segment.handle!, this.#zeros, 0, length, segment.fileBytes);
+  /** The segment that room is made in: the next one when the current one has all that it may have. */
+  #target(): Segment | undefined {
+    const current = this.#current;
+    const next = this.#next;
+    return next !== undefined && current !== undefined && current.fileBytes < this.segmentBytes
+      ? current
+      : next;
+  }
+
+  /**
+   * Makes so much room with one sync, as far as one segment gives it: at a start no batch waits behind that, and a disk takes it sooner than
+   * a sync for each extent. If there is not so much, `fill` finds out how much there is.
+   */
+  fillAtOnce(roomBytes: number): void {
+    const target = this.#target();
+    const lackingBytes = roomBytes - this.roomBytes;
+    if (target === undefined || lackingBytes <= 0) return;
+    const pages = Math.ceil(lackingBytes / PAGE_BYTES) * PAGE_BYTES;
+    try {
+      this.#extend(target, Math.min(pages, this.segmentBytes - target.fileBytes));
+    } catch (error) {
+      if (!isShortage(error)) throw error;
+    }
+  }
+
+  #extend(
+    segment: Segment,
+    length = Math.min(this.#zeros.length, this.segmentBytes - segment.fileBytes),
+  ): void {
+    const { fileBytes } = segment;
+    for (let done = 0; done < length; done += this.#zeros.length) {
+      const some = Math.min(this.#zeros.length, length - done);
+      this.#disk.write(segment.handle!, this.#zeros, 0, some, fileBytes + done);
+    }
     this.#syncExtent(segment);
     segment.fileBytes += length;
   }

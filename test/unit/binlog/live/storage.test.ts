@@ -205,3 +205,35 @@ test("Storage makes everything durable at its close, whatever the policy, and cl
     assert.equal(storage.nextDeadline(), NEVER);
   }
 });
+
+/** The syncs of a start with segments of 1 MiB, and the room that there is then; the disk may have so many bytes. */
+function start(spaceBytes: number): { syncs: number; roomBytes: number } {
+  const disk = new VirtualDisk();
+  disk.capacityBytes = spaceBytes;
+  let syncs = 0;
+  disk.fault = (call) => {
+    if (call === "sync") syncs++;
+  };
+  const segmentBytes = 2 ** 20;
+  const log = emptyLog(1);
+  new Storage({
+    disk,
+    log,
+    shards: 1,
+    segmentBytes,
+    syncEvery: 0,
+    randomSalt: () => 7,
+    wallMs: () => 0,
+    clockMs: () => 0,
+    notice: () => {},
+  });
+  return { syncs, roomBytes: log.table.fileBytes() };
+}
+
+test("Storage makes its first room with few syncs, and where the disk has less, as much as there is", () => {
+  const plenty = start(2 ** 24);
+  assert.ok(plenty.roomBytes >= 0.75 * 2 ** 20);
+  assert.ok(plenty.syncs <= 4, `${plenty.syncs} syncs`);
+  const little = start(2 ** 19);
+  assert.ok(little.roomBytes > 0.85 * 2 ** 19 && little.roomBytes <= 2 ** 19, `${little.roomBytes} bytes`);
+});
