@@ -1,10 +1,10 @@
 // Jobs through workers: a hundred with one reserve-batch and one delete-batch, against as many single commands in a pipeline.
-import net from "node:net";
 import type { Address } from "../load/load-source.ts";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { Figures } from "../result/figures.ts";
 import { ServerRefused } from "../server/contender.ts";
 import { processUsage } from "../server/process-usage.ts";
+import { Asker, firstLines } from "./asker.ts";
 import { type BenchCase, startFlags } from "./bench-case.ts";
 
 const WORKERS = 50;
@@ -83,35 +83,19 @@ async function through(
 
 /** One connection. */
 class Worker {
-  readonly #socket: net.Socket;
-  #text = "";
-  #wanted = 0;
-  #answered: ((replies: string[]) => void) | undefined;
-  #failed: ((error: Error) => void) | undefined;
+  readonly #asker: Asker;
 
-  static open(address: Address): Promise<Worker> {
-    return new Promise((resolve, reject) => {
-      const socket = net.connect({ ...address, noDelay: true });
-      socket.once("error", reject);
-      socket.once("connect", () => resolve(new Worker(socket)));
-    });
+  static async open(address: Address): Promise<Worker> {
+    return new Worker(await Asker.open(address));
   }
 
-  private constructor(socket: net.Socket) {
-    this.#socket = socket;
-    socket.on("error", (error) => this.#failed?.(error));
-    socket.on("close", () => this.#failed?.(new Error("the connection was closed")));
-    socket.setEncoding("latin1").on("data", (chunk: string) => this.#onData(chunk));
+  private constructor(asker: Asker) {
+    this.#asker = asker;
   }
 
   /** The first lines of so many replies; a batch is one reply. */
   ask(commands: string, replies: number): Promise<string[]> {
-    return new Promise((resolve, reject) => {
-      this.#wanted = replies;
-      this.#answered = resolve;
-      this.#failed = reject;
-      this.#socket.write(commands);
-    });
+    return this.#asker.ask(commands, firstLines(replies));
   }
 
   /** As many single commands at once as a batch has jobs. */
@@ -131,28 +115,7 @@ class Worker {
     return Number(reply!.split(" ")[1]);
   }
 
-  #onData(chunk: string): void {
-    this.#text += chunk;
-    const lines: string[] = [];
-    let at = 0;
-    for (let wanted = this.#wanted; wanted > 0; wanted--) {
-      const lineEnd = this.#text.indexOf("\r\n", at);
-      if (lineEnd < 0) return;
-      const line = this.#text.slice(at, lineEnd);
-      lines.push(line);
-      at = lineEnd + 2;
-      const [word, first, second] = line.split(" ");
-      if (word === "RESERVED_BATCH") wanted += Number(first);
-      if (word === "RESERVED") at += Number(second) + 2;
-      if (word === "OK") at += Number(first) + 2;
-      if (at > this.#text.length) return;
-    }
-    this.#text = this.#text.slice(at);
-    this.#answered?.(lines);
-  }
-
   close(): void {
-    this.#failed = undefined;
-    this.#socket.destroy();
+    this.#asker.close();
   }
 }

@@ -1,12 +1,13 @@
 // Commands for a million jobs of a tube at once, and what all others wait meanwhile: list-jobs to its end, with and without a
 // search in bodies, and clear-tube.
-import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Latency } from "../load/latency.ts";
 import type { Address } from "../load/load-source.ts";
 import { WORKLOAD_DEFAULTS } from "../load/workload.ts";
 import type { Figures } from "../result/figures.ts";
+import { wholeReply } from "../server/ask.ts";
 import { ServerRefused } from "../server/contender.ts";
+import { Asker } from "./asker.ts";
 import { type BenchCase, startFlags } from "./bench-case.ts";
 import { fill } from "./fill.ts";
 
@@ -37,8 +38,8 @@ export function bulkCase(jobs: number): BenchCase {
 }
 
 async function measureBulk(address: Address, jobs: number): Promise<{ figures: Figures; latency: Latency }> {
-  const bulk = await Asker.open(address);
-  const others = await Asker.open(address);
+  const bulk = await Asker.open(address, BULK_TIMEOUT_MS);
+  const others = await Asker.open(address, BULK_TIMEOUT_MS);
   const probe = new Probe(others);
   try {
     await sleep(QUIET_MS);
@@ -49,7 +50,7 @@ async function measureBulk(address: Address, jobs: number): Promise<{ figures: F
     const [searchSeconds, found] = await timed(() => listAll(bulk, "limit=1000 contains=nowhere"));
     if (found !== 0) throw new Error(`${found} jobs have a text that none has`);
     const searchMax = probe.takeMax();
-    const [clearSeconds, cleared] = await timed(() => bulk.ask(`clear-tube ${TUBE}`));
+    const [clearSeconds, cleared] = await timed(() => bulk.ask(`clear-tube ${TUBE}\r\n`, wholeReply));
     if (cleared !== `CLEARED ${jobs}`) throw new Error(`a clear of ${jobs} jobs was answered ${cleared}`);
     const clearMax = probe.takeMax();
     return {
@@ -73,7 +74,7 @@ async function timed<Result>(run: () => Promise<Result>): Promise<[seconds: numb
 async function listAll(bulk: Asker, options: string): Promise<number> {
   let listed = 0;
   for (let after = 0; ; ) {
-    const reply = await bulk.ask(`list-jobs ${TUBE} ${options} after=${after}`);
+    const reply = await bulk.ask(`list-jobs ${TUBE} ${options} after=${after}\r\n`, wholeReply);
     if (reply === "UNKNOWN_COMMAND") throw new ServerRefused("it has no list-jobs");
     const [, next] = /^next: (\d+)$/m.exec(reply) ?? [];
     if (next === undefined) throw new Error(`a list was answered ${reply.slice(0, 100)}`);
@@ -99,7 +100,7 @@ class Probe {
   async #run(): Promise<void> {
     while (!this.#stopped) {
       const startedAt = performance.now();
-      await this.#asker.ask(`stats-tube ${TUBE}`);
+      await this.#asker.ask(`stats-tube ${TUBE}\r\n`, wholeReply);
       const micros = (performance.now() - startedAt) * 1000;
       this.latency.record(micros, 1);
       this.#max = Math.max(this.#max, micros);
@@ -116,52 +117,5 @@ class Probe {
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#done;
-  }
-}
-
-/** One connection, one question at a time. */
-class Asker {
-  readonly #socket: net.Socket;
-  #text = "";
-  #answered: ((reply: string) => void) | undefined;
-  #failed: ((error: Error) => void) | undefined;
-
-  static open(address: Address): Promise<Asker> {
-    return new Promise((resolve, reject) => {
-      const socket = net.connect({ ...address, noDelay: true });
-      socket.once("error", reject);
-      socket.once("connect", () => resolve(new Asker(socket)));
-    });
-  }
-
-  private constructor(socket: net.Socket) {
-    this.#socket = socket;
-    const fail = (error: Error): void => this.#failed?.(error);
-    socket.setTimeout(BULK_TIMEOUT_MS, () => fail(new Error("no reply")));
-    socket.on("error", fail);
-    socket.on("close", () => fail(new Error("the connection was closed")));
-    socket.setEncoding("latin1").on("data", (chunk: string) => this.#onData(chunk));
-  }
-
-  #onData(chunk: string): void {
-    this.#text += chunk;
-    const lineEnd = this.#text.indexOf("\r\n");
-    const bodyBytes = Number(/^OK (\d+)\r\n/.exec(this.#text)?.[1] ?? -2);
-    if (lineEnd < 0 || this.#text.length < lineEnd + 2 + bodyBytes + 2) return;
-    const reply = this.#text.trimEnd();
-    this.#text = "";
-    this.#answered?.(reply);
-  }
-
-  ask(command: string): Promise<string> {
-    return new Promise((resolve, reject) => {
-      this.#answered = resolve;
-      this.#failed = reject;
-      this.#socket.write(`${command}\r\n`);
-    });
-  }
-
-  close(): void {
-    this.#socket.destroy();
   }
 }

@@ -16,15 +16,20 @@ export function ask(address: Address, command: string, timeoutMs: number): Promi
     socket.on("close", () => reject(new Error(`closed before a reply to ${command}`)));
     socket.setEncoding("latin1").on("data", (chunk: string) => {
       text += chunk;
-      const lineEnd = text.indexOf("\r\n");
-      if (lineEnd < 0) return;
-      const bodyBytes = Number(/^OK (\d+)\r\n/.exec(text)?.[1] ?? -2);
-      if (text.length < lineEnd + 2 + bodyBytes + 2) return;
-      resolve(text.trimEnd());
+      const reply = wholeReply(text);
+      if (reply === undefined) return;
+      resolve(reply);
       socket.destroy();
     });
     socket.write(`${command}\r\n`);
   });
+}
+
+/** What has come, if that is a first line and its body. */
+export function wholeReply(text: string): string | undefined {
+  const lineEnd = text.indexOf("\r\n");
+  const bodyBytes = Number(/^OK (\d+)\r\n/.exec(text)?.[1] ?? -2);
+  return lineEnd < 0 || text.length < lineEnd + 2 + bodyBytes + 2 ? undefined : text.trimEnd();
 }
 
 /** A number out of a YAML reply such as that of `stats`; NaN if it isn't there. */
