@@ -1,7 +1,8 @@
 // The dashboard in a real Chromium, on a real server with jobs that come and go.
 
 import assert from "node:assert/strict";
-import { request } from "node:http";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { gunzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
@@ -41,6 +42,19 @@ function get(url: string, encodings: string): Promise<{ encoding: string | undef
       .end();
   });
 }
+
+/** What a page of another site may try: changes by script and by a form, reading, and a frame around the dashboard. */
+const EVIL_PAGE = `(async () => {
+  const post = { method: "POST", body: "x", mode: "no-cors" };
+  await fetch("URL/v1/tubes/evil-a/jobs", post);
+  await fetch("URL/v1/tubes/mail-eu/kick", post);
+  const read = await fetch("URL/v1/tubes").then(() => "read", () => "refused");
+  document.body.innerHTML = '<iframe name=f></iframe><form method=post target=f action="URL/v1/tubes/evil-b/jobs"><input name=a value=b></form><iframe src="URL/"></iframe>';
+  const loaded = [...document.querySelectorAll("iframe")].map((frame) => new Promise((resolve) => frame.addEventListener("load", resolve)));
+  document.forms[0].submit();
+  await Promise.all(loaded);
+  return read;
+})()`;
 
 const skip = missing(CHROMIUM_NEED) ?? false;
 
@@ -238,9 +252,32 @@ describe("dashboard", { skip }, () => {
     await Promise.all(pages.map((page) => page.close()));
   });
 
+  it("does nothing for a page of another site, tells it nothing, and stands in none of its frames", async () => {
+    const evil = createServer((_request, answer) =>
+      answer.setHeader("content-type", "text/html").end("<p>evil"),
+    );
+    await new Promise<void>((resolve) => evil.listen(0, "127.0.0.1", resolve));
+    const page = await browser.newPage();
+    try {
+      await page.goto(`http://localhost:${(evil.address() as AddressInfo).port}/`);
+      const seen = await page.evaluate(EVIL_PAGE.replaceAll("URL", served.url));
+      assert.equal(seen, "refused");
+      const framed = await Promise.all(page.frames().map((frame) => frame.locator("nav").count()));
+      assert.ok(framed.every((count) => count === 0));
+    } finally {
+      await page.close();
+      evil.close();
+    }
+    const { items } = (await (await fetch(`${served.url}/v1/tubes?match=evil-*&fresh=true`)).json()) as {
+      items: unknown[];
+    };
+    assert.deepEqual(items, []);
+  });
+
   it("sends its files with what a browser needs to be careful, and refuses what is none", async () => {
     const index = await fetch(served.url);
     assert.match(index.headers.get("content-security-policy")!, /default-src 'none'; script-src 'self'/);
+    assert.match(index.headers.get("content-security-policy")!, /frame-ancestors 'none'/);
     assert.equal(index.headers.get("x-frame-options"), "DENY");
     const script = await fetch(`${served.url}/assets/app.js`);
     const etag = script.headers.get("etag")!;

@@ -17,6 +17,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { Api, Routes } from "./api/api.ts";
 import { createApp } from "./api/app.ts";
+import { auditRoutes } from "./api/audit-routes.ts";
 import { Authentication } from "./api/authentication.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
 import { connectionRoutes } from "./api/connection-routes.ts";
@@ -37,6 +38,7 @@ import { serverRoutes } from "./api/server-routes.ts";
 import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
+import { AuditBook } from "./queue/audit-book.ts";
 import { Bodies } from "./queue/bodies.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
 import { ControlClient } from "./queue/control-client.ts";
@@ -103,7 +105,7 @@ export type HttpOrder =
 export type HttpNews =
   | { news: "listening"; where: string }
   | { news: "failed"; code: string; message: string }
-  | { news: "log"; level: "warn" | "error"; message: string }
+  | { news: "log"; level: "info" | "warn" | "error"; message: string }
   /** A question to an acceptor. */
   | { news: "ask"; acceptor: number; question: AcceptorQuestion }
   /** The configuration is to be read again. */
@@ -143,6 +145,7 @@ const routesOf = (meter: RequestMeter, reloads: ReloadDesk): readonly Routes[] =
   metricsRoutes(meter),
   serverRoutes,
   reloadRoutes(reloads),
+  auditRoutes,
   groupRoutes,
   tubeRoutes,
   jobRoutes,
@@ -216,6 +219,7 @@ export class HttpThread {
       ),
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
+      audit: new AuditBook(),
       metrics,
       nowMs: monotonicMs,
       wallMs: Date.now,
@@ -230,6 +234,7 @@ export class HttpThread {
       limit: this.#limit,
       tls: tls === undefined ? undefined : serverOptionsOf(tls),
       onError: (message) => this.#tellError(message),
+      onChange: (message) => port.postMessage({ news: "log", level: "info", message }),
     });
     port.on("message", (order) => this.#obey(order));
     lowerPriority(data.nice);

@@ -10,6 +10,7 @@ import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
 import type { Api, Routes } from "./api.ts";
+import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
 import { checkHost, checkSite } from "./guards.ts";
@@ -41,10 +42,12 @@ export interface AppOptions {
   readonly tls?: object | undefined;
   /** Is told of what no client did wrong. */
   readonly onError: (message: string) => void;
+  /** Is told of each change that somebody made by hand. */
+  readonly onChange: (line: string) => void;
 }
 
 export function createApp(options: AppOptions): Api {
-  const { service, hosts, routes, meter, authentication, limit, tls, onError } = options;
+  const { service, hosts, routes, meter, authentication, limit, tls, onError, onChange } = options;
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
   const api = Fastify({
@@ -103,6 +106,7 @@ export function createApp(options: AppOptions): Api {
     authentication?.addTo(scope as Api);
     limit?.addTo(scope as Api);
     new BodyRoom(BODY_BYTES_MAX).addTo(scope as Api);
+    addAudit(scope as Api, service, onChange);
     for (const add of routes) add(scope as Api, service);
     done();
   });

@@ -6,6 +6,7 @@ import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
 import type { MemoryWords } from "../../ring/memory-words.ts";
+import type { AuditBook } from "./audit-book.ts";
 import type { Bodies } from "./bodies.ts";
 import type { ConnectionDesk } from "./connection-desk.ts";
 import type { ControlClient } from "./control-client.ts";
@@ -81,6 +82,7 @@ export interface Service {
   readonly words: ControlWords;
   /** What jobs have of memory, and may have. */
   readonly memory: MemoryWords;
+  readonly audit: AuditBook;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */
   readonly nowMs: () => number;

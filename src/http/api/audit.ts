@@ -1,0 +1,68 @@
+// Notes who changes what by hand: all that needs the permission to manage or administer, and was done.
+
+import type { FastifyRequest } from "fastify";
+import { type Change, changeText } from "../queue/audit-book.ts";
+import type { Service } from "../queue/service.ts";
+import type { Api } from "./api.ts";
+import { RequestRate } from "./request-rate.ts";
+
+/** A task that goes on. */
+const ACCEPTED = 202;
+/** A script may change thousands of jobs a second, one by one: the log is not for that. */
+const LINES_PER_SECOND = 100;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Jobs that were changed, as the answer says. */
+    affected?: number;
+  }
+}
+
+/** `tell` gets a line for the log, but not more than a log can take. */
+export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (line: string) => void): void {
+  const lines = new RequestRate(LINES_PER_SECOND);
+  let untold = 0;
+  api.addHook("preSerialization", async (request, _reply, payload) => {
+    const { affected, deleted } = (payload ?? {}) as { affected?: unknown; deleted?: unknown };
+    const count = affected ?? deleted;
+    if (typeof count === "number") request.affected = count;
+    return payload;
+  });
+  api.addHook("onResponse", async (request, { statusCode }) => {
+    if (statusCode >= 400 || !isChange(request)) return;
+    const change = changeOf(request, statusCode, wallMs());
+    audit.note(change);
+    if (!lines.take("", nowMs())) {
+      untold++;
+      return;
+    }
+    tell(untold === 0 ? changeText(change) : `${changeText(change)}; ${untold} before it were not logged`);
+    untold = 0;
+  });
+}
+
+function isChange({ method, routeOptions, body }: FastifyRequest): boolean {
+  const { may } = routeOptions.config;
+  if (method === "GET" || method === "HEAD" || (may !== "manage" && may !== "admin")) return false;
+  return (body as { dryRun?: unknown } | null | undefined)?.dryRun !== true;
+}
+
+function changeOf(request: FastifyRequest, status: number, atMs: number): Change {
+  const { owner, ip, method, routeOptions, params, query, affected } = request;
+  const { tube } = (query ?? {}) as { tube?: string };
+  const what = Object.fromEntries(
+    Object.entries(params as object).map(([name, value]) => [name, `${value}`]),
+  );
+  // A name that can't travel in a path.
+  if (what["tube"] === "-" && tube !== undefined) what["tube"] = tube;
+  return {
+    atMs,
+    who: owner ?? null,
+    address: ip || null,
+    method,
+    route: routeOptions.url ?? "",
+    what,
+    affected: status === ACCEPTED ? null : (affected ?? null),
+    status,
+  };
+}
