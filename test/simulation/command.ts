@@ -1,8 +1,13 @@
 // Commands of a simulated client: the bytes, what they mean, and what has become known of their reply.
 
+import type { SettingName, SettingValues } from "../../src/engine/tube-settings.ts";
 import { chosenJobs, type JobChoice } from "./job-choice.ts";
 import type { Model, ModelJob } from "./model.ts";
+import { NO_OPTIONS, type PutOptions } from "./model-policies.ts";
 import type { ByIdCommand } from "./witness.ts";
+
+/** What a set-tube changes: undefined for what it takes away. */
+export type SettingValueChanges = { readonly [Name in SettingName]?: SettingValues[Name] | undefined };
 
 interface Common {
   readonly bytes: Buffer;
@@ -29,7 +34,9 @@ export type Command = Common &
         readonly delayMillis: number;
         readonly ttrSeconds: number;
         readonly body: string;
+        readonly options: PutOptions;
       }
+    | { readonly kind: "set"; readonly pattern: string; readonly values: SettingValueChanges }
     | {
         readonly kind: "reserve";
         readonly timeoutMs: number;
@@ -71,7 +78,8 @@ export function put(
 ): Command {
   const text = `put ${pri} ${delaySeconds} ${ttrSeconds} ${body.length}`;
   const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
-  return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis: 0, ttrSeconds, body };
+  const options = NO_OPTIONS;
+  return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis: 0, ttrSeconds, body, options };
 }
 
 /** `delayMs` with up to three decimals on the line. */
@@ -81,11 +89,51 @@ export function putInTube(
   delayMs: number,
   ttrSeconds: number,
   body: string,
+  options: PutOptions = NO_OPTIONS,
 ): Command {
   const [delaySeconds, delayMillis] = [Math.floor(delayMs / 1000), delayMs % 1000];
-  const text = `put-in-tube ${tube} ${pri} ${delayMs / 1000} ${ttrSeconds} ${body.length}`;
+  const numbers = `${pri} ${delayMs / 1000} ${ttrSeconds} ${body.length}`;
+  const text = `put-in-tube ${tube} ${numbers}${optionsText(options)}`;
   const bytes = Buffer.from(`${text}\r\n${body}\r\n`, "latin1");
-  return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis, ttrSeconds, body };
+  return { text, bytes, kind: "put", tube, pri, delaySeconds, delayMillis, ttrSeconds, body, options };
+}
+
+function optionsText({ key, keyForMs, untilReserve, ttlMs, group, weight }: PutOptions): string {
+  return [
+    key === "" ? "" : ` unique=${key}`,
+    keyForMs === 0 ? "" : ` unique-for=${keyForMs / 1000}`,
+    untilReserve ? " unique-until=reserve" : "",
+    ttlMs === 0 ? "" : ` ttl=${ttlMs / 1000}`,
+    group === "" ? "" : ` group=${group}`,
+    weight === 1 ? "" : ` weight=${weight}`,
+  ].join("");
+}
+
+const seconds = (ms: number): string => String(ms / 1000);
+
+/** What can be set, by its word, in the order in which inspect-tube tells it. */
+const SETTINGS = {
+  maxAttempts: { word: "max-attempts", write: String },
+  backoffMs: { word: "backoff", write: seconds },
+  ttlMs: { word: "ttl", write: seconds },
+  expireBuries: { word: "expire", write: (buries: boolean) => (buries ? "bury" : "delete") },
+  maxJobs: { word: "max-jobs", write: String },
+  maxReserved: { word: "max-reserved", write: String },
+  groupMaxReserved: { word: "group-max-reserved", write: String },
+} as const;
+type SettingDrawn = keyof typeof SETTINGS;
+const SETTINGS_DRAWN = Object.keys(SETTINGS) as SettingDrawn[];
+
+function settingText(name: SettingDrawn, value: SettingValues[SettingName] | undefined): string {
+  const write = SETTINGS[name].write as (value: unknown) => string;
+  return `${SETTINGS[name].word}=${value === undefined ? "" : write(value)}`;
+}
+
+export function setTube(pattern: string, values: SettingValueChanges): Command {
+  const words = SETTINGS_DRAWN.filter((name) => name in values).map((name) =>
+    settingText(name, values[name]),
+  );
+  return { ...simple(`set-tube ${pattern} ${words.join(" ")}`), kind: "set", pattern, values };
 }
 
 /** A put whose body does not end where it should. */
@@ -154,8 +202,13 @@ export function pause(tube: string, seconds: number): Command {
   return { ...simple(`pause-tube ${tube} ${seconds}`), kind: "pause", tube, seconds };
 }
 
-const choiceText = ({ tube, states, contains, limit }: JobChoice): string =>
-  `${tube} state=${states.join(",")}${contains === undefined ? "" : ` contains=${contains}`}${limit === undefined ? "" : ` limit=${limit}`}`;
+const choiceText = ({ tube, states, contains, group, limit }: JobChoice): string =>
+  [
+    `${tube} state=${states.join(",")}`,
+    ...(contains === undefined ? [] : [`contains=${contains}`]),
+    ...(group === undefined ? [] : [`group=${group}`]),
+    ...(limit === undefined ? [] : [`limit=${limit}`]),
+  ].join(" ");
 
 export function clearTube(jobs: JobChoice): Command {
   return { ...simple(`clear-tube ${choiceText(jobs)}`), kind: "clear", jobs };
@@ -234,7 +287,9 @@ export function comparable(reply: string): string {
     .filter(
       (row) =>
         row !== "" &&
-        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting): /.test(row),
+        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting|expires-in(?=: \d)): /.test(
+          row,
+        ),
     )
     .join("\n");
 }
@@ -263,28 +318,41 @@ function inspectJobText(job: ModelJob | undefined, ports: number): string {
   return `${statsJobText(job)}\n${ok({ bytes: body.length, ...policyRows(job), holder: name })}`;
 }
 
-/** No job of the simulation has options, and no tube settings. */
-function policyRows({ reserves }: ModelJob): Record<string, string | number> {
-  const none = { unique: "none", group: "none", weight: 1, origin: "none", reason: "none" };
-  return { attempts: reserves, "expires-in": "never", ...none };
+function policyRows({ reserves, policy }: ModelJob): Record<string, string | number> {
+  const { attemptsBase, expiresAtMs, key, group, weight, origin, reason } = policy;
+  return {
+    attempts: reserves - attemptsBase,
+    ...(expiresAtMs === 0 ? { "expires-in": "never" } : {}),
+    unique: key === "" ? "none" : `"${key}"`,
+    group: group === "" ? "none" : `"${group}"`,
+    weight,
+    origin: origin || "none",
+    reason,
+  };
 }
 
-const NO_POLICY_COUNTS = {
-  groups: 0,
-  "groups-blocked": 0,
-  duplicates: 0,
-  rejected: 0,
-  expired: 0,
-  dead: 0,
-  "moved-in": 0,
-  "moved-out": 0,
-};
+const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0 };
 
 function inspectTubeText(model: Model, name: string): string {
   const tube = model.tubes.get(name);
-  if (tube === undefined) return "NOT_FOUND\r\n";
-  const jobs = [...model.jobs.values()].filter((job) => job.tube === tube);
-  return ok({ bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0), ...NO_POLICY_COUNTS });
+  const { values, sources } = tube?.resolved ?? model.settings[model.tubeShard(name)]!.resolve(name);
+  const set = SETTINGS_DRAWN.filter((each) => sources[each] !== undefined);
+  if (tube === undefined && set.length === 0) return "NOT_FOUND\r\n";
+  const jobs = tube === undefined ? [] : model.jobsOf(tube);
+  const { groups, counts = NO_COUNTS } = tube ?? {};
+  const rows = {
+    bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
+    groups: groups?.count ?? 0,
+    "groups-blocked": groups?.blocked ?? 0,
+    ...counts,
+    "moved-in": 0,
+    "moved-out": 0,
+  };
+  const settings = set.flatMap((each) => {
+    const [word, value] = settingText(each, values[each]).split("=") as [string, string];
+    return [`${word}: ${value}`, `${word}-from: "${sources[each]}"`];
+  });
+  return [ok(rows), ...settings].join("\n");
 }
 
 function statsTubeText(model: Model, name: string): string {
@@ -309,7 +377,9 @@ function statsTubeText(model: Model, name: string): string {
 }
 
 function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: number): string {
-  const after = chosenJobs(model, { ...jobs, limit: undefined }).filter((job) => job.id > afterId);
+  const after = chosenJobs(model.jobs.values(), { ...jobs, limit: undefined }).filter(
+    (job) => job.id > afterId,
+  );
   const listed = after.slice(0, jobs.limit ?? 100);
   const tube = model.tubes.get(jobs.tube);
   const others = [...model.jobs.values()].filter((job) => job.tube.shard === tube?.shard);

@@ -1,6 +1,6 @@
 // Which jobs of a tube a simulated list-jobs or clear-tube means, and which those are.
 
-import type { Model, ModelJob, State } from "./model.ts";
+import type { State } from "./job-state.ts";
 
 /** Which jobs of a tube a command means. */
 export interface JobChoice {
@@ -8,22 +8,38 @@ export interface JobChoice {
   readonly states: readonly State[];
   /** A text that their bodies have. */
   readonly contains: string | undefined;
+  readonly group: string | undefined;
   readonly limit: number | undefined;
 }
 
+/** What of a job decides. */
+interface Choosable {
+  readonly id: number;
+  readonly state: State;
+  readonly body: string;
+  readonly tube: { readonly name: string };
+  readonly policy: { readonly group: string };
+}
+
+/** Whether a job is of a choice, whatever its limit. */
+export const fits = (job: Choosable, { tube, states, contains = "", group }: JobChoice): boolean =>
+  job.tube.name === tube &&
+  states.includes(job.state) &&
+  job.body.includes(contains) &&
+  (group === undefined || job.policy.group === group);
+
 /** The jobs of a choice, by id. */
-export function chosenJobs(model: Model, { tube, states, contains, limit }: JobChoice): ModelJob[] {
-  return [...model.jobs.values()]
-    .filter(
-      (job) => job.tube.name === tube && states.includes(job.state) && job.body.includes(contains ?? ""),
-    )
+export function chosenJobs<Job extends Choosable>(jobs: Iterable<Job>, choice: JobChoice): Job[] {
+  return [...jobs]
+    .filter((job) => fits(job, choice))
     .sort((a, b) => a.id - b.id)
-    .slice(0, limit);
+    .slice(0, choice.limit);
 }
 
 /** Whether two say the same. */
 export const isSameChoice = (a: JobChoice, b: JobChoice): boolean =>
   a.tube === b.tube &&
   a.contains === b.contains &&
+  a.group === b.group &&
   a.limit === b.limit &&
   [...a.states].sort().join() === [...b.states].sort().join();

@@ -7,17 +7,32 @@
 import assert from "node:assert/strict";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
 import type { JobChange } from "../../src/engine/new-job.ts";
+import { backoffMs } from "../../src/engine/policies.ts";
+import type { SettingValues } from "../../src/engine/tube-settings.ts";
 import { DEADLINE_MARGIN_MS } from "../../src/protocol/limits.ts";
+import { fits, type JobChoice } from "./job-choice.ts";
+import type { State } from "./job-state.ts";
+import { ModelGroups } from "./model-groups.ts";
+import {
+  type JobPolicy,
+  type ModelKey,
+  ModelSettings,
+  NO_POLICY,
+  type Resolved,
+  type TubeCounts,
+} from "./model-policies.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 const AFTER_DEADLINE_MS = 0.001;
 
-export type State = "ready" | "reserved" | "delayed" | "buried";
+export type { State };
 
 export interface ModelJob {
   readonly id: number;
   readonly tube: ModelTube;
   readonly body: string;
+  /** What it has by its options, and by what is set for its tube. */
+  readonly policy: JobPolicy;
   ttrSeconds: number;
   pri: number;
   delaySeconds: number;
@@ -31,6 +46,8 @@ export interface ModelJob {
   kicks: number;
   /** Order of burials, and of reservations. */
   buriedAt: number;
+  /** The model's event in which it was buried last. */
+  buriedSince: number;
   reservedAt: number;
   /** The model's event in which the job became ready last, and in which a ttr of it began last. */
   readySince: number;
@@ -47,6 +64,13 @@ export interface ModelTube {
   totalJobs: number;
   deletes: number;
   pauses: number;
+  /** What is set for it, as it was told last. */
+  resolved: Resolved;
+  readonly counts: TubeCounts;
+  /** From its first job with a group on. */
+  groups: ModelGroups<ModelJob> | undefined;
+  /** Some of its ready jobs may have been kept back: those of a group, or by a limit. */
+  wasLimited: boolean;
   readonly users: Set<ModelSession>;
   readonly watchers: Set<ModelSession>;
 }
@@ -80,6 +104,9 @@ export type Effect =
   | { kind: "reserved"; session: number; job: number }
   | { kind: "timedOut" | "deadlineSoon" | "waitDue"; session: number }
   | { kind: "claim"; session: number; won: boolean };
+
+/** What becomes of a put. */
+export type PutVerdict = { kind: "stored" | "full" } | { kind: "duplicate"; of: number };
 
 export type ByIdResult = "done" | "not found";
 
@@ -118,6 +145,9 @@ export class Model {
   changes: ModelChange[] = [];
   /** Wall clock minus the model's clock, ms. */
   readonly wallOffsetMs: number;
+  /** By shard. */
+  readonly settings: readonly ModelSettings[];
+  keys: ModelKey[] = [];
   readonly #shards: number;
   #burials = 0;
   #reservations = 0;
@@ -127,6 +157,7 @@ export class Model {
 
   constructor(shards: number, wallOffsetMs = 0) {
     this.#shards = shards;
+    this.settings = Array.from({ length: shards }, () => new ModelSettings());
     this.wallOffsetMs = wallOffsetMs;
     this.tube("default");
   }
@@ -160,10 +191,12 @@ export class Model {
     this.jobs.set(id, {
       ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
       tube: this.tube(kept.tube),
+      policy: { ...NO_POLICY },
       state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
       deadlineAtMs,
       holder: undefined,
       buriedAt: kept.state === "buried" ? ++this.#burials : 0,
+      buriedSince: 0,
       reservedAt: 0,
       readySince: this.event,
       touchedAt: 0,
@@ -196,9 +229,15 @@ export class Model {
     const known = this.tubes.get(name);
     if (known !== undefined) return known;
     const bytes = Buffer.from(name, "latin1");
+    const shard = shardOfTube(bytes, 0, bytes.length, this.#shards);
+    const resolved = this.settings[shard]!.resolve(name);
     const tube: ModelTube = {
       name,
-      shard: shardOfTube(bytes, 0, bytes.length, this.#shards),
+      shard,
+      resolved,
+      counts: { duplicates: 0, rejected: 0, expired: 0, dead: 0 },
+      groups: undefined,
+      wasLimited: isLimited(resolved),
       pausedUntilMs: undefined,
       pauseSeconds: 0,
       unpausedSince: 0,
@@ -285,7 +324,7 @@ export class Model {
     this.#endWait(session, shard);
     const held = this.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
-      this.#becomeReady(job);
+      this.#endReservation(job, 0, nowMs);
       this.#serve(job.tube, nowMs);
     }
     this.unuse(session, shard);
@@ -327,6 +366,7 @@ export class Model {
   }
 
   runDue(shard: number, nowMs: number): void {
+    this.#expireDue(shard, nowMs);
     for (let job = this.#dueDelayed(shard, nowMs); job !== undefined; job = this.#dueDelayed(shard, nowMs)) {
       this.#becomeReady(job);
       this.#serve(job.tube, nowMs);
@@ -346,7 +386,7 @@ export class Model {
     }
     // Within a tube the smaller id comes first; between tubes no order is promised.
     const firsts = due.filter((job) => !due.some((other) => other.tube === job.tube && other.id < job.id));
-    return this.#chosen(firsts, (job) => this.#firstServed(job.tube, job));
+    return this.#chosen(firsts, (job) => this.#firstServed(job, "ready"));
   }
 
   /** Of several that are due at once the one that the engine took first. */
@@ -357,20 +397,32 @@ export class Model {
     return seen ?? due.find((_, i) => effects[i]!.length === 0) ?? due[0];
   }
 
-  /** The effects of serving a tube once `job` is ready there and nothing else. */
-  #firstServed(tube: ModelTube, job: ModelJob): readonly Effect[] {
+  /** The effects of serving the tube of `job` once that is in another state. */
+  #firstServed(job: ModelJob, state: State): readonly Effect[] {
     const effects: Effect[] = [];
-    if (tube.pausedUntilMs !== undefined) return effects;
+    const { tube, state: before } = job;
+    job.state = state;
+    const next = this.nextOf(tube);
+    job.state = before;
+    if (next === undefined) return effects;
     for (const wait of this.waits) {
       if (wait.shard !== tube.shard || !tube.watchers.has(wait.session)) continue;
       const session = wait.session.index;
       const won = wait.number === undefined || wait.session.openWait === wait.number;
       if (wait.number !== undefined) effects.push({ kind: "claim", session, won });
       if (!won) continue;
-      effects.push({ kind: "reserved", session, job: job.id });
+      effects.push({ kind: "reserved", session, job: next.id });
       break;
     }
     return effects;
+  }
+
+  /** What a job becomes whose reservation ends by its time or its holder. */
+  #stateAfter({ id, policy, reserves, tube }: ModelJob, nowMs: number): State {
+    const { maxAttempts, backoffMs: waitMs } = tube.resolved.values;
+    if (id > 0 && policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) return "buried";
+    if (maxAttempts > 0 && reserves - policy.attemptsBase >= maxAttempts) return "buried";
+    return waitMs > 0 ? "delayed" : "ready";
   }
 
   #endPauses(shard: number, nowMs: number): void {
@@ -383,9 +435,7 @@ export class Model {
       resumed.add(tube);
     }
     while (resumed.size > 0) {
-      const best = bestOf(
-        [...this.jobs.values()].filter((job) => job.state === "ready" && resumed.has(job.tube)),
-      );
+      const best = this.bestReady(resumed);
       if (best === undefined) return;
       if (!this.#serveOne(best.tube, nowMs)) resumed.delete(best.tube);
     }
@@ -415,7 +465,7 @@ export class Model {
   #firstOfSession(session: ModelSession, shard: number, nowMs: number): readonly Effect[] {
     for (const job of this.held(session, shard)) {
       if (job.deadlineAtMs + AFTER_DEADLINE_MS > nowMs) break;
-      const effects = this.#firstServed(job.tube, job);
+      const effects = this.#firstServed(job, this.#stateAfter(job, nowMs));
       if (effects.length > 0) return effects;
     }
     const wait = this.waitOf(session, shard);
@@ -438,7 +488,7 @@ export class Model {
       job.timeouts++;
       this.jobTimeouts++;
       session.expiredAt = this.event;
-      this.#becomeReady(job);
+      this.#endReservation(job, 0, nowMs);
       this.#keep(job);
       this.#serve(job.tube, nowMs);
     }
@@ -520,8 +570,33 @@ export class Model {
   // --- jobs -------------------------------------------------------------------------------------------------------
 
   bestReady(tubes: Iterable<ModelTube>): ModelJob | undefined {
-    const open = new Set([...tubes].filter((tube) => tube.pausedUntilMs === undefined));
-    return bestOf([...this.jobs.values()].filter((job) => job.state === "ready" && open.has(job.tube)));
+    const open = new Set([...tubes].filter((tube) => this.#isOpen(tube)));
+    // One look at all jobs for all tubes that are nothing but lists.
+    const plain = [...this.jobs.values()].filter(
+      ({ state, tube }) => state === "ready" && tube.groups === undefined && open.has(tube),
+    );
+    const grouped = [...open].flatMap(({ groups }) => groups?.next(false) ?? []);
+    return bestOf([...plain, ...grouped]);
+  }
+
+  jobsOf(tube: ModelTube): ModelJob[] {
+    return [...this.jobs.values()].filter((job) => job.tube === tube);
+  }
+
+  /** How many more jobs of a tube may be held. */
+  #roomOf(tube: ModelTube): number {
+    if (tube.resolved.values.maxReserved === NEVER) return NEVER;
+    const held = this.jobsOf(tube).filter(({ state }) => state === "reserved").length;
+    return Math.max(0, tube.resolved.values.maxReserved - held);
+  }
+
+  /** The job of a tube that is given next, if one may be. */
+  nextOf(tube: ModelTube): ModelJob | undefined {
+    return this.bestReady([tube]);
+  }
+
+  #isOpen(tube: ModelTube): boolean {
+    return tube.pausedUntilMs === undefined && this.#roomOf(tube) > 0;
   }
 
   #watchedOn(session: ModelSession, shard: number): ModelTube[] {
@@ -529,13 +604,29 @@ export class Model {
   }
 
   put(
-    job: Pick<ModelJob, "id" | "pri" | "delaySeconds" | "ttrSeconds" | "body">,
+    job: Pick<ModelJob, "id" | "pri" | "delaySeconds" | "ttrSeconds" | "body" | "policy">,
     tube: ModelTube,
     nowMs: number,
     delayMillis: number,
-  ): void {
+  ): PutVerdict {
     this.runDue(tube.shard, nowMs);
     assert.ok(!this.jobs.has(job.id), `job id ${job.id} is given once`);
+    const verdict = this.#judge(job.policy, tube);
+    if (verdict.kind !== "stored") {
+      this.#dropIfUnused(tube);
+      return verdict;
+    }
+    const { policy } = job;
+    const { ttlMs } = tube.resolved.values;
+    if (policy.expiresAtMs === 0 && ttlMs > 0) policy.expiresAtMs = nowMs + ttlMs;
+    if (policy.key !== "")
+      this.keys.push({
+        tube: tube.name,
+        key: policy.key,
+        id: job.id,
+        isHeld: true,
+        untilMs: policy.keyUntilMs,
+      });
     const stored: ModelJob = {
       ...job,
       tube,
@@ -548,6 +639,7 @@ export class Model {
       buries: 0,
       kicks: 0,
       buriedAt: 0,
+      buriedSince: 0,
       reservedAt: 0,
       readySince: this.event,
       touchedAt: 0,
@@ -555,10 +647,164 @@ export class Model {
     this.jobs.set(job.id, stored);
     tube.totalJobs++;
     this.totalJobs++;
+    this.#joinGroup(stored);
     const delayMs = job.delaySeconds * 1000 + delayMillis;
     if (delayMs > 0) this.#becomeDelayed(stored, nowMs, delayMs);
+    else tube.groups?.becameReady(stored);
     this.#keep(stored);
     if (delayMs === 0) this.#serve(tube, nowMs);
+    return verdict;
+  }
+
+  // --- policies ---------------------------------------------------------------------------------------------------
+
+  #judge({ key }: JobPolicy, tube: ModelTube): PutVerdict {
+    const known =
+      key === "" ? undefined : this.keys.find((each) => each.tube === tube.name && each.key === key);
+    if (known !== undefined) {
+      tube.counts.duplicates++;
+      return { kind: "duplicate", of: known.id };
+    }
+    if (this.jobsOf(tube).length < tube.resolved.values.maxJobs) return { kind: "stored" };
+    tube.counts.rejected++;
+    return { kind: "full" };
+  }
+
+  #joinGroup(job: ModelJob): void {
+    const { tube } = job;
+    if (job.policy.group !== "" && tube.groups === undefined) {
+      tube.groups = new ModelGroups(
+        () => this.jobsOf(tube),
+        () => tube.resolved.values.groupMaxReserved,
+      );
+      tube.wasLimited = true;
+    }
+    tube.groups?.joined(job);
+  }
+
+  /** What is set for a pattern from now on, on one shard: tubes to come have it. */
+  set(shard: number, pattern: string, values: Readonly<Partial<SettingValues>>): void {
+    this.settings[shard]!.set(pattern, values);
+  }
+
+  /** A tube is told what is set for it. */
+  applySettings(name: string, nowMs: number): void {
+    const tube = this.tubes.get(name);
+    assert.ok(tube !== undefined, `tube ${name} is there`);
+    tube.resolved = this.settings[tube.shard]!.resolve(name);
+    tube.wasLimited ||= isLimited(tube.resolved);
+    this.#serve(tube, nowMs);
+  }
+
+  /** Jobs whose time is over, the first first, and keys that need not be remembered any more. */
+  #expireDue(shard: number, nowMs: number): void {
+    this.keys = this.keys.filter(
+      ({ tube, untilMs, isHeld }) => isHeld || untilMs > nowMs || this.tubeShard(tube) !== shard,
+    );
+    const due = [...this.jobs.values()].filter(
+      ({ tube, state, policy }) =>
+        tube.shard === shard &&
+        (state === "ready" || state === "delayed") &&
+        policy.expiresAtMs > 0 &&
+        policy.expiresAtMs <= nowMs,
+    );
+    due.sort((a, b) => a.policy.expiresAtMs - b.policy.expiresAtMs || a.id - b.id);
+    for (const job of due) this.#expire(job, nowMs);
+  }
+
+  /** The shard of a tube, whether it is there or not. */
+  tubeShard(name: string): number {
+    const bytes = Buffer.from(name, "latin1");
+    return shardOfTube(bytes, 0, bytes.length, this.#shards);
+  }
+
+  #expire(job: ModelJob, nowMs: number): void {
+    const { tube } = job;
+    tube.counts.expired++;
+    if (tube.resolved.values.expireBuries) this.#die(job, "expired");
+    else {
+      this.#endKey(job, nowMs);
+      this.#forget(job);
+    }
+  }
+
+  /** It is buried where it is, without its key and its time to live. */
+  #die(job: ModelJob, reason: JobPolicy["reason"]): void {
+    const { tube, policy } = job;
+    this.#dropKey(job);
+    policy.expiresAtMs = 0;
+    policy.reason = reason;
+    if (policy.origin === "") policy.origin = tube.name;
+    tube.counts.dead++;
+    job.state = "buried";
+    job.holder = undefined;
+    this.#buryLast(job);
+  }
+
+  #buryLast(job: ModelJob): void {
+    job.buriedAt = ++this.#burials;
+    job.buriedSince = this.event;
+  }
+
+  /** Jobs that were buried in one event of several that were due at the same moment: no order is promised, and this is what it was. */
+  orderBurials(tube: ModelTube, ids: readonly number[]): void {
+    const jobs = this.buried(tube).filter(({ buriedSince }) => buriedSince === this.event);
+    const places = jobs.map(({ buriedAt }) => buriedAt);
+    jobs.sort((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
+    for (const [index, job] of jobs.entries()) job.buriedAt = places[index]!;
+  }
+
+  #forget(job: ModelJob): void {
+    this.jobs.delete(job.id);
+    job.tube.groups?.left();
+    this.#dropIfUnused(job.tube);
+  }
+
+  #dropKey({ id }: ModelJob): void {
+    this.keys = this.keys.filter((key) => key.id !== id);
+  }
+
+  /** The job of a key is gone: it is remembered for a while, if it is to be. */
+  #endKey(job: ModelJob, nowMs: number): void {
+    for (const key of this.keys) if (key.id === job.id) key.isHeld = false;
+    this.keys = this.keys.filter(({ id, untilMs }) => id !== job.id || untilMs > nowMs);
+  }
+
+  /** A reservation ended by a release, its time or its holder's end. */
+  #endReservation(job: ModelJob, delayMs: number, nowMs: number): void {
+    const { tube, policy } = job;
+    const { values } = tube.resolved;
+    job.holder = undefined;
+    const attempts = job.reserves - policy.attemptsBase;
+    if (policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) {
+      this.#expire(job, nowMs);
+      return;
+    }
+    if (values.maxAttempts > 0 && attempts >= values.maxAttempts) {
+      this.#die(job, "attempts");
+      return;
+    }
+    let waitMs = delayMs;
+    if (waitMs === 0 && values.backoffMs > 0) {
+      waitMs = backoffMs({ ...values, sources: new Map() }, job.id, attempts);
+      job.delaySeconds = Math.floor(waitMs / 1000);
+    }
+    if (waitMs > 0) this.#becomeDelayed(job, nowMs, waitMs);
+    else this.#becomeReady(job);
+  }
+
+  /** A job that was kicked has all its attempts again, and lives where it died. */
+  #rescue(job: ModelJob, tube: ModelTube): void {
+    const { policy, reserves } = job;
+    const { maxAttempts, backoffMs: waitMs } = tube.resolved.values;
+    if ((maxAttempts > 0 || waitMs > 0) && reserves > 0) policy.attemptsBase = reserves;
+    if (policy.reason === "none") return;
+    policy.reason = "none";
+    policy.origin = "";
+    const { key, untilReserve } = policy;
+    const isTaken = this.keys.some((each) => each.tube === tube.name && each.key === key);
+    if (key === "" || isTaken || (untilReserve && reserves > 0)) return;
+    this.keys.push({ tube: tube.name, key, id: job.id, isHeld: true, untilMs: 0 });
   }
 
   /** What a reserve on this shard alone gives: a job, an answer, or a wait. */
@@ -607,16 +853,26 @@ export class Model {
   listBatch(session: ModelSession, shard: number, limits: BatchLimits, nowMs: number): ModelJob[] {
     this.runDue(shard, nowMs);
     const watched = new Set(this.#watchedOn(session, shard));
-    const ready = [...this.jobs.values()]
-      .filter((job) => job.state === "ready" && watched.has(job.tube) && job.tube.pausedUntilMs === undefined)
+    const ready = [...watched]
+      .flatMap((tube) => this.#line(tube))
       .sort((a, b) => (isBetter(a, b) ? -1 : 1))
       .slice(0, limits.jobsMax);
     let bytes = 0;
     const last = ready.findIndex((job) => {
       bytes += job.body.length;
-      return wasLost(job) || bytes > limits.bytesMax;
+      // What comes behind a job of a group depends on who takes it.
+      return wasLost(job) || bytes > limits.bytesMax || job.tube.groups !== undefined;
     });
     return last < 0 ? ready : ready.slice(0, last + 1);
+  }
+
+  /** Jobs of a tube that may be given one after the other, as far as that is known before. */
+  #line(tube: ModelTube): ModelJob[] {
+    const next = this.nextOf(tube);
+    if (next === undefined) return [];
+    if (tube.groups !== undefined) return [next];
+    const ready = this.jobsOf(tube).filter(({ state }) => state === "ready");
+    return ready.sort((a, b) => (isBetter(a, b) ? -1 : 1)).slice(0, this.#roomOf(tube));
   }
 
   /** Its part of a batch over several shards, undefined for what it may not give. */
@@ -631,8 +887,9 @@ export class Model {
     const watched = this.#watchedOn(session, shard);
     return ids.map((id) => {
       const job = this.#on(shard, id);
-      if (job?.state !== "ready" || job.tube.pausedUntilMs !== undefined || !watched.includes(job.tube))
-        return undefined;
+      if (job?.state !== "ready" || !watched.includes(job.tube)) return undefined;
+      const next = this.nextOf(job.tube);
+      if (next === undefined || (job.tube.groups !== undefined && next !== job)) return undefined;
       return isAlone || !wasLost(job) ? this.#hold(job, session, nowMs) : undefined;
     });
   }
@@ -706,11 +963,18 @@ export class Model {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
     if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
-    this.jobs.delete(id);
-    this.changes.push({ id, job: undefined });
-    job.tube.deletes++;
-    this.#dropIfUnused(job.tube);
+    this.#endKey(job, nowMs);
+    this.#deleteOne(job, nowMs);
     return "done";
+  }
+
+  #deleteOne(job: ModelJob, nowMs: number): void {
+    this.jobs.delete(job.id);
+    this.changes.push({ id: job.id, job: undefined });
+    job.tube.deletes++;
+    job.tube.groups?.left();
+    this.#serve(job.tube, nowMs);
+    this.#dropIfUnused(job.tube);
   }
 
   release(
@@ -727,10 +991,9 @@ export class Model {
     job.pri = pri;
     job.delaySeconds = delaySeconds;
     job.releases++;
-    if (delaySeconds > 0) this.#becomeDelayed(job, nowMs);
-    else this.#becomeReady(job);
+    this.#endReservation(job, delaySeconds * 1000, nowMs);
     this.#keep(job);
-    if (delaySeconds === 0) this.#serve(job.tube, nowMs);
+    this.#serve(job.tube, nowMs);
     return "done";
   }
 
@@ -742,8 +1005,9 @@ export class Model {
     job.buries++;
     job.state = "buried";
     job.holder = undefined;
-    job.buriedAt = ++this.#burials;
+    this.#buryLast(job);
     this.#keep(job);
+    this.#serve(job.tube, nowMs);
     return "done";
   }
 
@@ -760,23 +1024,31 @@ export class Model {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
     if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
-    const { pri = job.pri, ttrSeconds, delayMs } = change;
+    const { pri = job.pri, ttrSeconds, delayMs, ttlMs } = change;
+    if (ttlMs !== undefined) job.policy.expiresAtMs = ttlMs === 0 ? 0 : nowMs + ttlMs;
     // Who looked for the best job before has not seen this.
     if (pri !== job.pri) job.readySince = this.event;
     job.pri = pri;
     job.ttrSeconds = ttrSeconds ?? job.ttrSeconds;
     if (delayMs === undefined) {
       if (job.state === "reserved" && ttrSeconds !== undefined) job.deadlineAtMs = nowMs + ttrSeconds * 1000;
-      if (job.state === "buried") job.buriedAt = ++this.#burials;
-    } else {
-      job.delaySeconds = Math.floor(delayMs / 1000);
-      if (job.state === "reserved") job.releases++;
-      if (delayMs > 0) this.#becomeDelayed(job, nowMs, delayMs);
-      else if (job.state !== "ready") this.#becomeReady(job);
-    }
+      if (job.state === "buried") this.#buryLast(job);
+    } else this.#updateDelay(job, delayMs, nowMs);
     this.#keep(job);
+    this.#expireDue(shard, nowMs);
     this.#serve(job.tube, nowMs);
     return "done";
+  }
+
+  #updateDelay(job: ModelJob, delayMs: number, nowMs: number): void {
+    job.delaySeconds = Math.floor(delayMs / 1000);
+    if (job.state === "reserved") {
+      job.releases++;
+      // That was no attempt.
+      if (job.tube.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
+    } else if (job.state === "buried") this.#rescue(job, job.tube);
+    if (delayMs > 0) this.#becomeDelayed(job, nowMs, delayMs);
+    else if (job.state !== "ready") this.#becomeReady(job);
   }
 
   kick(tube: ModelTube, bound: number, nowMs: number): number {
@@ -802,21 +1074,29 @@ export class Model {
 
   #kickOne(job: ModelJob, nowMs: number): void {
     job.kicks++;
+    this.#rescue(job, job.tube);
     this.#becomeReady(job);
     this.#keep(job);
+    this.#expireDue(job.tube.shard, nowMs);
     this.#serve(job.tube, nowMs);
   }
 
-  /** Deletes jobs, whoever holds them. */
-  clear(jobs: readonly ModelJob[]): void {
-    for (const job of jobs) {
+  /** Deletes jobs of a choice, whoever holds them, by their ids; returns how many. Each that is freed may let another one be given. */
+  clear(choice: JobChoice, nowMs: number): number {
+    const jobs = [...this.jobs.values()].sort((a, b) => a.id - b.id);
+    const isWhole = choice.contains === undefined && choice.group === undefined && choice.limit === undefined;
+    // Whole queues go first.
+    const queued = isWhole ? jobs.filter((job) => job.state !== "reserved") : [];
+    let cleared = 0;
+    for (const job of [...queued, ...jobs]) {
+      if (!this.jobs.has(job.id) || !fits(job, choice) || cleared === (choice.limit ?? NEVER)) continue;
       // A reserve under way may have been told of its margin before.
       if (job.holder !== undefined) job.holder.expiredAt = this.event;
-      this.jobs.delete(job.id);
-      this.changes.push({ id: job.id, job: undefined });
-      job.tube.deletes++;
-      this.#dropIfUnused(job.tube);
+      this.#dropKey(job);
+      this.#deleteOne(job, nowMs);
+      cleared++;
     }
+    return cleared;
   }
 
   /** Buried jobs of the tube in the order of their burial. */
@@ -838,7 +1118,8 @@ export class Model {
 
   /** The best ready job of the tube, paused or not. */
   firstReady(tube: ModelTube): ModelJob | undefined {
-    return bestOf([...this.jobs.values()].filter((job) => job.state === "ready" && job.tube === tube));
+    if (tube.groups !== undefined) return tube.groups.next(true);
+    return bestOf(this.jobsOf(tube).filter(({ state }) => state === "ready"));
   }
 
   #on(shard: number, id: number): ModelJob | undefined {
@@ -858,6 +1139,8 @@ export class Model {
     job.reservedAt = ++this.#reservations;
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.event;
+    job.tube.groups?.taken(job);
+    if (job.policy.untilReserve) this.#endKey(job, nowMs);
     return job;
   }
 
@@ -865,6 +1148,7 @@ export class Model {
     job.state = "ready";
     job.holder = undefined;
     job.readySince = this.event;
+    job.tube.groups?.becameReady(job);
   }
 
   #becomeDelayed(job: ModelJob, nowMs: number, delayMs = job.delaySeconds * 1000): void {
@@ -873,6 +1157,10 @@ export class Model {
     job.deadlineAtMs = nowMs + delayMs;
   }
 }
+
+/** Whether settings may keep ready jobs of a tube back. */
+const isLimited = ({ values }: Resolved): boolean =>
+  values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER;
 
 export interface BatchLimits {
   readonly jobsMax: number;

@@ -5,7 +5,7 @@ import type { SimulationOptions } from "./simulation.ts";
 
 export interface PlantedBug {
   readonly name: string;
-  readonly options: Pick<SimulationOptions, "createServer" | "plant" | "extensions">;
+  readonly options: Pick<SimulationOptions, "createServer" | "plant" | "extensions" | "policies">;
 }
 
 /** True at every `n`th call. */

@@ -7,11 +7,12 @@
 
 import assert from "node:assert/strict";
 import { BatchDeletes } from "./batch-deletes.ts";
-import { type Command, comparable, reserved } from "./command.ts";
+import { type Command, comparable, reserved, type SettingValueChanges } from "./command.ts";
 import type { CommandCounts } from "./command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "./durability-ledger.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import { isBetter, type Model, type ModelJob, type ModelSession } from "./model.ts";
+import type { PutOptions } from "./model-policies.ts";
 import type { ByIdCommand } from "./witness.ts";
 
 /** What a client's replies depend on besides the model. */
@@ -24,6 +25,8 @@ export interface SimWorld {
   /** What has been promised, where there is a log. */
   readonly promises: DurabilityLedger | undefined;
   readonly counts: CommandCounts;
+  /** A set-tube was answered: all tubes have it. */
+  checkSet(pattern: string, values: SettingValueChanges): void;
   /**
    * When the client of a session closed its connection to another acceptor than `acceptor`, with nothing under way, as a
    * place in the order of what clients do; Infinity if it did not.
@@ -172,7 +175,7 @@ export class SimClient {
       sentAt: this.#world.nextPlace(),
       arrivedEvent: this.#model.event,
       arrivedAtMs: this.#nowMs(),
-      reply: command.kind === "fixed" ? command.reply : undefined,
+      reply: command.kind === "fixed" ? command.reply : command.kind === "set" ? "SET\r\n" : undefined,
       possible: new Set(),
       asked: new Set(),
       given: [],
@@ -265,9 +268,35 @@ export class SimClient {
       [command.tube, command.pri, command.delaySeconds, command.ttrSeconds, command.body],
       `client ${this.name}: what "${command.text}" has put`,
     );
+    this.#checkOptions(pending, command.options, job);
     assert.ok(job.id > this.#lastPutId, `client ${this.name}: ids grow`);
     this.#lastPutId = job.id;
     this.#settle(pending, `INSERTED ${job.id}\r\n`, job.id);
+  }
+
+  /** The job has the options of its put; times count from some moment since that was sent. */
+  #checkOptions({ sentAtMs }: Pending, options: PutOptions, { policy, tube }: ModelJob): void {
+    const { key, untilReserve, keyForMs, ttlMs, group, weight } = options;
+    assert.deepEqual(
+      [policy.key, policy.untilReserve, policy.group, policy.weight],
+      [key, untilReserve, group, weight],
+      `client ${this.name}: options of its put`,
+    );
+    const counts = (untilMs: number, forMs: number): boolean =>
+      forMs === 0 ? untilMs === 0 : untilMs >= sentAtMs + forMs && untilMs <= this.#nowMs() + forMs;
+    const livesMs = ttlMs === 0 ? tube.resolved.values.ttlMs : ttlMs;
+    assert.ok(counts(policy.keyUntilMs, keyForMs), `client ${this.name}: until when its key lasts`);
+    assert.ok(counts(policy.expiresAtMs, livesMs), `client ${this.name}: until when its job lives`);
+  }
+
+  /** Its key is taken, or its tube is full. */
+  onPutDeclined(reply: string): void {
+    assert.ok(!this.#world.isDraining(), `client ${this.name}: a put is judged although the server drains`);
+    const pending = this.#take(
+      `a put that is answered ${reply}`,
+      ({ command, reply: known }) => known === undefined && command.kind === "put",
+    );
+    this.#settle(pending, reply);
   }
 
   /** The log had no room for it. */
@@ -460,6 +489,7 @@ export class SimClient {
     const { command } = pending;
     const asked = `"${command.text}"`;
     this.#settleLate(pending, reply);
+    if (command.kind === "set") this.#world.checkSet(command.pattern, command.values);
     if (command.kind === "gather") {
       if (!reply.startsWith("OK ")) this.#fail(`${asked} was answered ${shown}`);
     } else if (pending.reply !== undefined) {
@@ -503,7 +533,8 @@ export class SimClient {
     const { command, given } = pending;
     assert.ok(command.kind === "reserve");
     const { batch } = command;
-    given.sort((a, b) => a.pri - b.pri || a.id - b.id);
+    // On one shard they come in the order in which they were given, which groups may have changed.
+    if (pending.isInParts) given.sort((a, b) => a.pri - b.pri || a.id - b.id);
     if (batch === undefined) {
       assert.equal(given.length, 1, `client ${this.name}: "${command.text}" was given one job`);
       pending.reply = reserved(given[0]!.job);
@@ -517,7 +548,7 @@ export class SimClient {
       given.length === 1 || bytes <= batch.bytesMax,
       `client ${this.name}: "${command.text}" got ${bytes} bytes of bodies`,
     );
-    this.#checkPromise(pending, given.at(-1));
+    this.#checkPromise(pending, given.toSorted((a, b) => a.pri - b.pri || a.id - b.id).at(-1));
   }
 
   /** All that it holds was touched after the command came. */
@@ -598,6 +629,7 @@ export class SimClient {
         job.readySince < arrived &&
         tube.pausedUntilMs === undefined &&
         tube.unpausedSince < arrived &&
+        !tube.wasLimited &&
         command.watched.includes(tube.name);
       if (!stayedReady || (given !== undefined && isBetter(given, job))) continue;
       this.#fail(

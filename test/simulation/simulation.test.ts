@@ -9,6 +9,7 @@ import { PLANTED_JOB_BUGS } from "./planted-job-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
 import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted-move-bugs.ts";
+import { PLANTED_POLICY_BUGS } from "./planted-policy-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 
@@ -80,6 +81,12 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "an abort ends the wait that comes next": 3,
   "an abort is answered although a job has just come": 5,
   "a composed reply waits for the record of one shard only": 11,
+  "attempts are not reset at a kick": 3,
+  "work of groups is not taken off at the end of a connection": 3,
+  "a group's turn is forgotten with its last job": 4,
+  "a group at its limit goes on": 16,
+  "a gate that opens with a delete serves nobody": 13,
+  "a limit that is taken away serves nobody": 13,
 };
 
 describe("simulation", () => {
@@ -119,6 +126,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_MOVE_BUGS,
     ...PLANTED_JOB_BUGS,
     ...PLANTED_BATCH_BUGS,
+    ...PLANTED_POLICY_BUGS,
   ];
 
   it("looks first for bugs that exist", () => {
@@ -136,7 +144,7 @@ describe("simulation with a planted bug (canary)", () => {
       for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {
         try {
           // Where a bug is not theirs, without the commands of our own: one more of them would be another run.
-          await simulate({ seed: each, steps: STEPS, extensions: false, ...options });
+          await simulate({ seed: each, steps: STEPS, extensions: false, policies: false, ...options });
         } catch (error) {
           const [what] = String(error)
             .replace(/^Error: /, "")

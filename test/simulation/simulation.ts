@@ -18,6 +18,7 @@ import type { FakeSocket } from "./fake-socket.ts";
 import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
 import { isSameChoice, type JobChoice } from "./job-choice.ts";
 import { Model } from "./model.ts";
+import type { PutOptions } from "./model-policies.ts";
 import { SimClient, type SimWorld } from "./sim-client.ts";
 import { SimulatedLog } from "./simulated-log.ts";
 import { type ByIdCommand, EngineWitness } from "./witness.ts";
@@ -34,6 +35,8 @@ const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
 
 /** How many commands are none of beanstalkd's. */
 const EXTENSION_SHARE = 0.2;
+/** The same where jobs have options and tubes settings. */
+const POLICY_SHARE = 0.5;
 /** Of the puts that may have parts of seconds. */
 const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
 
@@ -59,6 +62,8 @@ export interface SimulationOptions {
   readonly plant?: Plant;
   /** Whether clients send commands that beanstalkd does not have; they do if it is left out. */
   readonly extensions?: boolean;
+  /** Whether jobs have options and tubes settings, where there is no log; they do if it is left out. */
+  readonly policies?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
 }
@@ -105,6 +110,7 @@ class Simulation {
   readonly #reserves: number;
   readonly #bigBodies: number;
   readonly #extensions: boolean;
+  readonly #policies: boolean;
   readonly #jobBytesMax: number;
   readonly #holdUps: number;
   readonly #forgetful: number;
@@ -151,6 +157,7 @@ class Simulation {
     this.#tickMs = random.pick([0, 0.01, 1]);
     this.#firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
     this.#log = random.chance(0.5) ? new SimulatedLog(random) : undefined;
+    this.#policies = this.#extensions && this.#log === undefined && (options.policies ?? true);
   }
 
   get shape(): string {
@@ -228,6 +235,7 @@ class Simulation {
         return closed === undefined || closed.acceptor === acceptor ? Number.POSITIVE_INFINITY : closed.place;
       },
       nextPlace: () => ++this.#lastPlace,
+      checkSet: (pattern, values) => this.#checkSet(pattern, values),
     };
     this.#wasFull = false;
     for (const records of server.records) {
@@ -338,6 +346,7 @@ class Simulation {
           true,
         ),
       putRefused: (session) => this.#clientOf(session).onPutRefused(),
+      putDeclined: (session, reply) => this.#clientOf(session).onPutDeclined(reply),
       followed: (shard) => {
         this.#log?.ledger.follow(shard, this.#model.changes, this.#server.nowMs);
         this.#model.changes = [];
@@ -380,6 +389,33 @@ class Simulation {
       assert.equal(won, expected, "an acceptor ends a wait exactly if nobody has");
       return won;
     };
+  }
+
+  /** A set-tube was answered: all shards that it means have it, and so have their tubes. */
+  #checkSet(pattern: string, values: command.SettingValueChanges): void {
+    const isWide = pattern.endsWith("*");
+    for (const [shard, settings] of this.#model.settings.entries()) {
+      if (!isWide && this.#model.tubeShard(pattern) !== shard) continue;
+      const has: command.SettingValueChanges = settings.byPattern.get(pattern) ?? {};
+      for (const name of Object.keys(values) as (keyof typeof values)[])
+        assert.equal(has[name], values[name], `${name} of ${pattern} on shard ${shard} when it is set`);
+    }
+    for (const { name, shard, resolved } of this.#model.tubes.values()) {
+      const { sources, values: told } = this.#model.settings[shard]!.resolve(name);
+      for (const each of Object.keys(values) as (keyof typeof values)[])
+        if (sources[each] === pattern)
+          assert.equal(resolved.values[each], told[each], `${each} of tube ${name} when ${pattern} is set`);
+    }
+  }
+
+  /** At rest all shards know the same patterns, and all tubes have what is set for them. */
+  #checkSettings(): void {
+    const wide = this.#model.settings.map(({ byPattern }) =>
+      [...byPattern.entries()].filter(([pattern]) => pattern.endsWith("*")).sort(),
+    );
+    for (const each of wide) assert.deepEqual(each, wide[0], "patterns that all shards know");
+    for (const { name, shard, resolved } of this.#model.tubes.values())
+      assert.deepEqual(resolved, this.#model.settings[shard]!.resolve(name), `what is set for ${name}`);
   }
 
   /** A directory may have forgotten any job: then all shards are asked. */
@@ -674,6 +710,7 @@ class Simulation {
       updateJob: 4,
       inspect: 1,
       ...{ reserveBatch: this.#reserves, deleteBatch: 3, touchAll: 2 },
+      setTube: this.#policies ? 5 : 0,
     });
     switch (kind) {
       case "putInTube":
@@ -683,7 +720,10 @@ class Simulation {
           random.pick(DELAYS_MS),
           random.between(1, 4),
           this.#body(),
+          this.#policies ? this.#putOptions() : undefined,
         );
+      case "setTube":
+        return this.#setTube();
       case "reserveBatch":
         return command.reserveBatch(client.watched, random.pick([undefined, 0, 0.5, 1, 2]), {
           jobsMax: random.pick([1, 2, 3, 10, 60]),
@@ -722,12 +762,47 @@ class Simulation {
     }
   }
 
+  /** What a put-in-tube says of its job. */
+  #putOptions(): PutOptions {
+    const random = this.#random;
+    const key = random.pick(["", "", "k", "l"]);
+    return {
+      key,
+      keyForMs: key === "" ? 0 : random.pick([0, 0, 700, 3000]),
+      untilReserve: key !== "" && random.chance(0.4),
+      ttlMs: random.pick([0, 0, 0, 500, 1500, 3000]),
+      group: random.pick(["", "", "g", "h", "i"]),
+      weight: random.pick([1, 1, 2, 3]),
+    };
+  }
+
+  /** Some setting of a tube, of some or of all; what is set is taken away soon. */
+  #setTube(): Command | undefined {
+    const random = this.#random;
+    const pattern = random.pick([this.#tube(), this.#tube(), "wide-*", "*"]);
+    if (!this.#isFree((each) => each.kind === "set" && each.pattern === pattern)) return undefined;
+    const drawn: command.SettingValueChanges = {
+      maxAttempts: random.pick([undefined, 1, 2]),
+      backoffMs: random.pick([undefined, undefined, 700]),
+      ttlMs: random.pick([undefined, undefined, 2000]),
+      expireBuries: random.pick([undefined, true, false]),
+      maxJobs: random.pick([undefined, undefined, 2, 5]),
+      maxReserved: random.pick([undefined, undefined, 1, 2]),
+      groupMaxReserved: random.pick([undefined, 1, 2]),
+    };
+    const names = Object.keys(drawn) as (keyof typeof drawn)[];
+    const some = names.filter(() => random.chance(0.35));
+    const values = some.length === 0 ? names : some;
+    return command.setTube(pattern, Object.fromEntries(values.map((name) => [name, drawn[name]])));
+  }
+
   #updateJob(client: SimClient, pri: number): Command {
     const random = this.#random;
     const changes = [
       ` pri=${pri}`,
       ` delay=${random.pick(DELAYS_MS) / 1000}`,
       ` ttr=${random.between(1, 4)}`,
+      ...(this.#policies ? [` ttl=${random.pick([0, 0.5, 2])}`] : []),
     ];
     const made = changes.filter(() => random.chance(0.5));
     return command.byId("update-job", this.#id(client), made.join("") || changes[0]);
@@ -740,13 +815,15 @@ class Simulation {
       tube: this.#tube(),
       states: states.length === 0 ? ["ready"] : states,
       contains: random.chance(0.7) ? undefined : random.pick(["a", "kk", "z", "e"]),
+      group: this.#policies && random.chance(0.3) ? random.pick(["g", "h"]) : undefined,
       limit: random.chance(0.5) ? undefined : random.between(1, 4),
     };
   }
 
   #draw(client: SimClient): Command | undefined {
     const random = this.#random;
-    if (this.#extensions && random.chance(EXTENSION_SHARE)) return this.#drawExtension(client);
+    const share = this.#policies ? POLICY_SHARE : EXTENSION_SHARE;
+    if (this.#extensions && random.chance(share)) return this.#drawExtension(client);
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
     const delaySeconds = random.pick([0, 0, 0, 1, 2]);
     const kind = random.weighted({
@@ -871,6 +948,7 @@ class Simulation {
   // --- rest -------------------------------------------------------------------------------------------------------
 
   #checkRest(): void {
+    this.#checkSettings();
     for (const client of this.#clients) client.checkRest(this.#shards);
   }
 

@@ -10,14 +10,17 @@ import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
 import type { TubeClearing } from "../../src/engine/tube-clearing.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
-import { chosenJobs, type JobChoice } from "./job-choice.ts";
-import type { ByIdResult, Effect, Model, ModelSession, State } from "./model.ts";
+import type { JobChoice } from "./job-choice.ts";
+import type { ByIdResult, Effect, Model, ModelSession, PutVerdict, State } from "./model.ts";
+import { compared, policyAt, policyOf, settingsAt, settingsOf } from "./noted-policies.ts";
 
 /** What the witness tells of commands that took effect. */
 export interface CommandSink {
   put(session: number, job: number): void;
   /** A put was refused because the log has no room. */
   putRefused(session: number): void;
+  /** A put's job was not stored: its key is taken, or its tube is full. */
+  putDeclined(session: number, reply: string): void;
   reserved(session: number, job: number): void;
   /** The jobs of a batch, or one shard's part of them. */
   reservedBatch(session: number, jobs: readonly number[], isPart: boolean): void;
@@ -44,6 +47,7 @@ export interface CommandSink {
 export const NOBODY: CommandSink = {
   put() {},
   putRefused() {},
+  putDeclined() {},
   reserved() {},
   reservedBatch() {},
   touchedAll() {},
@@ -84,6 +88,12 @@ const OUTCOMES = {
   timedOut: ReserveOutcome.TimedOut,
   deadlineSoon: ReserveOutcome.DeadlineSoon,
 } as const;
+
+const PUT_OUTCOMES: Readonly<Record<PutVerdict["kind"], Outcome>> = {
+  stored: Outcome.Done,
+  duplicate: Outcome.Duplicate,
+  full: Outcome.TubeFull,
+};
 
 const NOTHING = (): void => {};
 
@@ -174,7 +184,12 @@ export class EngineWitness {
 
   /** Has the model do what the engine did. */
   #follow<Result>(seen: readonly Effect[], run: () => Result): Result {
-    const result = this.#model.follow(seen, run);
+    const model = this.#model;
+    const result = model.follow(seen, run);
+    for (const tube of model.tubes.values()) {
+      const real = tube.shard === this.#shard ? this.engine.tubes.get(tube.name) : undefined;
+      if (real !== undefined && real.buriedJobs > 1) model.orderBurials(tube, this.#buriedIds(real));
+    }
     this.#sink.followed(this.#shard);
     return result;
   }
@@ -343,23 +358,34 @@ export class EngineWitness {
   #watchJobs(): void {
     const model = this.#model;
     const shard = this.#shard;
-    this.#watch("put", ([session, job, body, nowMs, tubeName], outcome, seen) => {
+    this.#watch("put", ([session, job, body, nowMs, tubeName, attributes], outcome, seen) => {
       if (outcome === Outcome.NoRoom) {
         this.#follow(seen, () => model.runDue(shard, nowMs));
         this.#sink.putRefused(session.index);
         return;
       }
-      assert.equal(outcome, Outcome.Done, "a put is accepted");
       const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
       const bytes = new Uint8Array(bodyBytes);
       this.engine.bodies.read(body, 0, bytes, 0, bodyBytes);
-      const put = { id, pri, delaySeconds, ttrSeconds, body: Buffer.from(bytes).toString("latin1") };
+      const text = Buffer.from(bytes).toString("latin1");
+      const put = { id, pri, delaySeconds, ttrSeconds, body: text, policy: policyOf(attributes) };
       const client = this.#session(session);
-      const tube =
-        tubeName === undefined || tubeName === "" ? model.usedTube(client, shard) : model.tube(tubeName);
-      this.#follow(seen, () => model.put(put, tube, nowMs, delayMillis));
-      this.#sink.put(session.index, id);
+      const isNamed = tubeName !== undefined && tubeName !== "";
+      const tube = isNamed ? model.tube(tubeName) : model.usedTube(client, shard);
+      const verdict = this.#follow(seen, () => model.put(put, tube, nowMs, delayMillis));
+      assert.equal(outcome, PUT_OUTCOMES[verdict.kind], "outcome of a put");
+      if (verdict.kind === "stored") this.#sink.put(session.index, id);
+      else if (verdict.kind === "duplicate") {
+        assert.equal(this.engine.policies.duplicateOf, verdict.of, "whose key it is");
+        this.#sink.putDeclined(session.index, `DUPLICATE ${verdict.of}\r\n`);
+      } else this.#sink.putDeclined(session.index, isNamed ? "TUBE_FULL\r\n" : "OUT_OF_MEMORY\r\n");
     });
+    this.#watch("beginSetting", ([pattern, values], _, seen) =>
+      this.#follow(seen, () => model.set(shard, pattern, values)),
+    );
+    this.#watch("applySettings", ([tube, nowMs], _, seen) =>
+      this.#follow(seen, () => model.applySettings(tube.name, nowMs)),
+    );
     this.#watch("kick", ([session, bound, nowMs], count, seen) => {
       const tube = model.usedTube(this.#session(session), shard);
       assert.equal(
@@ -374,9 +400,7 @@ export class EngineWitness {
       // No run has so many jobs that it takes two steps.
       const count = this.#follow(seen, () => {
         model.runDue(shard, nowMs);
-        const chosen = chosenJobs(model, jobs);
-        model.clear(chosen);
-        return chosen.length;
+        return model.clear(jobs, nowMs);
       });
       assert.deepEqual([clearing.cleared, done], [count, true], "count of a clear-tube");
       this.#sink.cleared(jobs, count);
@@ -461,6 +485,8 @@ export class EngineWitness {
     const { engine } = this;
     const expected = [...this.#model.jobs.values()].filter((job) => job.tube.shard === this.#shard);
     assert.equal(engine.jobs.live, expected.length, `jobs of shard ${this.#shard}`);
+    const keys = this.#model.keys.filter(({ tube }) => this.#model.tubeShard(tube) === this.#shard);
+    assert.equal(engine.policies.keys.size, keys.length, `unique keys of shard ${this.#shard}`);
     for (const job of expected) {
       const slot = engine.find(job.id);
       assert.notEqual(slot, NO_SLOT, `job ${job.id} is there`);
@@ -474,6 +500,7 @@ export class EngineWitness {
           pri: page.pri[row],
           holder: job.state === "reserved" ? page.holder[row] : undefined,
           deadlineAtMs: timed ? page.deadlineAtMs[row] : 0,
+          policy: policyAt(engine, slot),
           counts: [
             page.reserves[row],
             page.timeouts[row],
@@ -488,6 +515,7 @@ export class EngineWitness {
           pri: job.pri,
           holder: job.holder?.index,
           deadlineAtMs: timed ? job.deadlineAtMs : 0,
+          policy: compared(job),
           counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
         },
         `job ${job.id}`,
@@ -497,6 +525,8 @@ export class EngineWitness {
 
   #compareTubes(): void {
     const expected = [...this.#model.tubes.values()].filter((tube) => tube.shard === this.#shard);
+    const patterns = [...this.#model.settings[this.#shard]!.byPattern.entries()];
+    assert.deepEqual([...this.engine.settings.entries()].sort(), patterns.sort(), "what is set");
     assert.deepEqual([...this.engine.tubes.keys()].sort(), expected.map((tube) => tube.name).sort(), "tubes");
     for (const tube of expected) {
       const real = this.engine.tubes.get(tube.name)!;
@@ -505,6 +535,7 @@ export class EngineWitness {
         [tube.users.size, tube.watchers.size, tube.totalJobs, tube.deletes, tube.pauses, tube.pauseSeconds],
         `users, watchers, jobs, deletes, pauses and pause of ${tube.name}`,
       );
+      assert.deepEqual(settingsAt(real), settingsOf(tube), `settings, counts and groups of ${tube.name}`);
       assert.deepEqual(
         this.#buriedIds(real),
         this.#model.buried(tube).map((job) => job.id),
@@ -550,6 +581,7 @@ function choiceOf({ tube, walk: { filter }, jobsLeft, cleared }: TubeClearing): 
     tube,
     states: states.map(([, name]) => name),
     contains: filter.contains === undefined ? undefined : Buffer.from(filter.contains).toString("latin1"),
+    group: filter.group,
     limit: jobsLeft === Number.POSITIVE_INFINITY ? undefined : jobsLeft + cleared,
   };
 }
