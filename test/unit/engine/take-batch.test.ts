@@ -8,23 +8,13 @@ import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../support/effects.ts";
 
 const JOBS = 3;
 
 /** Jobs 1 to 3 of tube `a`, listed for a client; what `meanwhile` does; and which of them the client gets then. */
 function taken(meanwhile: (engine: Engine) => void, groups: readonly string[] = []): number[] {
-  const engine = new Engine({
-    effects: {
-      reserved() {},
-      timedOut() {},
-      deadlineSoon() {},
-      waitDue() {},
-      claim: () => true,
-      stillWaiting: () => true,
-      nextTubeSequence: () => 1,
-    },
-    ownsDefaultTube: true,
-  });
+  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
   const client = engine.session(0);
   engine.watch(client, "a");
   for (let id = 1; id <= JOBS; id++) {
