@@ -1,16 +1,19 @@
 // `top`: the server and its tubes, each second, over the wire: of any beanstalkd.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
+import { matchesGlob } from "../../base/glob.ts";
 import { print, type Row, rowsText } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { Report, WireSession } from "../wire-session.ts";
 import { sorted, sortOption, TUBE_COLUMNS, tubeRow } from "./show.ts";
+import { CTRL_C, TopKeys } from "./top-keys.ts";
 
 interface TopOptions extends CommonOptions {
-  readonly n?: string;
+  readonly n: number;
   readonly sort: string;
-  readonly every: string;
+  readonly match: string;
+  readonly every: number;
 }
 
 /** Counters of which a second column tells the rate. */
@@ -22,26 +25,35 @@ const HOME_AND_CLEAR = "\u001b[H\u001b[J";
 const ROWS_DEFAULT = 40;
 
 export function topCommand(): Command {
-  return newCommand("top", "the busiest tubes, again and again; q or Ctrl-C ends it")
-    .option("-n <times>", "so often, then end")
+  return newCommand(
+    "top",
+    "the busiest tubes, again and again; s sorts by another column, / filters, q ends it",
+  )
+    .option("-n <times>", "so often, then end", positive, Number.POSITIVE_INFINITY)
     .addOption(sortOption(TOP_COLUMNS, "ready"))
-    .option("--every <seconds>", "how often", "1")
+    .option("--match <glob>", "only tubes whose names match, or have this in them", "")
+    .option("--every <seconds>", "how often", positive, 1)
     .action((options: TopOptions) =>
       withWire(options, async (session) => {
-        const times = options.n === undefined ? Number.POSITIVE_INFINITY : Number(options.n);
-        const stop = listenForEnd();
-        let before: View | undefined;
-        for (let time = 0; time < times && !stop.signal.aborted; time++) {
+        const keys = new TopKeys(TOP_COLUMNS, options.sort, options.match);
+        let [view, before]: (View | undefined)[] = [];
+        const terminal = listen(keys, () => view !== undefined && show(view, before, keys, options));
+        for (let time = 0; time < options.n && !keys.isOver; time++) {
           if (time > 0)
-            await sleep(Number(options.every) * 1000, undefined, { signal: stop.signal }).catch(() => {});
-          if (stop.signal.aborted) break;
-          const view = await look(session);
-          show(view, before, options);
+            await sleep(options.every * 1000, undefined, { signal: terminal.signal }).catch(() => {});
+          if (keys.isOver) break;
           before = view;
+          view = await look(session);
+          show(view, before, keys, options);
         }
         process.stdin.unref?.();
       }),
     );
+}
+
+function positive(text: string): number {
+  if (Number(text) > 0) return Number(text);
+  throw new InvalidArgumentError("It is no number above 0.");
 }
 
 interface View {
@@ -56,8 +68,9 @@ async function look(session: WireSession): Promise<View> {
   return { atMs: performance.now(), stats, rows };
 }
 
-function show(view: View, before: View | undefined, options: TopOptions): void {
-  const rows = sorted(withRates(view, before), options.sort);
+function show(view: View, before: View | undefined, keys: TopKeys, options: TopOptions): void {
+  const matching = withRates(view, before).filter((row) => matchesGlob(keys.glob, `${row["tube"]}`));
+  const rows = sorted(matching, keys.sort);
   if (options.json === true) {
     print(JSON.stringify({ stats: view.stats, tubes: rows }));
     return;
@@ -70,7 +83,9 @@ function show(view: View, before: View | undefined, options: TopOptions): void {
     `delayed ${stats["current-jobs-delayed"]}  buried ${stats["current-jobs-buried"]}`,
     `connections ${stats["current-connections"]}  waiting ${stats["current-waiting"]}  tubes ${rows.length}`,
   ].join("  ");
-  process.stdout.write(`${isTerminal ? HOME_AND_CLEAR : ""}${head}\n\n`);
+  const filter = keys.isTyping || keys.filter !== "" ? `/${keys.filter}${keys.isTyping ? "_" : ""}` : "";
+  const order = isTerminal ? `by ${keys.sort}  ` : "";
+  process.stdout.write(`${isTerminal ? HOME_AND_CLEAR : ""}${head}\n${order}${filter}\n`);
   process.stdout.write(rowsText(rows.slice(0, most), TOP_COLUMNS, isTerminal));
 }
 
@@ -88,17 +103,20 @@ function withRates(view: View, before: View | undefined): Row[] {
   });
 }
 
-/** Aborted by q, Escape and Ctrl-C. */
-function listenForEnd(): AbortController {
-  const stop = new AbortController();
-  process.once("SIGINT", () => stop.abort());
+/** Aborted when the keys, or Ctrl-C, end it; `onPress` after all others. */
+function listen(keys: TopKeys, onPress: () => void): AbortController {
+  const end = new AbortController();
+  const press = (pressed: string): void => {
+    keys.press(pressed);
+    if (keys.isOver) end.abort();
+    else onPress();
+  };
+  process.once("SIGINT", () => press(CTRL_C));
   const { stdin } = process;
-  if (!stdin.isTTY) return stop;
+  if (!stdin.isTTY) return end;
   stdin.setRawMode(true);
   stdin.unref();
-  stdin.on("data", (key) => {
-    if (["q", "\u001b", "\u0003"].includes(key.toString())) stop.abort();
-  });
+  stdin.on("data", (bytes) => press(bytes.toString()));
   process.on("exit", () => stdin.setRawMode(false));
-  return stop;
+  return end;
 }
