@@ -86,7 +86,8 @@ function warningsOf(group: GroupView): string[] {
     warnings.push("The shared log does not answer: all commands wait until it does.");
   if (all.length > 0 && !all.some((each) => each.role === "primary" || each.role === "opening"))
     warnings.push("No server has the lead.");
-  if (role === "primary" && standbys === 0)
+  // Where nobody answers, not even this one, nothing is known of others.
+  if (all.length > 0 && role === "primary" && standbys === 0)
     warnings.push("No standby follows: if this server is lost, nobody serves.");
   for (const { address, isComplete, role: its } of all)
     if (its === "standby" && !isComplete)

@@ -433,7 +433,8 @@ export class GroupNode {
 
   async #askOthers(): Promise<void> {
     const reports = (await this.#log.askAll()).map(parseReport).filter((report) => report !== undefined);
-    this.#figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
+    if (this.#primary !== undefined)
+      this.#figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
     const members = reports.slice(0, MEMBERS_MAX).map(memberOf);
     this.#tell({ news: "members", group: this.#options.url.group, node: this.#node, members });
   }

@@ -36,7 +36,7 @@ export function memberOf(report: NodeReport): GroupMember {
     isComplete: report.isComplete === true,
     behind: count(report.behind),
     pid: count(report.pid),
-    version: `${report.version}`.slice(0, VERSION_MAX),
+    version: typeof report.version === "string" ? report.version.slice(0, VERSION_MAX) : "",
   };
 }
 

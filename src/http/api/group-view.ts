@@ -16,13 +16,14 @@ export function groupView(service: Service): GroupView | null {
   const at = (figure: number): number => figures[figure]!;
   const { state } = service;
   const role = GROUP_ROLES[at(GroupFigure.Role)] ?? "starting";
+  const members = membersOf(service);
   const appends = at(GroupFigure.Appends);
   return {
     name: state.group?.group ?? "",
     role,
     epoch: at(GroupFigure.Epoch),
     mayServe: role === "primary" && !isFrozen(service),
-    standbys: at(GroupFigure.Standbys),
+    standbys: members.filter((member) => member.role === "standby").length,
     batch: at(GroupFigure.Batch),
     pendingBatches: at(GroupFigure.PendingBatches),
     messagesUnderWay: at(GroupFigure.MessagesUnderWay),
@@ -33,21 +34,19 @@ export function groupView(service: Service): GroupView | null {
     ignoredBatches: at(GroupFigure.Ignored),
     freezes: at(GroupFigure.Freezes),
     sharedLog: { bytes: at(GroupFigure.LogBytes), limit: at(GroupFigure.LogLimitBytes) },
-    members: membersOf(service)
-      .toSorted(byAddress)
-      .map((member) => ({
-        node: member.node.toString(16).padStart(8, "0"),
-        address: member.address,
-        role: member.role,
-        epoch: member.epoch,
-        batch: member.n,
-        behindMessages: member.behind,
-        mayServe: member.mayServe,
-        isComplete: member.isComplete,
-        isThis: member.node === state.group?.node,
-        pid: member.pid,
-        version: member.version,
-      })),
+    members: members.toSorted(byAddress).map((member) => ({
+      node: member.node.toString(16).padStart(8, "0"),
+      address: member.address,
+      role: member.role,
+      epoch: member.epoch,
+      batch: member.n,
+      behindMessages: member.behind,
+      mayServe: member.mayServe,
+      isComplete: member.isComplete,
+      isThis: member.node === state.group?.node,
+      pid: member.pid,
+      version: member.version,
+    })),
   };
 }
 
