@@ -7,7 +7,12 @@ import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
 import { RequestFlag, RequestOp } from "../message/request.ts";
-import { RESPONSE_HEADER_BYTES, ResponseKind, STORED_HEADER_BYTES } from "../message/response.ts";
+import {
+  RESPONSE_HEADER_BYTES,
+  ResponseFlag,
+  ResponseKind,
+  STORED_HEADER_BYTES,
+} from "../message/response.ts";
 import {
   ControlWord,
   Counter,
@@ -31,6 +36,7 @@ import { Agenda } from "./agenda.ts";
 import { type BodyPart, Connection } from "./connection.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
+import { Courier } from "./courier.ts";
 import { ExpectedAnswers } from "./expected-answers.ts";
 import { extensionsText } from "./extensions-text.ts";
 import type { Gate } from "./gated-connection.ts";
@@ -97,6 +103,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly waitingInput: WaitingInput = new WaitingInput(this.agenda);
   readonly listReplies: ListReplies = new ListReplies();
   readonly tubeListings: TubeListings;
+  readonly #courier: Courier = new Courier(this);
   readonly gatherBudget: GatherBudget = new GatherBudget();
   readonly listTurnstile: Turnstile = new Turnstile();
   readonly storedBytesMin: number;
@@ -120,6 +127,8 @@ export class AcceptorCore implements ConnectionHost {
   #looks: { readonly shard: number; readonly number: number; readingsLeft: number }[] = [];
   /** How far the log has come with what replies wait for. */
   readonly #logged: LogWords | undefined;
+  /** How far it is written. */
+  readonly #written: LogWords | undefined;
   /** In a group: how far the shared log has come. */
   readonly #replicated: LogWords | undefined;
   /** How far both were when those were asked last who wait for the log. */
@@ -163,6 +172,7 @@ export class AcceptorCore implements ConnectionHost {
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const { binlog } = topology;
     this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
+    this.#written = binlog === undefined ? undefined : new LogWords(binlog.progress, LogWord.Written);
     const group = binlog?.group;
     this.#replicated = group?.repliesWait ? new LogWords(group.progress, LogWord.Written) : undefined;
     this.#loggedThen = new Int32Array(topology.shards);
@@ -306,6 +316,10 @@ export class AcceptorCore implements ConnectionHost {
     return this.#directory === undefined ? 0 : id === 0 ? UNKNOWN_SHARD : this.#directory.find(id);
   }
 
+  jobEntry(id: number): number {
+    return this.#directory?.entry(id) ?? 0;
+  }
+
   // --- messages out -----------------------------------------------------------------------------------------------
 
   get requests(): readonly RingWriter[] {
@@ -389,6 +403,7 @@ export class AcceptorCore implements ConnectionHost {
       if (ring.release()) onWriterWaits(shard);
     }
     this.#links.drainPosted();
+    if (this.#courier.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#courier.turn();
     if (this.agenda.hasWaitingForRoom) {
       this.#links.forgetFull();
       this.agenda.retryRoom();
@@ -411,15 +426,20 @@ export class AcceptorCore implements ConnectionHost {
     return this.#replicated?.differFrom(this.#replicatedThen) ?? false;
   }
 
-  /** Whether replies wait for the log. */
-  get hasHeld(): boolean {
-    return this.agenda.hasHeld;
+  /** Whether the log has written record `number` of a shard. */
+  isWritten(shard: number, number: number): boolean {
+    return this.#written === undefined || this.#written.reached(shard, number);
   }
 
-  /** Whether replies that waited for the log may leave: none any more once it has ended, durable or not. */
+  /** Whether replies wait for the log, or what shards say to each other. */
+  get hasHeld(): boolean {
+    return this.agenda.hasHeld || this.#courier.hasHeld;
+  }
+
+  /** Whether what has waited for the log may leave: nothing any more once it has ended, durable or not. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
-    return this.#logHasMoved() && this.agenda.hasDurable;
+    return (this.#logHasMoved() && this.agenda.hasDurable) || this.#courier.mayGoOn;
   }
 
   /**
@@ -488,6 +508,13 @@ export class AcceptorCore implements ConnectionHost {
       assert(control !== undefined, "only who asks by Control is answered so");
       const payload = ring.bytes.subarray(at, at + ring.uint32[word + 3]!);
       control.onAnswer({ shard, flags, number: value, recordNumber: ring.uint32[word + 7]!, payload });
+      return;
+    }
+    if (kind === ResponseKind.Carry) {
+      const message = this.#courier.message(shard, slot, ring.uint32[word + 6]!);
+      message.body.set(ring.bytes, at, at + ring.uint32[word + 3]!);
+      const durable = (flags & ResponseFlag.Durable) !== 0;
+      this.#courier.carry(shard, value, message, durable, ring.uint32[word + 7]!);
       return;
     }
     const connection = this.#connections[slot];

@@ -85,6 +85,8 @@ export interface ConnectionHost extends LogProgress {
   takeSequence(): number;
   /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
   shardOfJob(id: number): number;
+  /** Its entry of the directory: see FindJob. */
+  jobEntry(id: number): number;
   /**
    * The connection takes no more commands: every shard that knows it gives back what it holds and forgets it.
    */

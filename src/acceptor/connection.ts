@@ -11,7 +11,7 @@ import { shardOfTube } from "../base/tube-hash.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { HandleBytes, RequestFlag, RequestOp } from "../message/request.ts";
-import { ResponseFlag } from "../message/response.ts";
+import { ResponseFlag, ResponseKind } from "../message/response.ts";
 import { Syntax } from "../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route, wordOf } from "../protocol/commands.ts";
 import { U32_MAX } from "../protocol/limits.ts";
@@ -20,7 +20,6 @@ import { Request, type Span } from "../protocol/request.ts";
 import { isEveryTube } from "../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
-import { AskAll } from "./ask-all.ts";
 import { readBatchOptions } from "./batch-request.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
@@ -28,6 +27,7 @@ import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 import { DeleteBatch, onlyShardOf } from "./delete-batch.ts";
 import type { Expectant } from "./expected-answers.ts";
+import { FindJob } from "./find-job.ts";
 import type { Gate, GatedConnection } from "./gated-connection.ts";
 import { GatherStats } from "./gather-stats.ts";
 import { Lane } from "./lane.ts";
@@ -46,6 +46,7 @@ import { ShardHabit } from "./shard-habit.ts";
 import { ShardSet } from "./shard-set.ts";
 import { SharedReserve } from "./shared-reserve.ts";
 import { StoredBody } from "./stored-body.ts";
+import { begunBatch, strayedRequest } from "./strayed-request.ts";
 import { TouchHeld } from "./touch-held.ts";
 import type { Departure, Transport } from "./transport.ts";
 import { TubeRef } from "./tube-ref.ts";
@@ -64,6 +65,9 @@ const PIECE_BYTES_MAX = 32 * 1024;
 
 const CR_LF = asciiBytes("\r\n");
 const handleBytes = new HandleBytes();
+const NOWHERE = -1;
+/** What a Strayed has of a delete-batch besides its ids and a byte for each. */
+const DELETE_BATCH_ROOM = 64;
 
 /** A part of a body in the arena of a shard of this thread; valid during the call. */
 export interface BodyPart {
@@ -128,6 +132,8 @@ export class Connection
   #replyShard = 0;
   /** Of the present reply a part has come, and more follows. */
   #inReply = false;
+  /** The shard that waits until another one has executed a command in its stead. */
+  #strayed = NOWHERE;
   /** Where its commands go. */
   readonly #habit = new ShardHabit();
   history: MoveHistory = { moves: 0, mayMoveAtMs: 0 };
@@ -569,14 +575,18 @@ export class Connection
   #deleteBatch(request: Request): boolean {
     const host = this.#host;
     const { op, body } = request;
-    if (body.length <= host.payloadBytesMax) {
+    // A batch of which the shard does not have all comes back with a byte for each id.
+    if (body.length + request.count + DELETE_BATCH_ROOM <= host.payloadBytesMax) {
       const shard = onlyShardOf(body, host);
       if (shard !== UNKNOWN_SHARD)
         return this.#lane.mayCarry(shard, body.length) && this.#sendCounted(shard, request);
     }
     if (!this.#idle()) return false;
     host.count(op);
-    return this.#begin(new DeleteBatch(this, host, body));
+    const conversation = new DeleteBatch(this, host, body);
+    this.#begin(conversation);
+    conversation.begin();
+    return true;
   }
 
   #touchAll(request: Request): boolean {
@@ -609,11 +619,47 @@ export class Connection
     const shard = host.shardOfJob(request.id);
     if (shard !== UNKNOWN_SHARD) return this.#sendCounted(shard, request);
     if (!this.#idle()) return false;
-    this.#begin(new AskAll(this, host.shards));
     host.count(request.op);
-    request.flags = RequestFlag.Probe;
-    for (let each = 0; each < host.shards; each++) this.post(each, request);
+    this.#find(request.clone());
     return true;
+  }
+
+  /** Looks for the job of a command, and has that executed where it is. */
+  #find(request: Request): void {
+    const conversation = new FindJob(this, this.#host, request);
+    this.#conversation = conversation;
+    this.#host.expected.expect(this);
+    conversation.begin();
+  }
+
+  /**
+   * The shard of the oldest command under way does not have its job any more, and holds back what follows: it is looked for, and
+   * answered as part of a conversation.
+   */
+  #follow(signal: Signal): void {
+    this.#strayed = signal.shard;
+    this.outbox.meter.begin(0);
+    const request = strayedRequest(signal);
+    if (request.op !== Op.DeleteBatch) {
+      this.#find(request);
+      return;
+    }
+    const conversation = new DeleteBatch(this, this.#host, request.body, begunBatch(signal));
+    this.#conversation = conversation;
+    this.#host.expected.expect(this);
+    conversation.begin();
+  }
+
+  /** The command that had strayed is answered: what its shard holds back goes on. */
+  #endStray(shard: number): void {
+    this.#strayed = NOWHERE;
+    const unreadBytes = this.outbox.bytes;
+    const goOn = this.message(RequestOp.GoOn);
+    goOn.readBytes = unreadBytes;
+    this.outbox.meter.begin(unreadBytes);
+    this.post(shard, goOn);
+    if (this.#lane.answered()) this.#host.expected.expectNothing(this);
+    else this.#host.expected.expect(this);
   }
 
   #changeTubes(request: Request): boolean {
@@ -818,7 +864,8 @@ export class Connection
   /** An answer for the acceptor itself. */
   onSignal(signal: Signal): void {
     this.#noteHolding(signal.shard, signal.flags);
-    this.#conversation?.onSignal(signal);
+    if (signal.kind === ResponseKind.Strayed) this.#follow(signal);
+    else this.#conversation?.onSignal(signal);
   }
 
   onTubes(shard: number, names: Span): void {
@@ -849,6 +896,7 @@ export class Connection
     this.outbox.meter.begin(0);
     this.#host.expected.expectNothing(this);
     if (reply !== undefined) this.#append(reply, 0, reply.length);
+    if (this.#strayed !== NOWHERE) this.#endStray(this.#strayed);
     this.#host.agenda.proceedLater(this);
   }
 
@@ -959,7 +1007,8 @@ export class Connection
     if (!meter.isDue(readBytes)) return;
     const credit = this.message(RequestOp.Credit);
     credit.readBytes = readBytes;
-    this.post(this.#lane.underWay > 0 ? this.#lane.shard : this.#replyShard, credit);
+    const isOrderly = this.#lane.underWay > 0 && this.#conversation === undefined;
+    this.post(isOrderly ? this.#lane.shard : this.#replyShard, credit);
     meter.told(readBytes);
   }
 

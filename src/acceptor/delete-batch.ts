@@ -2,6 +2,7 @@
 // goes to all. The answer waits for the records of all that deleted something.
 
 import { asciiBytes } from "../base/bytes.ts";
+import { Deleted } from "../message/deleted.ts";
 import { RequestFlag } from "../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../message/response.ts";
 import { Op } from "../protocol/commands.ts";
@@ -11,19 +12,13 @@ import type { Span } from "../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { Conversation, Signal } from "./conversation.ts";
 import type { ConversationHost } from "./conversation-host.ts";
-
-/** Where jobs live. */
-export interface JobShards {
-  readonly shards: number;
-  /** The shard of a job, or UNKNOWN_SHARD when all have to be asked. */
-  shardOfJob(id: number): number;
-}
+import type { JobPlaces } from "./find-job.ts";
 
 /** The soonest deadline stands before what an Ack tells. */
 const RESULTS_AT = 8;
 
 /** The shard of all jobs of a list; UNKNOWN_SHARD if there are several, or none knows. */
-export function onlyShardOf(ids: Span, jobs: JobShards): number {
+export function onlyShardOf(ids: Span, jobs: JobPlaces): number {
   if (jobs.shards === 1) return 0;
   const list = new IdList(ids);
   let only = UNKNOWN_SHARD;
@@ -36,21 +31,33 @@ export function onlyShardOf(ids: Span, jobs: JobShards): number {
   return only;
 }
 
+/** What is known of a batch that a shard has begun. */
+export interface BegunBatch {
+  readonly shard: number;
+  readonly recordNumber: number;
+  /** For each id a Deleted. */
+  readonly results: Uint8Array;
+}
+
 export class DeleteBatch implements Conversation {
   readonly #host: ConversationHost;
-  readonly #jobs: JobShards;
+  readonly #jobs: JobPlaces;
   /** The ids as they were given, and whether each was deleted. */
   readonly #texts: string[] = [];
   readonly #ids: number[] = [];
   readonly #deleted: Uint8Array;
+  /** The places of the ids that have to be asked for: one whose job may have moved meanwhile comes again. */
+  readonly #toAsk: number[] = [];
+  #next = 0;
   /** Of each shard the ids that it was asked for, by their places among all. */
   #asked = new Map<number, number[]>();
-  #next = 0;
+  /** Ids that all shards were asked for, and their entries of the directory then. */
+  #entries = new Map<number, number>();
   #left = 0;
   /** Of each shard that deleted something its last record. */
   readonly #records = new Map<number, number>();
 
-  constructor(host: ConversationHost, jobs: JobShards, ids: Span) {
+  constructor(host: ConversationHost, jobs: JobPlaces, ids: Span, begun?: BegunBatch) {
     this.#host = host;
     this.#jobs = jobs;
     const list = new IdList(ids);
@@ -59,24 +66,32 @@ export class DeleteBatch implements Conversation {
       this.#ids.push(list.id);
     }
     this.#deleted = new Uint8Array(this.#ids.length);
-    this.#ask();
+    for (let place = 0; place < this.#ids.length; place++) {
+      const result = begun?.results[place] ?? Deleted.Elsewhere;
+      if (result === Deleted.Yes) this.#deleted[place] = 1;
+      else if (result === Deleted.Elsewhere) this.#toAsk.push(place);
+    }
+    if (begun !== undefined) this.#records.set(begun.shard, begun.recordNumber);
   }
 
   /** Asks for as many ids as fit into a message, whosoever they are. */
-  #ask(): void {
+  begin(): void {
     this.#asked = new Map();
+    this.#entries = new Map();
     const texts = this.#texts;
     let room = this.#host.payloadBytesMax;
-    for (; this.#next < texts.length; this.#next++) {
-      room -= texts[this.#next]!.length + 1;
+    for (; this.#next < this.#toAsk.length; this.#next++) {
+      const place = this.#toAsk[this.#next]!;
+      room -= texts[place]!.length + 1;
       if (room < 0) break;
-      this.#assign(this.#next);
+      this.#assign(place);
     }
     this.#left = this.#asked.size;
     for (const [shard, places] of this.#asked) {
       const bytes = asciiBytes(places.map((place) => texts[place]!).join(" "));
       const message = this.#host.message(Op.DeleteBatch);
-      message.flags = RequestFlag.AckOnly;
+      // A shard that holds the next commands back because this one has strayed from it takes it nevertheless.
+      message.flags = RequestFlag.AckOnly | RequestFlag.Probe;
       message.count = places.length;
       message.body.set(bytes, 0, bytes.length);
       this.#host.post(shard, message);
@@ -85,7 +100,9 @@ export class DeleteBatch implements Conversation {
 
   #assign(place: number): void {
     const { shards } = this.#jobs;
-    const shard = shards === 1 ? 0 : this.#jobs.shardOfJob(this.#ids[place]!);
+    const id = this.#ids[place]!;
+    const shard = shards === 1 ? 0 : this.#jobs.shardOfJob(id);
+    if (shard === UNKNOWN_SHARD) this.#entries.set(place, this.#jobs.jobEntry(id));
     const [from, to] = shard === UNKNOWN_SHARD ? [0, shards - 1] : [shard, shard];
     for (let each = from; each <= to; each++) {
       const places = this.#asked.get(each);
@@ -97,12 +114,23 @@ export class DeleteBatch implements Conversation {
   onSignal({ shard, kind, flags, recordNumber, payload }: Signal): void {
     // A late WaitDue of a reserve that has ended is none of our business.
     if (kind !== ResponseKind.Ack) return;
-    for (const [index, place] of this.#asked.get(shard)!.entries())
-      if (payload.bytes[payload.start + RESULTS_AT + index] === 1) this.#deleted[place] = 1;
+    for (const [index, place] of this.#asked.get(shard)!.entries()) {
+      const result = payload.bytes[payload.start + RESULTS_AT + index];
+      if (result === Deleted.Yes) this.#deleted[place] = 1;
+      else if (result === Deleted.Elsewhere && !this.#entries.has(place)) this.#toAsk.push(place);
+    }
     if ((flags & ResponseFlag.Durable) !== 0) this.#records.set(shard, recordNumber);
     if (--this.#left > 0) return;
-    if (this.#next < this.#texts.length) this.#ask();
+    this.#askAgain();
+    if (this.#next < this.#toAsk.length) this.begin();
     else this.#finish();
+  }
+
+  /** What all shards were asked for, and none has, may have moved from one to another meanwhile. */
+  #askAgain(): void {
+    for (const [place, entry] of this.#entries)
+      if (this.#deleted[place] === 0 && this.#jobs.jobEntry(this.#ids[place]!) !== entry)
+        this.#toAsk.push(place);
   }
 
   #finish(): void {

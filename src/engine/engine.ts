@@ -18,6 +18,7 @@ import { JobChanges } from "./job-changes.ts";
 import { JobIndex } from "./job-index.ts";
 import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { type Arrival, JobTravel } from "./job-travel.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
 import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Outcome } from "./outcome.ts";
@@ -93,6 +94,7 @@ export class Engine {
   readonly settings = new TubeSettings();
   readonly policies: Policies;
   readonly #changes: JobChanges;
+  readonly #travel: JobTravel;
   readonly #ownsTube: (name: string) => boolean;
   readonly waiters: Waiters;
   readonly #search: BodySearch;
@@ -151,9 +153,31 @@ export class Engine {
         this.jobReleases++;
       },
     });
+    this.#travel = this.#makeTravel();
     this.#turnDueMax = options.turnDueMax ?? Number.MAX_SAFE_INTEGER;
     this.#dueLeft = this.#turnDueMax;
     if (options.ownsDefaultTube) this.#defaultTube = this.#tubes.open("default");
+  }
+
+  #makeTravel(): JobTravel {
+    return new JobTravel({
+      jobs: this.jobs,
+      queues: this.#queues,
+      tubes: this.#tubes,
+      policies: this.policies,
+      records: this.#records,
+      find: (id) => this.find(id),
+      leave: (slot) => this.#leave(slot),
+      insert: (tube, job, body) => this.#insertKnown(tube, job, body),
+      remove: (slot, tube) => this.#remove(slot, this.jobs.pageOf(slot).id[rowOf(slot)]!, tube),
+      end: (slot, tube) => this.#end(slot, tube),
+      delay: (slot, tube, delayMs, nowMs) => this.#changes.delay(slot, tube, delayMs, nowMs),
+      offer: (tube, nowMs) => this.#offer(tube, nowMs),
+      freed: (tube, nowMs) => this.#freed(tube, nowMs),
+      drop: (tube) => this.#dropIfUnreferenced(tube),
+      session: (index) => this.#sessions[index],
+      retime: (session) => this.#sessionTimers.set(session),
+    });
   }
 
   // --- counts ---------------------------------------------------------------------------------------------
@@ -175,6 +199,11 @@ export class Engine {
   /** Jobs that somebody holds here. */
   get jobsReserved(): number {
     return this.jobCounts[JobState.Reserved]!;
+  }
+
+  /** Jobs on their way to other shards. */
+  get jobsMoving(): number {
+    return this.jobCounts[JobState.Moving]!;
   }
 
   /** Whether somebody holds a job of the tube. */
@@ -604,11 +633,8 @@ export class Engine {
     return slot;
   }
 
-  /**
-   * Brings back a job from the log, without serving anyone; buried jobs come in the order of their burial.
-   */
-  restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
-    const tube = this.#tubes.open(job.tube);
+  /** A row for a job that has been elsewhere, in no queue. */
+  #insertKnown(tube: Tube, job: RestoredJob, body: number): number {
     const slot = this.#insert(tube, job, body);
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -618,6 +644,15 @@ export class Engine {
     page.buries[row] = job.buries;
     page.kicks[row] = job.kicks;
     page.file[row] = job.file;
+    return slot;
+  }
+
+  /**
+   * Brings back a job from the log, without serving anyone; buried jobs come in the order of their burial.
+   */
+  restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
+    const tube = this.#tubes.open(job.tube);
+    const slot = this.#insertKnown(tube, job, body);
     if (attributes !== undefined) this.policies.restore(slot, tube, attributes);
     if (job.state === JobState.Buried) this.#queues.becomeBuried(slot, tube, job.deadlineAtMs);
     else if (job.state === JobState.Delayed) this.#queues.becomeDelayed(slot, tube, job.deadlineAtMs);
@@ -966,7 +1001,7 @@ export class Engine {
     const slot = this.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
-    if (state === JobState.Reserved) return Outcome.NotFound;
+    if (state === JobState.Reserved || state === JobState.Moving) return Outcome.NotFound;
     if (this.#expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true)
       return Outcome.NotFound;
     this.#assign(slot, session, nowMs);
@@ -986,7 +1021,8 @@ export class Engine {
       this.#meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
       this.#queues.leaveHolder(slot, session);
       this.#sessionTimers.set(session);
-    } else this.#queues.leave(slot);
+    } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
+    else this.#queues.leave(slot);
     if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
     this.#endDeleted(slot, nowMs);
     return Outcome.Done;
@@ -1172,12 +1208,57 @@ export class Engine {
     return slot === NO_SLOT ? Outcome.NotFound : this.#changes.update(session, slot, change, nowMs);
   }
 
-  /** Moves a ready, delayed or buried job to another tube of this shard; with `asReady` a move into its own tube is a kick. */
+  /** Moves a ready, delayed or buried job to another tube, if that is on this shard; with `asReady` a move into its own tube is a kick. */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
     return this.#changes.move(slot, target, asReady, nowMs);
   }
 
-  /** The tube that a dead job died in, if that is on this shard; else "". */
+  // --- jobs that travel to other shards -------------------------------------------------------------------
+
+  /** Whether a job is on its way to another shard. */
+  isMoving(id: number): boolean {
+    if (this.jobsMoving === 0) return false;
+    const slot = this.find(id);
+    return slot !== NO_SLOT && this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
+  }
+
+  /** See JobTravel. */
+  depart(slot: number, shipment: number): void {
+    this.#travel.depart(slot, shipment);
+  }
+
+  /** The job of this id has arrived elsewhere, if it is still on its way with this shipment. */
+  departed(id: number, shipment: number, nowMs: number): void {
+    this.runDue(nowMs);
+    const slot = this.#travel.travelling(id, shipment);
+    if (slot !== NO_SLOT) this.#travel.departed(slot, nowMs);
+  }
+
+  /** The job of this id has not been taken there. */
+  stay(id: number, shipment: number, nowMs: number): void {
+    this.runDue(nowMs);
+    const slot = this.#travel.travelling(id, shipment);
+    if (slot !== NO_SLOT) this.#travel.stay(slot, nowMs);
+  }
+
+  /** The state that a moving job was in. */
+  stateBefore(slot: number): JobState {
+    return this.#travel.stateBefore(slot);
+  }
+
+  /** See JobTravel. */
+  arrive(
+    job: RestoredJob,
+    body: number,
+    attributes: JobAttributes | undefined,
+    arrival: Arrival,
+    nowMs: number,
+  ): Outcome {
+    this.runDue(nowMs);
+    return this.#travel.arrive(job, body, attributes, arrival, nowMs);
+  }
+
+  /** The tube that a dead job died in, or "". */
   originOf(slot: number): string {
     return this.#changes.originOf(slot);
   }

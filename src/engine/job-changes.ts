@@ -70,7 +70,7 @@ export class JobChanges {
       return Outcome.Done;
     }
     if (delayMs !== undefined) {
-      this.#updateDelay(slot, tube, delayMs, nowMs);
+      this.delay(slot, tube, delayMs, nowMs);
       return Outcome.Done;
     }
     if (isHeld && ttrSeconds !== undefined) {
@@ -89,6 +89,7 @@ export class JobChanges {
   #refusalOf(session: Session, slot: number, tube: Tube, { ttlMs, tube: target }: JobChange): Outcome {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
     if (ttlMs !== undefined || target !== undefined) page.makeExtras();
     if (target === undefined || target === tube.name) return Outcome.Done;
@@ -106,10 +107,10 @@ export class JobChanges {
     if (page.state[row] !== JobState.Reserved) {
       this.#host.queues.leave(slot);
       const there = this.#host.policies.moveTo(slot, tube, target, false, nowMs);
-      if (delayMs !== undefined) this.#updateDelay(slot, there, delayMs, nowMs);
+      if (delayMs !== undefined) this.delay(slot, there, delayMs, nowMs);
       else this.#host.serve(there, nowMs);
       this.#host.drop(tube);
-    } else if (target === tube.name) this.#updateDelay(slot, tube, delayMs ?? 0, nowMs);
+    } else if (target === tube.name) this.delay(slot, tube, delayMs ?? 0, nowMs);
     else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
   }
 
@@ -139,7 +140,8 @@ export class JobChanges {
     this.#host.policies.excused(slot, tube);
   }
 
-  #updateDelay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
+  /** The job becomes ready, or delayed for so long; a held one is given back. */
+  delay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     const before = page.state[row];
@@ -162,7 +164,7 @@ export class JobChanges {
     this.#host.drop(tube);
   }
 
-  /** Moves a ready, delayed or buried job to another tube of this shard; with `asReady` a move into its own tube is a kick. */
+  /** Moves a ready, delayed or buried job to another tube, if that is on this shard; with `asReady` a move into its own tube is a kick. */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
     const tube = this.#host.queues.tubeOf(slot);
     const page = this.#host.jobs.pageOf(slot);
@@ -174,6 +176,7 @@ export class JobChanges {
       this.#host.kick(slot, tube, nowMs);
       return MoveOutcome.Moved;
     }
+    if (!this.#host.ownsTube(target)) return MoveOutcome.Elsewhere;
     const there = this.#host.tubes.open(target);
     if (this.#host.policies.isFull(there, page.bodyBytes[row]!)) {
       this.#host.drop(there);
@@ -187,9 +190,8 @@ export class JobChanges {
     return MoveOutcome.Moved;
   }
 
-  /** The tube that a dead job died in, if that is on this shard; else "". */
+  /** The tube that a dead job died in, or "". */
   originOf(slot: number): string {
-    const origin = this.#host.policies.isDead(slot) ? this.#host.policies.originOf(slot) : "";
-    return origin !== "" && this.#host.ownsTube(origin) ? origin : "";
+    return this.#host.policies.isDead(slot) ? this.#host.policies.originOf(slot) : "";
   }
 }

@@ -16,7 +16,7 @@ import type { TubeTable } from "./tube-table.ts";
 
 export class JobQueues {
   /** Jobs by JobState, over all tubes. */
-  readonly counts: Int32Array = new Int32Array(5);
+  readonly counts: Int32Array = new Int32Array(6);
   urgentJobs = 0;
   /** Tubes that have a ready job, paused or not, in no order. */
   readonly readyTubes: Tube[] = [];
@@ -89,6 +89,22 @@ export class JobQueues {
     page.deadlineAtMs[row] = sinceMs;
     this.#setState(page, row, tube, JobState.Buried);
     tube.buried.append(slot);
+  }
+
+  /** A job that has left its queue is on its way to another shard, by the shipment of this number. */
+  becomeMoving(slot: number, tube: Tube, shipment: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.previous[row] = page.state[row]!;
+    page.next[row] = shipment;
+    this.#setState(page, row, tube, JobState.Moving);
+  }
+
+  /** A job that was held, and has not moved, is its holder's again; the caller sets the session's timer. */
+  becomeHeldAgain(slot: number, tube: Tube, session: Session): void {
+    this.#setState(this.#jobs.pageOf(slot), rowOf(slot), tube, JobState.Reserved);
+    session.held.push(slot);
+    session.heldInOrder.append(slot);
   }
 
   /** A job that is in no queue is counted nowhere until it enters one, of this tube or another. */
@@ -225,11 +241,13 @@ export class JobQueues {
       tube.reservedJobs--;
       tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
     } else if (before === JobState.Buried) tube.buriedJobs--;
+    else if (before === JobState.Moving) tube.movingJobs--;
     if (state !== JobState.Free) counts[state] = counts[state]! + 1;
     if (state === JobState.Reserved) {
       tube.reservedJobs++;
       tube.groups?.hold(page.extras?.groupRow[row] ?? NO_GROUP);
     } else if (state === JobState.Buried) tube.buriedJobs++;
+    else if (state === JobState.Moving) tube.movingJobs++;
     if (urgent && state === JobState.Ready) {
       tube.urgentJobs++;
       this.urgentJobs++;

@@ -20,8 +20,8 @@ export function rowOf(slot: number): number {
   return slot & PAGE_MASK;
 }
 
-/** Where a job is in its life. `Free` marks an unused row. */
-export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4 } as const;
+/** Where a job is in its life. `Free` marks an unused row; a job that is Moving is on its way to another shard. */
+export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4, Moving: 5 } as const;
 export type JobState = (typeof JobState)[keyof typeof JobState];
 
 const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
@@ -55,7 +55,10 @@ export class JobPage {
   readonly bodyBytes: Uint32Array;
   /** Position in the one heap that the job is in: ready, delayed, or its holder's. */
   readonly heapPosition: Int32Array;
-  /** Links of the tube's list of ready or of buried jobs, or of the holder's list of reserved ones. */
+  /**
+   * Links of the tube's list of ready or of buried jobs, or of the holder's list of reserved ones. Of a job that is moving:
+   * the number of its shipment, and the state that it had before.
+   */
   readonly next: Int32Array;
   readonly previous: Int32Array;
   /** Number of the log file with the job's full record; 0 without a log. */

@@ -112,7 +112,7 @@ export class Policies {
     const state = page.state[row];
     const deadlineAtMs = page.deadlineAtMs[row]!;
     const wasDead = this.isDead(slot);
-    if (wasDead) this.#forgetDeath(slot);
+    if (wasDead) this.forgetDeath(slot);
     const there = this.changeTube(slot, tube, target);
     if (wasDead || asReady || state === JobState.Ready) queues.becomeReady(slot, there, nowMs);
     else if (state === JobState.Delayed) queues.becomeDelayed(slot, there, deadlineAtMs);
@@ -121,7 +121,8 @@ export class Policies {
     return there;
   }
 
-  #forgetDeath(slot: number): void {
+  /** A dead job lives again, with all its attempts. */
+  forgetDeath(slot: number): void {
     const { bodies, jobs } = this.#host;
     const page = jobs.pageOf(slot);
     const extras = page.extras!;
@@ -173,6 +174,7 @@ export class Policies {
     extras.flags[row] =
       attributes.reason |
       (attributes.moved ? ExtraFlag.Moved : 0) |
+      (attributes.leaving ? ExtraFlag.Leaving : 0) |
       (attributes.untilReserve ? ExtraFlag.UntilReserve : 0);
   }
 
@@ -422,6 +424,22 @@ export class Policies {
     return target;
   }
 
+  /**
+   * Gives a job that has come from another shard, and is in no queue yet, what it has besides its row; a dead one stays so if
+   * `staysDead`. Throws RangeError when memory is exhausted; then `forget` undoes what was done.
+   */
+  arrive(slot: number, tube: Tube, attributes: JobAttributes | undefined, staysDead: boolean): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const extras = page.makeExtras();
+    const row = rowOf(slot);
+    if (attributes !== undefined) this.#keep(extras, row, attributes);
+    extras.flags[row] = (extras.flags[row]! | ExtraFlag.Moved) & ~ExtraFlag.Leaving;
+    if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
+    this.#joinGroup(slot, tube, false);
+    if (!staysDead && this.isDead(slot)) this.forgetDeath(slot);
+    if (!this.isDead(slot)) this.takeKey(slot, tube);
+  }
+
   /** Gives a job the key that it was put with, if that is free. */
   takeKey(slot: number, tube: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
@@ -540,6 +558,7 @@ export class Policies {
     const { Attribute } = attribute;
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
+    if ((flags & ExtraFlag.Leaving) !== 0) writer.flag(Attribute.Leaving);
     if (extras.expiresAtMs[row]! > 0)
       writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
     if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);

@@ -31,6 +31,8 @@ export class Tube {
   reservedJobs = 0;
   buriedJobs = 0;
   urgentJobs = 0;
+  /** Jobs on their way to another shard: as long as they are not there they are here. */
+  movingJobs = 0;
   totalJobs = 0;
   /** Bytes of the bodies of its jobs. */
   bytes = 0;
@@ -155,7 +157,8 @@ export class Tube {
 
   /** Jobs in all states. */
   get jobs(): number {
-    return this.reservedJobs + this.buriedJobs + this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
+    const queued = this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
+    return this.reservedJobs + this.movingJobs + this.buriedJobs + queued;
   }
 
   get pauseTimer(): Timer<Tube> {
@@ -175,6 +178,7 @@ export class Tube {
   jobsIn(state: JobState): number {
     if (state === JobState.Ready) return this.#ready?.size ?? 0;
     if (state === JobState.Delayed) return this.#delayed?.size ?? 0;
+    if (state === JobState.Moving) return this.movingJobs;
     return state === JobState.Reserved ? this.reservedJobs : this.buriedJobs;
   }
 
@@ -184,6 +188,7 @@ export class Tube {
       this.using > 0 ||
       this.watching > 0 ||
       this.reservedJobs > 0 ||
+      this.movingJobs > 0 ||
       this.buriedJobs > 0 ||
       this.jobsIn(JobState.Ready) > 0 ||
       this.jobsIn(JobState.Delayed) > 0

@@ -82,6 +82,12 @@ export const RequestOp = {
   TakeBatch: COMMAND_OPS + 21,
   /** The client has said something behind its reserve-batch number `waitNumber`, which must not wait any longer. */
   Abort: COMMAND_OPS + 22,
+  /** Whether the job `id` is here: answered with Ack or Absent. */
+  Locate: COMMAND_OPS + 23,
+  /** The command that the shard had no job for is answered, by whomever: what waits behind it goes on. As First in a command. */
+  GoOn: COMMAND_OPS + 24,
+  /** From another shard, whose number is `slot`: see message/shipment.ts. `count` is its kind, `id` the number of the shipment. Of no connection. */
+  Carried: COMMAND_OPS + 25,
 } as const;
 
 export const RequestFlag = {

@@ -54,6 +54,18 @@ export const ResponseKind = {
    * More another part follows.
    */
   Gathered: 22,
+  /**
+   * The job `value` of the command lives on another shard, or nobody knows: find it, send the command there, and say GoOn. Until
+   * then the connection's next commands wait. Behind the soonest deadline stand its op, length of the options as
+   * one uint32, its delay in seconds as another, its options, and what else its op has.
+   */
+  Strayed: 23,
+  /**
+   * To another shard, whose number is `value`: see message/shipment.ts. `slot` is its kind, `pri` the number of the shipment. It
+   * goes on once the sender's record of this number is written, or, if it is Durable, as far in the log as replies wait for.
+   * To no connection.
+   */
+  Carry: 24,
 } as const;
 
 export const ResponseFlag = {
@@ -74,6 +86,9 @@ export const ResponseFlag = {
 export const CANDIDATE_BYTES = 16;
 /** In the size of such an entry: the job travels alone. */
 export const CANDIDATE_LOST = 0x80000000;
+
+/** Bytes of a Strayed before the options. */
+export const STRAYED_HEADER_BYTES = 16;
 
 /** Bytes of a Stored before those that go before the part of the body. */
 export const STORED_HEADER_BYTES = 8;

@@ -10,12 +10,13 @@ import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
 import type { ClientEffects } from "../engine/effects.ts";
-import { Engine, ReserveOutcome } from "../engine/engine.ts";
+import { Engine, type Outcome, ReserveOutcome } from "../engine/engine.ts";
 import { JobState, NO_SLOT } from "../engine/job-table.ts";
 import { type Session, Waiting } from "../engine/session.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { RequestFlag, RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
+import { Shipping } from "../message/shipment.ts";
 import {
   ControlWord,
   Counter,
@@ -28,10 +29,12 @@ import {
   shardRole,
   type Topology,
 } from "../message/topology.ts";
+import { Op } from "../protocol/commands.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
+import { JobDirectory } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
@@ -41,7 +44,9 @@ import { reserveMany } from "./commands/reserve-batch.ts";
 import { ControlDesk } from "./control/control-desk.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { Looks } from "./looks.ts";
+import { Arrivals } from "./work/arrivals.ts";
 import { DeferredMessages } from "./work/deferred-messages.ts";
+import { Departures } from "./work/departures.ts";
 import { GiveBack } from "./work/give-back.ts";
 import { leaseDetails } from "./work/lease-details.ts";
 import { LongMoves, TURN_JOBS_MAX } from "./work/long-moves.ts";
@@ -53,6 +58,7 @@ import { ReplyPort } from "./work/reply-port.ts";
 import { ShardSession } from "./work/shard-session.ts";
 import { TubeLists } from "./work/tube-lists.ts";
 import { TubeSetter } from "./work/tube-setter.ts";
+import { WhenSettled } from "./work/when-settled.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
@@ -104,6 +110,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly tubeSetter: TubeSetter;
   readonly moves: LongMoves;
   readonly memory: MemoryBudget;
+  readonly departures: Departures;
+  readonly #arrivals: Arrivals;
   readonly #looks: Looks;
   readonly records: RecordLog | undefined;
   /** Answers the http thread; undefined without one. */
@@ -135,8 +143,8 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#leasePort = hasHttp ? httpPort(topology) : NO_PORT;
     this.leaseSession = httpPort(topology);
     const meter = hasHttp ? new LatencyMeter() : undefined;
-    const owns = (name: string): boolean =>
-      shardOfTube(asciiBytes(name), 0, name.length, topology.shards) === shard;
+    const shardOf = (name: string): number => shardOfTube(asciiBytes(name), 0, name.length, topology.shards);
+    const owns = (name: string): boolean => shardOf(name) === shard;
     this.engine = new Engine({
       effects: this,
       ...(options.records === undefined ? {} : { records: options.records }),
@@ -159,6 +167,15 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#looks = new Looks(this.engine, this.ports, topology.acceptors);
     this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.records = options.records;
+    const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
+    if (directory !== undefined) this.replies.mayBeElsewhere = (id) => directory.find(id) !== shard;
+    const travel = {
+      engine: this.engine,
+      port: this.ports[shard % topology.acceptors]!,
+      records: options.records,
+    };
+    this.departures = new Departures({ ...travel, shardOf });
+    this.#arrivals = new Arrivals({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlDesk({
         shard: this,
@@ -189,6 +206,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.resume(session);
     }
     this.lists.pump();
+    this.departures.step();
     if (this.control !== undefined) {
       this.readClock();
       this.control.step();
@@ -264,6 +282,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       this.moves.hasWork(this.#mayAnswer) ||
+      this.departures.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||
       this.lists.hasWork
@@ -304,11 +323,21 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.control.take(request.id, bytes.subarray(start, end));
       return;
     }
+    if (op === RequestOp.Carried) {
+      this.#takeCarried(request);
+      return;
+    }
     // The end of a session that was orderly may come before its last Credit, or before it is known that its
     // client is gone.
     if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
     const session = this.#session(acceptor, slot);
     if (overtakes(op, flags)) {
+      this.#execute(session, request);
+      return;
+    }
+    if (session.isStrayed && (op === RequestOp.Locate || (flags & RequestFlag.Probe) !== 0)) {
+      // The acceptor has come back here with the command that it was looking for another place for.
+      session.beginReplies(0);
       this.#execute(session, request);
       return;
     }
@@ -365,6 +394,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
       session.longMove !== undefined ||
+      session.isStrayed ||
       session.look !== 0
     );
   }
@@ -377,13 +407,35 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   // put 5/10
   #execute(session: ShardSession, request: Request): void {
-    const { op, counted } = request;
+    const { counted } = request;
     if (counted !== 0) {
       const counter = commandCounter(counted);
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
-    SHARD_COMMANDS[op]!(this, session, request);
+    if (this.engine.jobsMoving > 0 && waitsForMove(request) && this.engine.isMoving(request.id)) {
+      const run = (settled: Request): void => this.#run(session, settled);
+      this.moves.join(session, new WhenSettled(this.engine, request.clone(), run));
+      return;
+    }
+    this.#run(session, request);
+  }
+
+  #run(session: ShardSession, request: Request): void {
+    this.replies.request = request;
+    SHARD_COMMANDS[request.op]!(this, session, request);
+  }
+
+  /** Something from another shard. */
+  #takeCarried({ count, slot, id, body }: Request): void {
+    this.readClock();
+    if (count === Shipping.Ship) this.#arrivals.ship(slot, id, body, this.nowMs);
+    else if (count === Shipping.Piece) this.#arrivals.piece(slot, id, body, this.nowMs);
+    else if (count === Shipping.Credit) this.departures.credit(id);
+    else {
+      const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
+      this.departures.landed(id, view.getUint32(0, true), view.getUint8(4) as Outcome, this.nowMs);
+    }
   }
 
   reserve(session: ShardSession, timeoutMs: number): void {
@@ -505,7 +557,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const { counters, engine } = this;
     counters[Counter.JobsUrgent] = engine.urgentJobs;
     counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
-    counters[Counter.JobsReserved] = engine.jobCounts[JobState.Reserved]!;
+    counters[Counter.JobsReserved] = engine.jobCounts[JobState.Reserved]! + engine.jobsMoving;
     counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
     counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
     counters[Counter.TotalJobs] = engine.totalJobs;
@@ -581,10 +633,20 @@ function owesReading(session: ShardSession): boolean {
 /** Messages that concern a command in progress, or end the session at once, are never deferred behind it. */
 function overtakes(op: number, flags: number): boolean {
   if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
+  if (op === RequestOp.GoOn) return true;
   return op === RequestOp.HalfClose || op === RequestOp.Abort || op === RequestOp.Credit;
 }
 
 /** Messages that a session which has ended may still get. */
 function isMoot(op: number): boolean {
-  return op === RequestOp.Close || op === RequestOp.Credit;
+  return op === RequestOp.Close || op === RequestOp.Credit || op === RequestOp.GoOn;
+}
+
+/**
+ * Whether a command by id waits while its job is on its way to another shard. Where it is sent to one shard after the other each
+ * does; else a look shows the job as it is, and who is not its holder is told so.
+ */
+function waitsForMove({ op, flags }: Request): boolean {
+  if ((flags & RequestFlag.Probe) !== 0) return true;
+  return op === Op.Delete || op === Op.KickJob || op === Op.ReserveJob || op === Op.UpdateJob;
 }

@@ -14,7 +14,13 @@ import { DEADLINE_MARGIN_MS, URGENT_PRI_LIMIT } from "../../src/protocol/limits.
 const NEVER = Number.POSITIVE_INFINITY;
 /** A reservation ends after its deadline, not at it. */
 const AFTER_DEADLINE_MS = 0.001;
-const STATES = [JobState.Ready, JobState.Reserved, JobState.Buried, JobState.Delayed] as const;
+const STATES = [
+  JobState.Ready,
+  JobState.Reserved,
+  JobState.Buried,
+  JobState.Delayed,
+  JobState.Moving,
+] as const;
 
 /**
  * Throws AssertionError at the first broken invariant. `sessions` are the indexes of all sessions that may exist, and
@@ -144,7 +150,7 @@ class InvariantCheck {
 
   #jobs(): void {
     const engine = this.#engine;
-    const counts = [0, 0, 0, 0, 0];
+    const counts = [0, 0, 0, 0, 0, 0];
     const perTube = new Map<Tube, number[]>();
     const urgent = new Map<Tube, number>();
     const bodies = new Set<number>();

@@ -30,6 +30,7 @@ import { collect, lookFirst, recheck, stopWait, take, waitShared } from "./share
 import { stats } from "./stats.ts";
 import { statsJob } from "./stats-job.ts";
 import { statsTube } from "./stats-tube.ts";
+import { goOn, locate } from "./stray.ts";
 import { touch } from "./touch.ts";
 import { touchAll } from "./touch-all.ts";
 import { updateJob } from "./update-job.ts";
@@ -89,6 +90,8 @@ const BY_OP: Readonly<Record<number, ShardCommand>> = {
   [RequestOp.CollectBatch]: collectBatch,
   [RequestOp.TakeBatch]: takeBatch,
   [RequestOp.Abort]: abort,
+  [RequestOp.Locate]: locate,
+  [RequestOp.GoOn]: goOn,
 };
 
 function unknown(): never {

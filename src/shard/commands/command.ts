@@ -2,6 +2,7 @@
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
+import type { Departures } from "../work/departures.ts";
 import type { LongMoves } from "../work/long-moves.ts";
 import type { PutIntake } from "../work/put-intake.ts";
 import type { RecordLog } from "../work/record-log.ts";
@@ -16,6 +17,8 @@ export interface CommandShard {
   readonly replies: Replies;
   readonly puts: PutIntake;
   readonly moves: LongMoves;
+  /** Jobs on their way to other shards. */
+  readonly departures: Departures;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
   /** Undefined without a log. */

@@ -5,7 +5,7 @@ import { stateBit } from "../../engine/job-walk.ts";
 import { TubeMoving } from "../../engine/tube-moving.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
-import { Reply } from "../../protocol/reply.ts";
+import { FarMove } from "../work/far-moves.ts";
 import { jobFilterOf } from "../work/job-filter.ts";
 import { MoveMany } from "../work/move-many.ts";
 import type { ShardCommand } from "./command.ts";
@@ -15,17 +15,15 @@ const USUAL_STATES = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | sta
 const ORIGINS = "*";
 
 /** May take several turns. */
-export const moveJobs: ShardCommand = ({ engine, replies, moves, tubeSetter, nowMs }, session, request) => {
+export const moveJobs: ShardCommand = (shard, session, request) => {
+  const { engine, replies, moves, departures, nowMs } = shard;
   engine.runDue(nowMs);
   const { tube, body, options } = request;
   const target = body.text === ORIGINS ? "" : body.text;
-  if (target !== "" && !tubeSetter.owns(target)) {
-    replies.fixed(session, Reply.otherShard);
-    return;
-  }
   const walk = engine.walk(jobFilterOf(request, USUAL_STATES, nowMs), 0);
   const limit = optionNumber(options, OptionTag.Limit) ?? Number.POSITIVE_INFINITY;
   const asReady = optionNumber(options, OptionTag.As) !== undefined;
-  const moving = new TubeMoving(engine, tube.text, walk, { target, asReady, limit });
-  moves.start(session, new MoveMany(engine, replies, session, moving), nowMs);
+  const far = new FarMove(departures);
+  const moving = new TubeMoving(engine, tube.text, walk, far, { target, asReady, limit });
+  moves.start(session, new MoveMany(engine, replies, session, moving, far), nowMs);
 };

@@ -9,6 +9,7 @@ const STATES: Readonly<Record<number, JobFacts["state"]>> = {
   [JobState.Reserved]: "reserved",
   [JobState.Buried]: "buried",
   [JobState.Delayed]: "delayed",
+  [JobState.Moving]: "reserved",
 };
 
 /** `bodyMax` bytes of the body at most; none, not even an empty one, if it is negative. */

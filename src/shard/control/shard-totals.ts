@@ -17,7 +17,7 @@ export function shardTotals(
     jobs: {
       ready: jobCounts[JobState.Ready]!,
       urgent: engine.urgentJobs,
-      reserved: jobCounts[JobState.Reserved]!,
+      reserved: jobCounts[JobState.Reserved]! + jobCounts[JobState.Moving]!,
       delayed: jobCounts[JobState.Delayed]!,
       buried: jobCounts[JobState.Buried]!,
     },

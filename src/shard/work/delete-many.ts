@@ -1,9 +1,13 @@
 // The jobs of a delete-batch, one after the other, each as `delete` would.
 
+import { latin1 } from "../../base/bytes.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
+import { NO_SLOT } from "../../engine/job-table.ts";
+import { Deleted, packDeleted } from "../../message/deleted.ts";
+import { Op } from "../../protocol/commands.ts";
 import { IdList } from "../../protocol/id-list.ts";
 import { deletedBatchReply } from "../../protocol/reply.ts";
-import { Span } from "../../protocol/request.ts";
+import { Request, Span } from "../../protocol/request.ts";
 import type { LongMove } from "./long-move.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
@@ -13,12 +17,16 @@ export class DeleteMany implements LongMove {
   readonly #engine: Engine;
   readonly #replies: Replies;
   readonly #session: ShardSession;
+  readonly #span = new Span();
   readonly #ids: IdList;
-  /** For each id 1 if its job was deleted. */
-  readonly #deleted: Uint8Array;
+  /** For each id a Deleted. */
+  readonly #results: Uint8Array;
   readonly #missing: string[] = [];
   readonly #forAcceptor: boolean;
   #done = 0;
+  /** Whether the present id was begun: its job is on its way to another shard. */
+  #isBegun = false;
+  #hasStrays = false;
 
   /** `ids` are `count` ids as they were given; the answer is a signal if the acceptor puts answers together. */
   constructor(
@@ -32,30 +40,54 @@ export class DeleteMany implements LongMove {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;
-    const copy = new Span();
-    copy.copyOf(ids);
-    this.#ids = new IdList(copy);
+    this.#span.copyOf(ids);
+    this.#ids = new IdList(this.#span);
     this.jobs = count;
-    this.#deleted = new Uint8Array(count);
+    this.#results = new Uint8Array(count);
     this.#forAcceptor = forAcceptor;
   }
 
+  get isWaiting(): boolean {
+    return this.#isBegun && this.#engine.isMoving(this.#ids.id);
+  }
+
   step(jobsMax: number, nowMs: number): boolean {
-    const client = this.#session.engineSession;
-    for (let left = jobsMax; left > 0 && this.#ids.next(); left--) {
-      const isDone = this.#engine.delete(client, this.#ids.id, nowMs) === Outcome.Done;
-      if (isDone) this.#deleted[this.#done] = 1;
-      else if (!this.#forAcceptor) this.#missing.push(this.#ids.text);
+    for (let left = jobsMax; left > 0 && (this.#isBegun || this.#ids.next()); left--) {
+      this.#isBegun = true;
+      if (this.isWaiting) return false;
+      this.#isBegun = false;
+      this.#delete(this.#ids.id, nowMs);
       this.#done++;
     }
     return this.#done === this.jobs;
   }
 
+  #delete(id: number, nowMs: number): void {
+    const isDone = this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done;
+    if (isDone) {
+      this.#results[this.#done] = Deleted.Yes;
+      return;
+    }
+    if (this.#engine.find(id) === NO_SLOT && this.#replies.mayBeElsewhere(id)) {
+      this.#results[this.#done] = Deleted.Elsewhere;
+      this.#hasStrays = true;
+    }
+    if (!this.#forAcceptor) this.#missing.push(this.#ids.text);
+  }
+
   finish(): void {
-    if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#deleted);
+    if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#results);
+    else if (this.#hasStrays) this.#handOn();
     else {
       const missing = this.#missing;
       this.#replies.fixed(this.#session, deletedBatchReply(this.jobs - missing.length, missing));
     }
+  }
+
+  /** The acceptor looks for what has left. */
+  #handOn(): void {
+    const { bytes, start, end } = this.#span;
+    const details = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
+    this.#replies.strayed(this.#session, new Request().begin(Op.DeleteBatch), details);
   }
 }

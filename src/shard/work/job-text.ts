@@ -14,6 +14,8 @@ export const STATE_NAMES: Readonly<Record<number, string>> = {
   [JobState.Reserved]: "reserved",
   [JobState.Buried]: "buried",
   [JobState.Delayed]: "delayed",
+  // Nobody may have it, as if somebody held it.
+  [JobState.Moving]: "reserved",
 };
 /** C reads its clock anew, so that a fresh delay of 10 s has 9 left; a batch here shares one reading. */
 const CLOCK_STEP_MS = 0.001;
@@ -62,7 +64,7 @@ export function statsTubeText(engine: Engine, tube: Tube, nowMs: number, quoteNa
 name: ${quoteNames ? `"${tube.name}"` : tube.name}
 current-jobs-urgent: ${tube.urgentJobs}
 current-jobs-ready: ${tube.jobsIn(JobState.Ready)}
-current-jobs-reserved: ${tube.jobsIn(JobState.Reserved)}
+current-jobs-reserved: ${tube.jobsIn(JobState.Reserved) + tube.movingJobs}
 current-jobs-delayed: ${tube.jobsIn(JobState.Delayed)}
 current-jobs-buried: ${tube.jobsIn(JobState.Buried)}
 total-jobs: ${tube.totalJobs}

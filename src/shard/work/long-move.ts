@@ -7,6 +7,8 @@
 // `join`, if it must not begin at once).
 
 export interface LongMove {
+  /** Whether it can't go on before something comes from elsewhere; false if it is left out. */
+  readonly isWaiting?: boolean;
   /** How many jobs it would move now if it could move all. */
   readonly jobs: number;
   /** Moves up to `jobsMax` jobs; returns whether that was all. */

@@ -68,12 +68,12 @@ export class LongMoves {
 
   /** Whether a move could go on now; `mayAnswer` tells whether there is room for a reply to a session. */
   hasWork(mayAnswer: (session: ShardSession) => boolean): boolean {
-    return this.#line.some(({ session }) => mayAnswer(session));
+    return this.#line.some(({ session, move }) => move.isWaiting !== true && mayAnswer(session));
   }
 
   /** Goes on with one move. Returns its session if it is done. */
   step(mayAnswer: (session: ShardSession) => boolean, nowMs: number): ShardSession | undefined {
-    const at = this.#line.findIndex(({ session }) => mayAnswer(session));
+    const at = this.#line.findIndex(({ session, move }) => move.isWaiting !== true && mayAnswer(session));
     if (at < 0) return undefined;
     const [underWay] = this.#line.splice(at, 1) as [UnderWay];
     if (this.#step(underWay, nowMs)) return underWay.session;

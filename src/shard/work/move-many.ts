@@ -3,6 +3,7 @@
 import type { Engine } from "../../engine/engine.ts";
 import type { TubeMoving } from "../../engine/tube-moving.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
+import type { FarMove } from "./far-moves.ts";
 import type { LongMove } from "./long-move.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
@@ -12,12 +13,14 @@ export class MoveMany implements LongMove {
   readonly #replies: Replies;
   readonly #session: ShardSession;
   readonly #moving: TubeMoving;
+  readonly #far: FarMove;
 
-  constructor(engine: Engine, replies: Replies, session: ShardSession, moving: TubeMoving) {
+  constructor(engine: Engine, replies: Replies, session: ShardSession, moving: TubeMoving, far: FarMove) {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;
     this.#moving = moving;
+    this.#far = far;
   }
 
   get jobs(): number {
@@ -26,7 +29,13 @@ export class MoveMany implements LongMove {
 
   step(jobsMax: number, nowMs: number): boolean {
     this.#engine.runDue(nowMs);
-    return this.#moving.step(jobsMax, nowMs);
+    const isDone = this.#moving.step(jobsMax, nowMs);
+    this.#far.sendAll();
+    return isDone;
+  }
+
+  get isWaiting(): boolean {
+    return this.#moving.isWaiting;
   }
 
   finish(): void {

@@ -5,7 +5,7 @@ import { asciiBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
 import type { RecordSink } from "../../engine/effects.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, rowOf } from "../../engine/job-table.ts";
+import { type JobState, rowOf } from "../../engine/job-table.ts";
 import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
 import {
   DELETE_BYTES,
@@ -29,6 +29,7 @@ import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribu
 import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring-writer.ts";
+import { fillRecordFields } from "./record-fields.ts";
 
 export interface RecordLogOptions {
   binlog: BinlogTopology;
@@ -230,26 +231,8 @@ export class RecordLog implements RecordSink {
     const page = this.#engine().jobs.pageOf(slot);
     const row = rowOf(slot);
     const fields = this.#fields;
-    const state = page.state[row];
-    const wallOffsetMs = this.#options.wallOffsetMs();
-    fields.id = page.id[row]!;
-    fields.state =
-      state === JobState.Delayed
-        ? RecordState.delayed
-        : state === JobState.Buried
-          ? RecordState.buried
-          : RecordState.ready;
-    fields.pri = page.pri[row]!;
-    fields.delaySeconds = page.delaySeconds[row]!;
-    fields.ttrSeconds = page.ttrSeconds[row]!;
-    fields.createdAtMs = page.createdAtMs[row]! + wallOffsetMs;
-    fields.deadlineAtMs = state === JobState.Delayed ? page.deadlineAtMs[row]! + wallOffsetMs : 0;
-    fields.reserves = page.reserves[row]!;
-    fields.timeouts = page.timeouts[row]!;
-    fields.releases = page.releases[row]!;
-    fields.buries = page.buries[row]!;
-    fields.kicks = page.kicks[row]!;
-    fields.burySequence = state === JobState.Buried ? ++this.#burySequence : 0;
+    fillRecordFields(fields, page, row, page.state[row] as JobState, this.#options.wallOffsetMs());
+    if (fields.state === RecordState.buried) fields.burySequence = ++this.#burySequence;
     return fields;
   }
 

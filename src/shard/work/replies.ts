@@ -10,9 +10,16 @@ import { type Engine, Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestFlag } from "../../message/request.ts";
-import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../message/response.ts";
+import {
+  CANDIDATE_BYTES,
+  CANDIDATE_LOST,
+  ResponseFlag,
+  ResponseKind,
+  STRAYED_HEADER_BYTES,
+} from "../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import { Request } from "../../protocol/request.ts";
 import { JobParts } from "./job-parts.ts";
 import type { ReplyPort, StoredPart } from "./reply-port.ts";
 import type { LongBatch, LongReply, ShardSession } from "./shard-session.ts";
@@ -44,6 +51,10 @@ export class Replies {
    * leaves.
    */
   recordsBefore = 0;
+  /** The present command. */
+  request: Request = new Request();
+  /** Whether a job that is not here may be on another shard. */
+  mayBeElsewhere: (id: number) => boolean = () => false;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
@@ -94,10 +105,30 @@ export class Replies {
     else this.notFound(session, requestFlags);
   }
 
-  /** NOT_FOUND; where all shards are asked for the job, this is told to the acceptor only. */
+  /**
+   * NOT_FOUND to a command by id. If the job is not here, and may be elsewhere, the acceptor is told so instead: it looks for it.
+   */
   notFound(session: ShardSession, requestFlags: number): void {
-    if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    const { id } = this.request;
+    if (this.#engine.find(id) !== NO_SLOT) this.fixed(session, Reply.notFound);
+    else if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    else if (this.mayBeElsewhere(id)) this.strayed(session, this.request, NO_BYTES);
     else this.fixed(session, Reply.notFound);
+  }
+
+  /** A command for whose job the acceptor has to look elsewhere: nothing follows before it says GoOn. */
+  strayed(session: ShardSession, request: Request, details: Uint8Array): void {
+    const { op, id, pri, delaySeconds, options } = request;
+    session.isStrayed = true;
+    const port = this.#ports[session.acceptor]!;
+    const bytes = STRAYED_HEADER_BYTES + options.length + details.length;
+    port.beginSignal(ResponseKind.Strayed, this.#holds(session), session.connectionSlot, bytes, id, pri);
+    const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
+    view.setFloat64(0, session.engineSession.held.soonestMs, true);
+    view.setUint32(8, op | (options.length << 8), true);
+    view.setUint32(12, delaySeconds, true);
+    const at = options.copyTo(port.target, port.at + STRAYED_HEADER_BYTES);
+    copyBytes(port.target, at, details, 0, details.length);
   }
 
   /** FOUND with the job in `slot`, or NOT_FOUND for NO_SLOT. */
@@ -197,6 +228,11 @@ export class Replies {
   /** The reply of the present command tells of what earlier ones did: it waits for all records so far. */
   dependOnAll(): void {
     this.recordsBefore = 0;
+  }
+
+  /** Number of the last record so far. */
+  get lastRecord(): number {
+    return this.#records.lastNumber % 2 ** 32;
   }
 
   /** Ack behind what the present command has changed: what the acceptor answers waits for its record. */

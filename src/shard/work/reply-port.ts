@@ -177,6 +177,29 @@ export class ReplyPort {
     this.at = 0;
   }
 
+  /**
+   * Begins something for another shard, to be written at `at` of `target`: it is carried there when the record is written or, if
+   * it is durable, as far in the log as replies wait for.
+   */
+  beginCarry(
+    kind: number,
+    to: number,
+    number: number,
+    payloadBytes: number,
+    durable: boolean,
+    recordNumber: number,
+  ): void {
+    this.#urgent = true;
+    const header = this.#header;
+    header.kind = ResponseKind.Carry;
+    header.flags = durable ? ResponseFlag.Durable : 0;
+    header.slot = kind;
+    header.value = to;
+    header.pri = number;
+    header.recordNumber = recordNumber % 2 ** 32;
+    this.#begin(payloadBytes);
+  }
+
   /** Moves what overflowed into the ring, in order, as far as there is room. */
   drainOverflow(): void {
     let moved = 0;

@@ -70,6 +70,8 @@ export class ShardSession {
   abortedTo = 0;
   /** The move of many jobs that it is in the middle of. */
   longMove: LongMove | undefined;
+  /** Its acceptor looks for the job of its command elsewhere. */
+  isStrayed = false;
   /** Its connection is gone; it stays until its long moves are done. */
   ended = false;
   /** Number of the wait over several shards, and whether this shard counts it in current-waiting. */

@@ -53,6 +53,7 @@ class Scene {
       jobs: this.jobs,
       bodies: this.bodies,
       bestReady: () => this.best,
+      find: () => NO_SLOT,
     };
     this.replies = new Replies(engine as unknown as Engine, [this.port], this.records);
   }

@@ -1,0 +1,17 @@
+// Commands by id whose job is not where they were sent: what the acceptor asks and tells while it looks for the job.
+
+import { NO_SLOT } from "../../engine/job-table.ts";
+import { ResponseKind } from "../../message/response.ts";
+import type { ShardCommand } from "./command.ts";
+
+export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }) => {
+  engine.runDue(nowMs);
+  replies.signal(session, engine.find(id) === NO_SLOT ? ResponseKind.Absent : ResponseKind.Ack);
+};
+
+/** The command is answered; the client has not read so much of what it was sent before and since. */
+export const goOn: ShardCommand = (shard, session, { readBytes }) => {
+  session.isStrayed = false;
+  session.beginReplies(readBytes);
+  shard.resume(session);
+};

@@ -1,0 +1,64 @@
+// The jobs of one move-jobs that go to tubes of other shards: one round of shipments after the other.
+
+import { Travel } from "../../engine/job-travel.ts";
+import { Outcome } from "../../engine/outcome.ts";
+import type { FarMoves } from "../../engine/tube-moving.ts";
+import { SHIPMENT_BYTES_MAX, SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
+import type { Departures, Sender, Shipment } from "./departures.ts";
+
+/**
+ * A round is about one shipment's worth of jobs, whatever their tubes: nothing more is sent before it is known what became of
+ * it, so that a full tube ends the move with what it has taken.
+ */
+export class FarMove implements FarMoves, Sender {
+  underWay = 0;
+  moved = 0;
+  refused = false;
+  readonly #departures: Departures;
+  #bytes = 0;
+  /** Shipments that are being filled, by their tubes. */
+  readonly #open = new Map<string, Shipment>();
+
+  constructor(departures: Departures) {
+    this.#departures = departures;
+  }
+
+  get isFull(): boolean {
+    return this.underWay >= SHIPMENT_JOBS_MAX || this.#bytes >= SHIPMENT_BYTES_MAX || this.#isSent;
+  }
+
+  /** Whether the round is complete. */
+  #isSent = false;
+
+  send(slot: number, target: string, asReady: boolean): void {
+    const open = this.#open.get(target);
+    let shipment = open;
+    if (shipment === undefined || !this.#departures.hasRoom(shipment, slot)) {
+      if (open !== undefined) this.#departures.send(open);
+      shipment = this.#departures.begin(target, Travel.Move, this);
+      shipment.asReady = asReady;
+      this.#open.set(target, shipment);
+    }
+    const before = shipment.bytes;
+    this.#departures.add(shipment, slot);
+    this.#bytes += shipment.bytes - before;
+    this.underWay++;
+  }
+
+  /** Sends what a step has gathered. */
+  sendAll(): void {
+    if (this.#open.size === 0) return;
+    for (const shipment of this.#open.values()) this.#departures.send(shipment);
+    this.#open.clear();
+    this.#isSent = true;
+  }
+
+  landed({ ids }: Shipment, taken: number, refusal: Outcome): void {
+    this.underWay -= ids.length;
+    this.moved += taken;
+    if (refusal !== Outcome.Done) this.refused = true;
+    if (this.underWay > 0) return;
+    this.#bytes = 0;
+    this.#isSent = false;
+  }
+}

@@ -1,0 +1,31 @@
+// A command by id whose job is on its way to another shard: it waits until that is over, and is executed then.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { Request } from "../../protocol/request.ts";
+import type { LongMove } from "./long-move.ts";
+
+export class WhenSettled implements LongMove {
+  readonly jobs = 1;
+  readonly #engine: Engine;
+  readonly #request: Request;
+  readonly #execute: (request: Request) => void;
+
+  /** `request` is kept. */
+  constructor(engine: Engine, request: Request, execute: (request: Request) => void) {
+    this.#engine = engine;
+    this.#request = request;
+    this.#execute = execute;
+  }
+
+  get isWaiting(): boolean {
+    return this.#engine.isMoving(this.#request.id);
+  }
+
+  step(): boolean {
+    return !this.isWaiting;
+  }
+
+  finish(): void {
+    this.#execute(this.#request);
+  }
+}
