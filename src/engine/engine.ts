@@ -415,7 +415,8 @@ export class Engine {
 
   /** Whether a job is of those that policies are about. */
   #hasPolicy(slot: number, tube: Tube): boolean {
-    return tube.policy !== undefined || this.jobs.pageOf(slot).extras !== undefined;
+    const { extras } = this.jobs.pageOf(slot);
+    return tube.policy !== undefined || (extras !== undefined && !extras.isPlain(rowOf(slot)));
   }
 
   /** A reservation ended; the job, which has left its holder, goes where the policies say, and is offered if it is ready. */

@@ -52,6 +52,16 @@ export class JobExtras {
     return this.expiryPosition[row]! >= 0 && this.expiresAtMs[row]! <= nowMs;
   }
 
+  /** Whether the row has nothing that a policy is about: at most it has moved. */
+  isPlain(row: number): boolean {
+    return (
+      this.expiresAtMs[row] === 0 &&
+      this.attributes[row] === EMPTY_BODY &&
+      this.attemptsBase[row] === 0 &&
+      (this.flags[row]! & ~ExtraFlag.Moved) === 0
+    );
+  }
+
   /** Forgets what the row had; its cells and its key are given back by then. */
   clear(row: number): void {
     this.expiresAtMs[row] = 0;

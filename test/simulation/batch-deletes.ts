@@ -16,16 +16,26 @@ export class BatchDeletes {
 
   /** Whether the shard may be asked for the id once more. */
   expects(shard: number, id: number): boolean {
-    return this.#placeOf(shard, id) >= 0;
+    return this.#placeOf(shard, id) >= 0 || (!this.isDone && this.has(id));
+  }
+
+  /** Whether the id is one of them: a job that moves may be looked for on a shard more than once. */
+  has(id: number): boolean {
+    return this.#ids.includes(id);
   }
 
   /** A shard was asked; `settled` is false if it found nothing although the job is elsewhere. */
   note(shard: number, id: number, done: boolean, settled: boolean): void {
-    const place = this.#placeOf(shard, id);
+    // Not found where the job has moved away: whoever has it now is asked.
+    if (!done && !settled) return;
+    const known = this.#placeOf(shard, id);
+    const place =
+      known >= 0 ? known : this.#ids.findIndex((each, at) => each === id && !this.#deleted.has(at));
+    if (place < 0) return;
     const key = `${shard}:${id}`;
     this.#asked.set(key, (this.#asked.get(key) ?? 0) + 1);
     if (done) this.#deleted.add(place);
-    else if (settled) this.#missing.add(place);
+    else this.#missing.add(place);
   }
 
   /** For each id it is known what became of it. */

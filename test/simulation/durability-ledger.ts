@@ -20,6 +20,8 @@ export type ProcessEnd = "power" | "kill" | "stop";
 export interface OwedChange extends Operation {
   /** A client has its answer, which was to wait for the log. */
   acknowledged: boolean;
+  /** Its place in the order of all changes. */
+  readonly place: number;
   /** When a flush wrote it, or Infinity. */
   flushedAtMs: number;
 }
@@ -43,6 +45,7 @@ export class DurabilityLedger {
   /** Records in the order in which the log took them. */
   #taken: { shard: number; n: number }[] = [];
   #flushed = 0;
+  #changes = 0;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   readonly #bodies = new Map<number, string>();
   readonly #digests = new Map<number, string>();
@@ -86,6 +89,7 @@ export class DurabilityLedger {
         shard,
         n,
         id,
+        place: ++this.#changes,
         atMs: nowMs,
         acknowledged: false,
         flushedAtMs: Number.POSITIVE_INFINITY,
@@ -150,6 +154,7 @@ export class DurabilityLedger {
   /** The process has ended and the log was read: throws if what it holds is not what was promised. */
   settle(recovered: ReadonlyMap<number, string>, nextId: number, end: ProcessEnd): void {
     const taken = this.#taken.map((record) => this.#change(record)).filter((each) => each !== undefined);
+    checkOrder(taken);
     const must = new Set<Operation>(taken.filter((change) => this.#isPromised(change, end)));
     this.#log.operations = taken;
     const wrong = this.#log.settle(new Map(recovered), (operation) => must.has(operation));
@@ -190,6 +195,15 @@ export class DurabilityLedger {
     }
     if (job.state === "buried") this.#burials.set(burialKey(job), ++this.#lastBurial);
     return JSON.stringify({ ...job, body: digest });
+  }
+}
+
+/** Of several changes of a job the log has the earlier first, whichever shards have made them: the last is what counts. */
+function checkOrder(taken: readonly OwedChange[]): void {
+  const places = new Map<number, number>();
+  for (const { id, place } of taken) {
+    assert.ok((places.get(id) ?? 0) < place, `changes of job ${id} are in the log in their order`);
+    places.set(id, place);
   }
 }
 

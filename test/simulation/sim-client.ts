@@ -60,6 +60,8 @@ interface Pending {
   held: number;
   /** What must be durable before its reply leaves. */
   promised: readonly OwedChange[];
+  /** Of a move-jobs: jobs that it has moved, and whether it has begun. */
+  moved: number;
   /** Bytes that its client has sent up to its beginning. */
   readonly beginsAt: number;
 }
@@ -183,6 +185,7 @@ export class SimClient {
       deletes: command.kind === "delete-batch" ? new BatchDeletes(command.ids) : undefined,
       held: 0,
       promised: [],
+      moved: 0,
       beginsAt,
     };
     this.#pending.push(pending);
@@ -202,7 +205,7 @@ export class SimClient {
     const { kind } = pending.command;
     if (pending.reply !== undefined || kind === "read" || kind === "gather") return true;
     // On one shard what comes behind a batch may take effect before its reply is seen.
-    if (pending.given.length > 0 || pending.deletes?.isDone) return true;
+    if (pending.given.length > 0 || pending.deletes?.isDone || kind === "move") return true;
     // Whoever holds nothing is told so by its acceptor.
     if (kind === "touch-all" && (pending.asked.size > 0 || this.gone)) return true;
     if (kind === "put" && this.#world.isDraining()) return true;
@@ -218,9 +221,16 @@ export class SimClient {
   noteReads(): void {
     for (let at = this.#cursor; at < this.#pending.length; at++) {
       const pending = this.#pending[at]!;
+      this.#noteMissing(pending);
       if (pending.command.kind === "read") pending.possible.add(pending.command.answer(this.#model));
       else if (!this.#canBePassed(pending)) return;
     }
+  }
+
+  /** A command by id finds nothing if there is no such job: where shards are only asked for it nothing else tells. */
+  #noteMissing({ command, reply, possible }: Pending): void {
+    if (reply !== undefined || (command.kind !== "by-id" && command.kind !== "kick-job")) return;
+    if (!this.#model.jobs.has(command.id)) possible.add(NOT_FOUND);
   }
 
   /** The command that just took effect: all before it have, as far as they have one. */
@@ -365,7 +375,7 @@ export class SimClient {
   }
 
   onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
-    const batch = name === "delete" ? this.#batchThatDeletes(shard, id) : undefined;
+    const batch = name === "delete" ? this.#batchThatDeletes(shard, id, done) : undefined;
     if (batch !== undefined) {
       batch.deletes!.note(shard, id, done, settled);
       const changes = this.#world.promises?.lastCall ?? [];
@@ -373,25 +383,40 @@ export class SimClient {
       if (batch.deletes!.isDone) this.#noteEffect();
       return;
     }
-    const matches = ({ command, asked }: Pending): boolean =>
-      command.kind === "by-id" && command.name === name && command.id === id && !asked.has(shard);
-    // The shard that has the job may answer before the others are asked.
-    const isAnswered = !done && this.#answered !== undefined && matches(this.#answered);
-    const pending = isAnswered ? this.#answered! : this.#take(`${name} ${id}`, matches);
+    // The job has moved on, or all shards are asked: whoever has it answers.
+    if (!done && !settled) return;
+    const isMeant = ({ command }: Pending): boolean =>
+      command.kind === "by-id" && command.name === name && command.id === id;
+    const isNew = (each: Pending): boolean => isMeant(each) && !each.asked.has(shard);
+    // A shard may be asked once more: the job was there a moment ago.
+    const asksAgain = !done && !this.#pending.slice(this.#cursor).some(isNew);
+    const pending = this.#take(`${name} ${id}`, asksAgain ? isMeant : isNew);
     pending.asked.add(shard);
     // All shards are asked where the job's is not known: at most one of them has it.
     if (pending.reply !== undefined && !done) return;
     assert.equal(pending.reply, undefined, `client ${this.name}: ${name} ${id} takes effect once`);
     if (done && name === "reserve-job") this.#settle(pending, reserved(this.#model.jobs.get(id)!), id);
     else if (done) this.#settle(pending, DONE[name as keyof typeof DONE], id);
-    else if (settled) this.#allow(pending, NOT_FOUND);
+    else this.#allow(pending, NOT_FOUND);
   }
 
   /** The delete-batch that a delete is a part of, unless it is a command of its own. */
-  #batchThatDeletes(shard: number, id: number): Pending | undefined {
+  #batchThatDeletes(shard: number, id: number, done: boolean): Pending | undefined {
+    const expecting = this.#batchWhere(shard, id, (deletes) => deletes.expects(shard, id));
+    const isDelete = ({ command, asked }: Pending): boolean =>
+      command.kind === "by-id" && command.name === "delete" && command.id === id && !asked.has(shard);
+    const upcoming = this.#pending.slice(this.#cursor);
+    const stopsAt = upcoming.findIndex((each) => isDelete(each) || !this.#canBePassed(each));
+    const isDeleteItself = stopsAt >= 0 && isDelete(upcoming[stopsAt]!);
+    if (expecting !== undefined || done || isDeleteItself) return expecting;
+    // It asks once more for a job that it has not found, as it may have moved meanwhile.
+    return this.#batchWhere(shard, id, (deletes) => deletes.has(id));
+  }
+
+  #batchWhere(shard: number, id: number, isMeant: (deletes: BatchDeletes) => boolean): Pending | undefined {
     for (const pending of this.#pending.slice(this.#cursor)) {
       const { command, deletes, asked } = pending;
-      if (deletes?.expects(shard, id))
+      if (deletes !== undefined && isMeant(deletes))
         return this.#take(`delete-batch with ${id}`, (each) => each === pending);
       const isDelete = command.kind === "by-id" && command.name === "delete" && command.id === id;
       if ((isDelete && !asked.has(shard)) || !this.#canBePassed(pending)) return undefined;
@@ -430,6 +455,28 @@ export class SimClient {
     if (reply !== undefined && isFinal) this.#settle(pending, reply, id);
     else if (reply !== undefined) this.#allow(pending, reply);
     return true;
+  }
+
+  /** A job of its move-jobs has moved, or has begun to. False if there is none. */
+  onMoved(isDone: boolean): boolean {
+    const pending = this.#pending.find(({ command }) => command.kind === "move");
+    if (pending === undefined) return false;
+    if (!isDone) return true;
+    pending.moved++;
+    pending.promised = [...pending.promised, ...(this.#world.promises?.lastCall ?? [])];
+    return true;
+  }
+
+  /** What it had under way when it went is over. */
+  forgetMoves(): void {
+    if (!this.gone) return;
+    for (const [at, { command }] of this.#pending.entries())
+      if (command.kind === "move") this.#pending[at]!.reply = "over";
+  }
+
+  /** Whether it has a move-jobs under way. */
+  get moves(): boolean {
+    return this.#pending.some(({ command, reply }) => command.kind === "move" && reply === undefined);
   }
 
   /** Whether such a command is not known to have taken effect. */
@@ -523,6 +570,7 @@ export class SimClient {
     }
     if (pending.given.length > 0) this.#settleGiven(pending);
     else if (pending.deletes !== undefined) pending.reply = pending.deletes.reply;
+    else if (pending.command.kind === "move") pending.reply = `MOVED ${pending.moved}\r\n`;
     else if (pending.command.kind === "touch-all") this.#settleTouches(pending);
     if (reply === "ABORTED\r\n" && pending.reply === "TIMED_OUT\r\n" && this.#mayBeAborted(pending))
       pending.reply = reply;

@@ -165,7 +165,7 @@ class InvariantCheck {
       const tube = engine.tubeOf(slot);
       assert.equal(engine.tubes.get(tube?.name), tube, `job ${id} lives in a tube that exists`);
       counts[state]!++;
-      const inTube = perTube.get(tube) ?? [0, 0, 0, 0, 0];
+      const inTube = perTube.get(tube) ?? [0, 0, 0, 0, 0, 0];
       inTube[state]!++;
       perTube.set(tube, inTube);
       if (state === JobState.Ready && page.pri[row]! < URGENT_PRI_LIMIT)
@@ -196,7 +196,8 @@ class InvariantCheck {
 
   /** A job is in the one queue of its state, at the position that it remembers. */
   #place(slot: number, state: number, tube: Tube): void {
-    if (state === JobState.Buried || (state === JobState.Ready && tube.groups !== undefined)) return;
+    if (state === JobState.Moving || state === JobState.Buried) return;
+    if (state === JobState.Ready && tube.groups !== undefined) return;
     const page = this.#page(slot);
     const row = rowOf(slot);
     const heap =
