@@ -309,24 +309,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const request = this.#request;
     readRequest(source, offset, request);
     const { op, flags, slot } = request;
-    if (op === RequestOp.Looked) {
-      this.#looked(request.id);
-      return;
-    }
-    if (op === RequestOp.Adopt) {
-      this.#adopt(request.id, acceptor, slot);
-      return;
-    }
-    if (op === RequestOp.Control) {
-      const { bytes, start, end } = request.body;
-      assert(this.control !== undefined, "only an http thread asks by Control");
-      this.control.take(request.id, bytes.subarray(start, end));
-      return;
-    }
-    if (op === RequestOp.Carried) {
-      this.#takeCarried(request);
-      return;
-    }
+    if (this.#isOfNobody(request, acceptor)) return;
     // The end of a session that was orderly may come before its last Credit, or before it is known that its
     // client is gone.
     if (isMoot(op) && this.#sessions[slot * this.portCount + acceptor] === undefined) return;
@@ -355,6 +338,20 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     session.deferred ??= new DeferredMessages();
     session.deferred.push(source, offset);
+  }
+
+  /** Takes a message that is of no connection; false if it is of one. */
+  #isOfNobody(request: Request, acceptor: number): boolean {
+    const { op, id, slot } = request;
+    if (op === RequestOp.Looked) this.#looked(id);
+    else if (op === RequestOp.Adopt) this.#adopt(id, acceptor, slot);
+    else if (op === RequestOp.Carried) this.#takeCarried(request);
+    else if (op === RequestOp.Control) {
+      const { bytes, start, end } = request.body;
+      assert(this.control !== undefined, "only an http thread asks by Control");
+      this.control.take(id, bytes.subarray(start, end));
+    } else return false;
+    return true;
   }
 
   /** The client has read so much of its replies: its next commands may go on. */

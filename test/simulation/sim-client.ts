@@ -375,7 +375,7 @@ export class SimClient {
   }
 
   onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
-    const batch = name === "delete" ? this.#batchThatDeletes(shard, id, done) : undefined;
+    const batch = name === "delete" ? this.#batchThatDeletes(shard, id) : undefined;
     if (batch !== undefined) {
       batch.deletes!.note(shard, id, done, settled);
       const changes = this.#world.promises?.lastCall ?? [];
@@ -401,15 +401,15 @@ export class SimClient {
   }
 
   /** The delete-batch that a delete is a part of, unless it is a command of its own. */
-  #batchThatDeletes(shard: number, id: number, done: boolean): Pending | undefined {
+  #batchThatDeletes(shard: number, id: number): Pending | undefined {
     const expecting = this.#batchWhere(shard, id, (deletes) => deletes.expects(shard, id));
     const isDelete = ({ command, asked }: Pending): boolean =>
       command.kind === "by-id" && command.name === "delete" && command.id === id && !asked.has(shard);
     const upcoming = this.#pending.slice(this.#cursor);
     const stopsAt = upcoming.findIndex((each) => isDelete(each) || !this.#canBePassed(each));
     const isDeleteItself = stopsAt >= 0 && isDelete(upcoming[stopsAt]!);
-    if (expecting !== undefined || done || isDeleteItself) return expecting;
-    // It asks once more for a job that it has not found, as it may have moved meanwhile.
+    if (expecting !== undefined || isDeleteItself) return expecting;
+    // It asks once more for a job that it has not found, as it may have moved, or come, meanwhile.
     return this.#batchWhere(shard, id, (deletes) => deletes.has(id));
   }
 
