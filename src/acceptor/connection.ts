@@ -627,8 +627,7 @@ export class Connection
   /** Looks for the job of a command, and has that executed where it is. */
   #find(request: Request): void {
     const conversation = new FindJob(this, this.#host, request);
-    this.#conversation = conversation;
-    this.#host.expected.expect(this);
+    this.#begin(conversation);
     conversation.begin();
   }
 
@@ -645,8 +644,7 @@ export class Connection
       return;
     }
     const conversation = new DeleteBatch(this, this.#host, request.body, begunBatch(signal));
-    this.#conversation = conversation;
-    this.#host.expected.expect(this);
+    this.#begin(conversation);
     conversation.begin();
   }
 
