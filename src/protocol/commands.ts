@@ -294,7 +294,7 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes jobs of a tube, unless they are reserved" },
   { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: MOVE_OPTIONS, route: Route.NamedTube, extension: true,
-    replies: ["MOVED <count>", "OTHER_SHARD", UNKNOWN_OPTION], section: "18.21", help: "moves jobs to another tube, or dead ones to where they died" },
+    replies: ["MOVED <count>", UNKNOWN_OPTION], section: "18.21", help: "moves jobs to another tube, or dead ones to where they died" },
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for tubes, by name or by the beginning of their names" },
 ];

@@ -290,7 +290,7 @@ function meaningOfMove(rest: string): LineMeaning {
   const [, tube = "", to = "", options = ""] = /^ *([^ ]+) +([^ ]+)(?=$| )(.*)$/s.exec(rest) ?? [];
   const isGood = NAME.test(tube) && (NAME.test(to) || to === "*");
   const wrong = isGood ? wrongOption(options, MOVES) : "BAD_FORMAT";
-  return meaning("move-jobs", wrong === undefined ? ["MOVED {int}", "OTHER_SHARD"] : [wrong]);
+  return meaning("move-jobs", wrong === undefined ? ["MOVED {int}"] : [wrong]);
 }
 
 function meaningOfSetTube(rest: string): LineMeaning {

@@ -65,14 +65,17 @@ export const noSuchJob = (id: number): Problem =>
 
 /** Asks the shard that has the job, or all of them. */
 export async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
+  const entry = service.core.jobEntry(id);
   const shard = service.core.shardOfJob(id);
   const question = { id, bodyMax };
   const found =
     shard === UNKNOWN_SHARD
       ? (await service.control.askAll("job", question)).find((facts) => facts !== null)
       : await service.control.ask(shard, "job", question);
-  if (found === null || found === undefined) throw noSuchJob(id);
-  return found;
+  if (found !== null && found !== undefined) return found;
+  // It has moved to another shard meanwhile.
+  if (service.core.jobEntry(id) !== entry) return findJob(service, id, bodyMax);
+  throw noSuchJob(id);
 }
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;

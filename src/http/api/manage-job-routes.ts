@@ -109,12 +109,16 @@ async function act(
 ): Promise<void> {
   requireServing(service);
   const { control, core, topology } = service;
+  const entry = core.jobEntry(id);
   const shard = core.shardOfJob(id);
   const question = { id, act: what, force, ...(to === undefined ? {} : { to }) };
   const shards =
     shard === UNKNOWN_SHARD ? Array.from({ length: topology.shards }, (_, each) => each) : [shard];
   const outcomes = await Promise.all(shards.map((each) => control.ask(each, "job-act", question)));
   const outcome = outcomes.find((each) => each !== "not-found") ?? "not-found";
+  // It has moved to another shard meanwhile.
+  if (outcome === "not-found" && core.jobEntry(id) !== entry)
+    return act(service, id, what, { force, ...(to === undefined ? {} : { to }) });
   if (outcome !== "done") throw problemOf(outcome, id, what, to);
 }
 

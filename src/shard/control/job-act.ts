@@ -14,7 +14,8 @@ export function actOnJob(
   engine.runDue(nowMs);
   const slot = engine.find(id);
   if (slot === NO_SLOT) return "not-found";
-  const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
+  const state = engine.jobs.pageOf(slot).state[rowOf(slot)];
+  const isReserved = state === JobState.Reserved || state === JobState.Moving;
   if (act === "release") return engine.expire(id, nowMs) === Outcome.Done ? "done" : "state";
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
   if (isReserved && (act === "move" || !force)) return "reserved";
@@ -22,6 +23,7 @@ export function actOnJob(
     if (!shard.ownsTube(to!)) return "other-shard";
     return engine.move(slot, to!, false, nowMs) === MoveOutcome.Full ? "full" : "done";
   }
+  if (state === JobState.Moving) return "reserved";
   engine.discard(slot, nowMs);
   return "done";
 }
