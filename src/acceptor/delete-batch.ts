@@ -42,10 +42,10 @@ export interface BegunBatch {
 export class DeleteBatch implements Conversation {
   readonly #host: ConversationHost;
   readonly #jobs: JobPlaces;
-  /** The ids as they were given, and whether each was deleted. */
+  /** The ids as they were given, and those that were deleted. */
   readonly #texts: string[] = [];
   readonly #ids: number[] = [];
-  readonly #deleted: Uint8Array;
+  readonly #deletedIds = new Set<number>();
   /** The places of the ids that have to be asked for: one whose job may have moved meanwhile comes again. */
   readonly #toAsk: number[] = [];
   #next = 0;
@@ -65,10 +65,9 @@ export class DeleteBatch implements Conversation {
       this.#texts.push(list.text);
       this.#ids.push(list.id);
     }
-    this.#deleted = new Uint8Array(this.#ids.length);
     for (let place = 0; place < this.#ids.length; place++) {
       const result = begun?.results[place] ?? Deleted.Elsewhere;
-      if (result === Deleted.Yes) this.#deleted[place] = 1;
+      if (result === Deleted.Yes) this.#deletedIds.add(this.#ids[place]!);
       else if (result === Deleted.Elsewhere) this.#toAsk.push(place);
     }
     if (begun !== undefined) this.#records.set(begun.shard, begun.recordNumber);
@@ -116,7 +115,7 @@ export class DeleteBatch implements Conversation {
     if (kind !== ResponseKind.Ack) return;
     for (const [index, place] of this.#asked.get(shard)!.entries()) {
       const result = payload.bytes[payload.start + RESULTS_AT + index];
-      if (result === Deleted.Yes) this.#deleted[place] = 1;
+      if (result === Deleted.Yes) this.#deletedIds.add(this.#ids[place]!);
       else if (result === Deleted.Elsewhere && !this.#entries.has(place)) this.#toAsk.push(place);
     }
     if ((flags & ResponseFlag.Durable) !== 0) this.#records.set(shard, recordNumber);
@@ -129,14 +128,19 @@ export class DeleteBatch implements Conversation {
   /** What all shards were asked for, and none has, may have moved from one to another meanwhile. */
   #askAgain(): void {
     for (const [place, entry] of this.#entries)
-      if (this.#deleted[place] === 0 && this.#jobs.jobEntry(this.#ids[place]!) !== entry)
+      if (!this.#deletedIds.has(this.#ids[place]!) && this.#jobs.jobEntry(this.#ids[place]!) !== entry)
         this.#toAsk.push(place);
   }
 
   #finish(): void {
-    const missing = this.#texts.filter((_, place) => this.#deleted[place] === 0);
+    const missing = this.#texts.filter((_, place) => !this.#isFirstDeleted(place));
     for (const [shard, recordNumber] of this.#records) this.#host.holdFor(shard, recordNumber);
     this.#host.finishConversation(deletedBatchReply(this.#texts.length - missing.length, missing));
+  }
+
+  /** Of an id that is named more than once the first counts as deleted, whichever was asked for when it was found. */
+  #isFirstDeleted(place: number): boolean {
+    return this.#deletedIds.delete(this.#ids[place]!);
   }
 
   onReply(): void {}

@@ -46,8 +46,10 @@ export class BatchDeletes {
   /** What it is answered with. */
   get reply(): string {
     assert.ok(this.isDone, "a delete-batch is answered when all of its jobs were looked for");
-    const missing = this.#ids.filter((_, place) => !this.#deleted.has(place));
-    return `${["DELETED_BATCH", this.#deleted.size, missing.length, ...missing].join(" ")}\r\n`;
+    // Of an id that is named more than once the first was deleted, whichever was asked for when it was found.
+    const deleted = new Set([...this.#deleted].map((place) => this.#ids[place]!));
+    const missing = this.#ids.filter((id, place) => !deleted.has(id) || this.#ids.indexOf(id) !== place);
+    return `${["DELETED_BATCH", deleted.size, missing.length, ...missing].join(" ")}\r\n`;
   }
 
   /** Among all ids the place of the next one with this number that the shard was not asked for, or -1. */
