@@ -14,8 +14,9 @@ export function actOnJob(
   engine.runDue(nowMs);
   const slot = engine.find(id);
   if (slot === NO_SLOT) return "not-found";
-  const state = engine.jobs.pageOf(slot).state[rowOf(slot)];
-  const isReserved = state === JobState.Reserved || state === JobState.Moving;
+  // It is on its way to another shard.
+  if (engine.isMoving(id)) return "reserved";
+  const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
   if (act === "release") return engine.expire(id, nowMs) === Outcome.Done ? "done" : "state";
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
   if (isReserved && (act === "move" || !force)) return "reserved";
@@ -23,7 +24,6 @@ export function actOnJob(
     if (!shard.ownsTube(to!)) return "other-shard";
     return engine.move(slot, to!, false, nowMs) === MoveOutcome.Full ? "full" : "done";
   }
-  if (state === JobState.Moving) return "reserved";
   engine.discard(slot, nowMs);
   return "done";
 }
