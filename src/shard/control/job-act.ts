@@ -20,10 +20,13 @@ export function actOnJob(
   if (act === "release") return engine.expire(id, nowMs) === Outcome.Done ? "done" : "state";
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
   if (isReserved && (act === "move" || !force)) return "reserved";
-  if (act === "move") {
-    if (!shard.ownsTube(to!)) return "other-shard";
-    return engine.move(slot, to!, false, nowMs) === MoveOutcome.Full ? "full" : "done";
-  }
+  if (act === "move") return moveTo(shard, slot, to!);
   engine.discard(slot, nowMs);
   return "done";
+}
+
+function moveTo({ engine, nowMs }: ControlShard, slot: number, to: string): Answers["job-act"] {
+  const outcome = engine.move(slot, to, false, nowMs);
+  if (outcome === MoveOutcome.Elsewhere) return "other-shard";
+  return outcome === MoveOutcome.Full ? "full" : "done";
 }
