@@ -9,7 +9,6 @@ import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
 import type { TubeClearing } from "../../src/engine/tube-clearing.ts";
-import { MoveOutcome } from "../../src/engine/tube-moving.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
 import type { JobChoice } from "./job-choice.ts";
 import type { ByIdResult, Effect, Model, ModelSession, PutVerdict, State } from "./model.ts";
