@@ -19,6 +19,8 @@ import type { ConversationHost } from "./conversation-host.ts";
 import type { Passenger, Turnstile } from "./turnstile.ts";
 
 const EVERY_TUBE_BYTES = asciiBytes(EVERY_TUBE);
+/** What a shard lists at least of the text of a list. */
+const PART_BYTES_MIN = 8 * 1024;
 
 export class ListAllJobs implements Conversation, Passenger {
   readonly #host: ConversationHost;
@@ -29,7 +31,7 @@ export class ListAllJobs implements Conversation, Passenger {
   readonly #parts: Uint8Array[][];
   #left: number;
 
-  /** One at a time gathers: each may take the memory of as many lists as there are shards. */
+  /** One at a time gathers, for the memory and the work of all shards that it takes. */
   constructor(host: ConversationHost, shards: number, { options }: Request, turnstile: Turnstile) {
     this.#host = host;
     this.#turnstile = turnstile;
@@ -45,6 +47,8 @@ export class ListAllJobs implements Conversation, Passenger {
       message.tube.set(EVERY_TUBE_BYTES, 0, EVERY_TUBE_BYTES.length);
       message.options.set(this.#options, 0, this.#options.length);
       message.flags = RequestFlag.AckOnly;
+      // All of them together work for two lists at most, and rest at about the same id where jobs are spread evenly.
+      message.bodyBytes = Math.max(PART_BYTES_MIN, (2 * LIST_TEXT_BYTES_MAX) / this.#parts.length);
       this.#host.post(shard, message);
     }
   }

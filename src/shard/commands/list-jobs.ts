@@ -16,7 +16,7 @@ export const listJobs: ShardCommand = ({ engine, replies, moves, nowMs }, sessio
   const afterId = optionNumber(options, OptionTag.After) ?? 0;
   const listed = {
     tube: isEveryTube(request.tube) ? undefined : request.tube.text,
-    isPart: (request.flags & RequestFlag.AckOnly) !== 0,
+    partBytesMax: (request.flags & RequestFlag.AckOnly) === 0 ? undefined : request.bodyBytes,
     walk: engine.walk(jobFilterOf(request, ALL_STATES, nowMs), afterId),
     limit: optionNumber(options, OptionTag.Limit) ?? LIST_LIMIT_USUAL,
     showBytes: optionNumber(options, OptionTag.Show) ?? 0,

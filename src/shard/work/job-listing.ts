@@ -21,8 +21,8 @@ const SHOWN_BYTES_PER_JOB = 48;
 export interface ListedJobs {
   /** Undefined for all, which are then named. */
   readonly tube: string | undefined;
-  /** It is for the acceptor, which puts it together with those of other shards. */
-  readonly isPart: boolean;
+  /** Bytes of its text, if it is for the acceptor, which puts it together with those of other shards. */
+  readonly partBytesMax: number | undefined;
   readonly walk: JobWalk;
   /** Jobs at most. */
   readonly limit: number;
@@ -106,9 +106,9 @@ export class JobListing implements LongMove {
 
   /** False if there is no room for the job; the first always has some. */
   #add(slot: number, nowMs: number): boolean {
-    const { tube, showBytes } = this.#listed;
+    const { tube, showBytes, partBytesMax = LIST_TEXT_BYTES_MAX } = this.#listed;
     const line = `- ${jobRow(this.#engine, slot, nowMs, showBytes, tube === undefined)}\n`;
-    if (this.#rows.length > 0 && this.#textBytes + line.length > LIST_TEXT_BYTES_MAX) return false;
+    if (this.#rows.length > 0 && this.#textBytes + line.length > partBytesMax) return false;
     this.#textBytes += line.length;
     this.#rows.push({ id: this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, line });
     return true;
@@ -116,7 +116,8 @@ export class JobListing implements LongMove {
 
   finish(): void {
     const next = this.#doneId >= this.#listed.walk.lastId ? 0 : this.#doneId;
-    if (this.#listed.isPart) this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));
+    if (this.#listed.partBytesMax !== undefined)
+      this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));
     else {
       const lines = this.#rows.map(({ line }) => line);
       this.#replies.text(this.#session, listText(next, lines));

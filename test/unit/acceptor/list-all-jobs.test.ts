@@ -131,6 +131,22 @@ describe("list-jobs * over several shards", () => {
     for (let run = 0; run < 3; run++) checkWalk(new SeededRandom(seed + run));
   });
 
+  it("has shards list no more than twice what a list may have", (t) => {
+    const scene = new Scene(new SeededRandom(1));
+    for (let jobs = 300; jobs > 0; jobs--) scene.put(undefined, 500);
+    let bytes = 0;
+    for (const { replies } of scene.server.shards) {
+      const gathered = replies.gatheredBytes.bind(replies);
+      t.mock.method(replies, "gatheredBytes", (...args: Parameters<typeof gathered>) => {
+        bytes += args[1].length;
+        gathered(...args);
+      });
+    }
+    const { ids, next } = pageOf(scene.ask("list-jobs * limit=1000 show=500\r\n"));
+    assert.ok(ids.length > 20 && next === ids.at(-1), `${ids.length} jobs, on with ${next}`);
+    assert.ok(bytes > 48 * 1024 && bytes <= 2 * 49 * 1024, `${bytes} bytes of ${SHARDS} shards`);
+  });
+
   it("goes on with the others when the client goes whose list is put together", () => {
     const scene = new Scene(new SeededRandom(1));
     for (let jobs = 40; jobs > 0; jobs--) scene.put(undefined, 5000);

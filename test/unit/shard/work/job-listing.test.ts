@@ -18,7 +18,7 @@ function listed(engine: Engine, session: ShardSession, afterId: number): string 
   const replies = { text: (_: ShardSession, reply: string) => (text = reply) } as unknown as Replies;
   const contains = Buffer.from("needle");
   const walk = engine.walk({ states: ALL_STATES, createdByMs: Infinity, contains }, afterId);
-  const list = { tube: "default", isPart: false, walk, limit: 10, showBytes: 0 };
+  const list = { tube: "default", partBytesMax: undefined, walk, limit: 10, showBytes: 0 };
   const listing = new JobListing(engine, replies, session, list, SEARCH_BYTES_MAX);
   for (let turn = 0; !listing.step(1, 0); turn++) assert.ok(turn < 1000, "a list ends");
   listing.finish();
