@@ -16,18 +16,21 @@ const CONNECTIONS_MAX = 1024;
 describe("HTTP and hostile clients", () => {
   let server: HttpServer;
   let client: WireClient;
+  /** What somebody was told whose headers never come to their end, as the tests go on meanwhile. */
+  let slow: Promise<string>;
 
   before(async () => {
     server = await startHttpServer("--shards", "2");
     client = await WireClient.connect(server.process.address);
+    slow = raw("GET /livez HTTP/1.1\r\nHost", false);
   });
   after(async () => {
     client.socket.destroy();
     await server.process.stop();
   });
 
-  /** Sends bytes as they are; resolves with what came until the end. */
-  const raw = (bytes: string | Uint8Array): Promise<string> =>
+  /** Sends bytes as they are, and the end if it is to come; resolves with what came until the end. */
+  const raw = (bytes: string | Uint8Array, ends = true): Promise<string> =>
     new Promise((resolve) => {
       const socket = connect(server.port, "127.0.0.1");
       let text = "";
@@ -36,7 +39,8 @@ describe("HTTP and hostile clients", () => {
       });
       socket.on("error", () => {});
       socket.on("close", () => resolve(text));
-      socket.end(bytes);
+      if (ends) socket.end(bytes);
+      else socket.write(bytes);
     });
 
   const serves = async (): Promise<void> => {
@@ -206,5 +210,9 @@ describe("HTTP and hostile clients", () => {
       const { waiters, watchers } = await tube();
       return waiters === 0 && watchers === 0;
     });
+  });
+
+  it("headers that never come to their end: in ten seconds or a little more", async () => {
+    assert.match(await slow, /^HTTP\/1\.1 408 /);
   });
 });

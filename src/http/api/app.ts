@@ -48,7 +48,8 @@ export interface AppOptions {
 
 export function createApp(options: AppOptions): Api {
   const { service, hosts, routes, meter, authentication, limit, tls, onError, onChange } = options;
-  const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024 };
+  // Node looks for those who are too slow each half a minute by itself, which makes that the least that they may take.
+  const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
   const api = Fastify({
     ...(protocol as { http: typeof http }),
