@@ -95,14 +95,24 @@ function update(): Command {
         let updated = 0;
         for await (const part of listJobs(session, tube, chosen)) {
           // One that somebody has got meanwhile is his.
-          const replies = await Promise.all(
-            part.map(({ id }) => session.ask(`update-job ${id}${change}`, "UPDATED NOT_FOUND")),
-          );
-          updated += replies.filter(({ words }) => words[0] === "UPDATED").length;
+          const asked = part.map(({ id }) => session.ask(`update-job ${id}${change}`, "UPDATED NOT_FOUND"));
+          const replies = await Promise.allSettled(asked);
+          updated += replies.filter(
+            (each) => each.status === "fulfilled" && each.value.words[0] === "UPDATED",
+          ).length;
+          const failed = replies.find((each) => each.status === "rejected");
+          if (failed !== undefined) throw partly(updated, failed.reason);
         }
         printDone("updated", updated, options);
       }),
     );
+}
+
+/** What went wrong, with what had been done by then. */
+function partly(updated: number, error: Error): Error {
+  return updated === 0
+    ? error
+    : new CommandFailed(`${updated} jobs are changed; ${error.message}`, ExitCode.Partly);
 }
 
 function changeOf({ pri, delay, ttr, ttl }: UpdateOptions): string {
