@@ -3,8 +3,8 @@
 import { html, nothing } from "lit-html";
 import { ask } from "./dialog.ts";
 import { duration, exact } from "./format.ts";
-import type { Part } from "./parts.ts";
-import { send, sendBulk, type Task, tubePath } from "./request.ts";
+import { type Part, tubePath } from "./parts.ts";
+import { send, sendBulk, type Task } from "./request.ts";
 
 const PAUSE_SECONDS = 600;
 /** From so many jobs on, the name of the tube is to be typed. */
@@ -59,17 +59,20 @@ function bodyInWords(): string {
   }
 }
 
-export function pauseTube(tube: string): void {
+const named = (tubes: readonly string[]): string =>
+  tubes.length === 1 ? tubes[0]! : `${exact(tubes.length)} tubes`;
+
+export function pauseTubes(tubes: readonly string[]): void {
   ask({
-    title: `Pause ${tube}`,
+    title: `Pause ${named(tubes)}`,
     content:
-      () => html`<p>Nobody reserves from it for a while. Jobs that are reserved are not touched, and puts go on.</p>
+      () => html`<p>Nobody reserves from ${tubes.length === 1 ? "it" : "them"} for a while. Jobs that are reserved are not touched, and puts go on.</p>
       ${numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}`,
     verb: () => "Pause",
     act: async (form) => {
       const seconds = Number(input(form, "seconds").value);
-      await send("PUT", tubePath(tube, "pause"), { seconds });
-      return `${tube} is paused for ${duration(seconds)}.`;
+      for (const tube of tubes) await send("PUT", tubePath(tube, "pause"), { seconds });
+      return `${named(tubes)} ${tubes.length === 1 ? "is" : "are"} paused for ${duration(seconds)}.`;
     },
   });
 }
@@ -86,32 +89,69 @@ export function resumeTube(tube: string): void {
   });
 }
 
-export function kickTube(tube: string): void {
+const QUEUED = ["ready", "delayed", "buried"];
+
+export function kickTubes(tubes: readonly string[]): void {
+  const steps = tubes.map((tube) => ({ tube }));
+  askBulk({ tubes, steps, route: "kick", states: ["buried", "delayed"], chosen: ["buried"] });
+}
+
+export function clearTubes(tubes: readonly string[]): void {
+  askBulk({ tubes, steps: tubes.map((tube) => ({ tube })), route: "clear", states: QUEUED, chosen: QUEUED });
+}
+
+export function moveTubes(tubes: readonly string[]): void {
   askBulk({
-    tube,
-    route: "kick",
-    states: ["buried", "delayed"],
-    chosen: ["buried"],
-    verb: "Kick",
-    done: "ready again",
+    tubes,
+    steps: tubes.map((tube) => ({ tube })),
+    route: "move",
+    states: QUEUED,
+    chosen: ["ready"],
   });
 }
 
-export function clearTube(tube: string): void {
-  const states = ["ready", "delayed", "buried"];
-  askBulk({ tube, route: "clear", states, chosen: states, verb: "Delete", done: "deleted" });
+/** Jobs of one state of a tube: by their ids, or all that match. */
+export interface ChosenJobs {
+  readonly tube: string;
+  readonly state: string;
+  readonly ids?: readonly number[];
+  readonly where?: object;
+}
+
+function askJobs({ tube, state, ids, where }: ChosenJobs, route: Bulk["route"]): void {
+  const steps =
+    ids === undefined
+      ? [{ tube, ...(where === undefined ? {} : { where }) }]
+      : ids.map((id) => ({ tube, where: { idFrom: id, idTo: id } }));
+  askBulk({ tubes: [tube], steps, route, states: [], chosen: [state] });
+}
+
+export const deleteJobs = (jobs: ChosenJobs): void => askJobs(jobs, "clear");
+export const kickJobs = (jobs: ChosenJobs): void => askJobs(jobs, "kick");
+export const moveJobs = (jobs: ChosenJobs): void => askJobs(jobs, "move");
+
+/** What is asked of the server: of a tube, and the jobs that are meant there. */
+interface Step {
+  readonly tube: string;
+  readonly where?: object;
 }
 
 interface Bulk {
-  readonly tube: string;
-  readonly route: "kick" | "clear";
+  readonly tubes: readonly string[];
+  readonly steps: readonly Step[];
+  readonly route: "kick" | "clear" | "move";
+  /** States that one can choose, and those that are chosen at first. */
   readonly states: readonly string[];
   readonly chosen: readonly string[];
-  readonly verb: string;
-  readonly done: string;
 }
 
-/** Counts first, by a dry run; then asks, with that count; then does it as a task that can be stopped. */
+const WORDS = {
+  kick: { title: "Kick jobs of", verb: "Kick", done: "ready again" },
+  clear: { title: "Delete jobs of", verb: "Delete", done: "deleted" },
+  move: { title: "Move jobs of", verb: "Move", done: "moved" },
+} as const;
+
+/** Counts first, by a dry run; then asks, with that count; then does it, step by step, as tasks that can be stopped. */
 class BulkAsking {
   readonly #bulk: Bulk;
   #chosen: readonly string[];
@@ -119,8 +159,12 @@ class BulkAsking {
   #fault = "";
   #typed = "";
   #task: Task | undefined;
+  /** By the steps that are done. */
+  #affected = 0;
+  #stepsDone = 0;
   #isStopping = false;
   #isActing = false;
+  #copies = false;
   redraw: () => void = () => {};
 
   constructor(bulk: Bulk) {
@@ -134,14 +178,23 @@ class BulkAsking {
     this.#fault = "";
     this.redraw();
     try {
-      const path = tubePath(this.#bulk.tube, this.#bulk.route);
-      const { affected } =
-        states.length === 0 ? { affected: 0 } : await sendBulk(path, { states, dryRun: true }, () => {});
-      if (states === this.#chosen) this.#count = affected;
+      let sum = 0;
+      for (const { tube, where } of states.length === 0 ? [] : this.#bulk.steps) {
+        const asked = { states, dryRun: true, ...(where === undefined ? {} : { where }) };
+        // Where it may move to is not known yet, and does not matter: a move finds what a kick or a clear finds.
+        sum += (await sendBulk(tubePath(tube, "clear"), asked, () => {})).affected;
+        if (states !== this.#chosen) return;
+      }
+      this.#count = sum;
     } catch (error) {
       this.#fault = (error as Error).message;
     }
     this.redraw();
+  }
+
+  /** What is to be typed before so many are deleted. */
+  get #name(): string {
+    return named(this.#bulk.tubes);
   }
 
   get needsName(): boolean {
@@ -149,11 +202,16 @@ class BulkAsking {
   }
 
   get isReady(): boolean {
-    return (this.#count ?? 0) > 0 && (!this.needsName || this.#typed === this.#bulk.tube);
+    return (this.#count ?? 0) > 0 && (!this.needsName || this.#typed === this.#name);
   }
 
   get verb(): string {
-    return this.#count === undefined ? "Counting…" : `${this.#bulk.verb} ${jobs(this.#count)}`;
+    const verb = this.#copies ? "Copy" : WORDS[this.#bulk.route].verb;
+    return this.#count === undefined ? "Counting…" : `${verb} ${jobs(this.#count)}`;
+  }
+
+  get #done(): string {
+    return this.#copies ? "copied" : WORDS[this.#bulk.route].done;
   }
 
   choose(state: string, isChosen: boolean): void {
@@ -164,55 +222,100 @@ class BulkAsking {
 
   content(): Part {
     if (this.#isActing) return this.#progress();
-    const { tube, states, route } = this.#bulk;
+    const { states, route } = this.#bulk;
     const choice = (state: string): Part => html`<label class="choice">
       <input type="checkbox" ?checked=${this.#chosen.includes(state)} @change=${(event: Event) =>
         this.choose(state, (event.target as HTMLInputElement).checked)}>
       <span class=${state}>${state}</span>
     </label>`;
-    return html`<fieldset><legend>Jobs that are</legend>${states.map(choice)}</fieldset>
+    return html`${states.length === 0 ? nothing : html`<fieldset><legend>Jobs that are</legend>${states.map(choice)}</fieldset>`}
+      ${route === "move" ? this.#target() : nothing}
       <p aria-live="polite">
         ${this.#fault !== "" ? this.#fault : this.#count === undefined ? "Counting…" : this.#sentence(this.#count)}
       </p>
       ${
         this.needsName
-          ? html`<label><span>So many: type <b>${tube}</b> to delete them</span>
+          ? html`<label><span>So many: type <b>${this.#name}</b> to delete them</span>
               <input name="typed" autocomplete="off" spellcheck="false" @input=${(event: Event) => {
                 this.#typed = (event.target as HTMLInputElement).value;
                 this.redraw();
               }}></label>`
           : nothing
       }
-      ${route === "clear" ? html`<p class="quiet">Reserved jobs stay: they are their workers'. There is no way back.</p>` : nothing}`;
+      ${route === "clear" ? html`<p class="quiet">${this.#warning()}</p>` : nothing}`;
+  }
+
+  #warning(): string {
+    return this.#chosen.includes("reserved")
+      ? "Workers hold these, and learn of it when they are done. There is no way back."
+      : "Reserved jobs stay: they are their workers'. There is no way back.";
+  }
+
+  #target(): Part {
+    const copy = (event: Event): void => {
+      this.#copies = (event.target as HTMLInputElement).checked;
+      this.redraw();
+    };
+    return html`<label>To the tube <input name="to" required maxlength="200" autocomplete="off" spellcheck="false"></label>
+      <label class="choice">
+        <input type="checkbox" @change=${copy}>Copy them: put new jobs there, and leave these where they are
+      </label>`;
   }
 
   #sentence(count: number): string {
-    const { verb, tube } = this.#bulk;
-    return count === 0 ? `${tube} has none.` : `${verb} ${jobs(count)} of ${tube}?`;
+    const verb = this.#copies ? "Copy" : WORDS[this.#bulk.route].verb;
+    if (count > 0) return `${verb} ${jobs(count)} of ${this.#name}?`;
+    return this.#bulk.tubes.length === 1 ? `${this.#name} has none.` : "They have none.";
   }
 
   #progress(): Part {
     const { affected = 0, progress = 0 } = this.#task ?? {};
-    return html`<label>${exact(affected)} ${this.#bulk.done} so far
-      <progress max="1" .value=${progress}></progress></label>`;
+    const share = (this.#stepsDone + progress) / this.#bulk.steps.length;
+    return html`<label>${exact(this.#affected + affected)} ${this.#done} so far
+      <progress max="1" .value=${share}></progress></label>`;
   }
 
-  async act(): Promise<string> {
-    const { tube, route, done } = this.#bulk;
+  async act(form: HTMLFormElement): Promise<string> {
+    const { route, steps } = this.#bulk;
+    const more =
+      route === "move" ? { to: input(form, "to").value, ...(this.#copies ? { copy: true } : {}) } : {};
     this.#isActing = true;
     this.#isStopping = false;
+    this.#affected = 0;
+    this.#stepsDone = 0;
     this.redraw();
     try {
-      const outcome = await sendBulk(tubePath(tube, route), { states: this.#chosen }, (task) => {
-        this.#task = task;
-        // Stopped before there was a task to stop.
-        if (this.#isStopping && task.state === "running") this.stop();
-        this.redraw();
-      });
-      return `${outcome.isStopped ? "Stopped: " : ""}${jobs(outcome.affected)} of ${tube} ${outcome.affected === 1 ? "is" : "are"} ${done}.`;
+      let wasStopped = false;
+      for (const step of steps) {
+        wasStopped = this.#isStopping || (await this.#step(step, more));
+        if (wasStopped) break;
+      }
+      const is = this.#affected === 1 ? "is" : "are";
+      return `${wasStopped ? "Stopped: " : ""}${jobs(this.#affected)} of ${this.#name} ${is} ${this.#done}.`;
+    } catch (error) {
+      const before = this.#affected === 0 ? "" : ` Before that, ${jobs(this.#affected)} were ${this.#done}.`;
+      throw new Error(`${(error as Error).message}${before}`);
     } finally {
       this.#isActing = false;
+      this.#task = undefined;
     }
+  }
+
+  /** Returns whether it was stopped. */
+  async #step({ tube, where }: Step, more: object): Promise<boolean> {
+    const asked = { states: this.#chosen, ...(where === undefined ? {} : { where }), ...more };
+    this.#task = undefined;
+    const { affected, isStopped } = await sendBulk(tubePath(tube, this.#bulk.route), asked, (task) => {
+      this.#task = task;
+      // Stopped before there was a task to stop.
+      if (this.#isStopping && task.state === "running") this.stop();
+      this.redraw();
+    });
+    this.#affected += affected;
+    this.#stepsDone++;
+    this.#task = undefined;
+    this.redraw();
+    return isStopped;
   }
 
   stop(): void {
@@ -224,12 +327,12 @@ class BulkAsking {
 function askBulk(bulk: Bulk): void {
   const asking = new BulkAsking(bulk);
   asking.redraw = ask({
-    title: bulk.route === "clear" ? `Clear ${bulk.tube}` : `Kick jobs of ${bulk.tube}`,
+    title: `${WORDS[bulk.route].title} ${named(bulk.tubes)}`,
     content: () => asking.content(),
     verb: () => asking.verb,
     isDangerous: bulk.route === "clear",
     isReady: () => asking.isReady,
-    act: () => asking.act(),
+    act: (form) => asking.act(form),
     stop: () => asking.stop(),
   });
   void asking.count();

@@ -1,7 +1,7 @@
 // The dashboard: the frame around all pages, the address that says which one is shown, and the keys.
 
 import { html, nothing, render } from "lit-html";
-import type { Desk, Page, Place } from "./desk.ts";
+import type { Chart, Desk, Page, Place } from "./desk.ts";
 import { duration } from "./format.ts";
 import { Live } from "./live.ts";
 import { BAR, GROUP_PAGE, PAGES } from "./pages.ts";
@@ -10,7 +10,6 @@ import { askSession, refusal, type Session, signInForm, signOut } from "./sessio
 import type { Frame } from "./view-types.ts";
 
 const FETCH_EACH_MS = 3000;
-const CHART_EACH_MS = 5000;
 const RETRY_MS = 2000;
 const THEME_KEY = "runnerbean.theme";
 /** "off" where keys do nothing (keys.ts). */
@@ -35,15 +34,20 @@ class App {
   #wrongToken = "";
   /** Why the view may not be seen. */
   #refusal = "";
-  #chart: { show(series: never): void } | undefined;
-  #chartPlace: Element | undefined;
-  #chartAtMs = 0;
+  #hash = "";
+  /** The query whose charts were drawn last. */
+  #drawn = "";
+  readonly #selected = new Set<string>();
   #leading = false;
 
   begin(): void {
     setTheme(localStorage.getItem(THEME_KEY) ?? "");
     window.addEventListener("hashchange", () => this.#move());
-    window.addEventListener("runnerbean-changed", () => this.#refetch());
+    window.addEventListener("runnerbean-changed", () => {
+      this.#selected.clear();
+      this.#refetch();
+      this.#render();
+    });
     document.addEventListener("keydown", (event) => this.#key(event));
     void this.#enter();
   }
@@ -91,6 +95,9 @@ class App {
   }
 
   #move(): void {
+    // What is selected is of the rows that are shown: others are another choice.
+    if (location.hash !== this.#hash) this.#selected.clear();
+    this.#hash = location.hash;
     this.#place = placeOf(location.hash);
     this.#refusal = "";
     if (!this.#session) {
@@ -172,7 +179,9 @@ class App {
       act: (open) => void this.#act(open),
       redraw: () => this.#render(),
       go: (change) => this.#go(change),
-      chart: (place) => void this.#drawChart(place),
+      charts: (charts) => this.#drawCharts(charts),
+      selected: this.#selected,
+      select: (keys, isSelected) => this.#select(keys, isSelected),
       fetched: this.#fetched,
     };
     const page =
@@ -242,6 +251,14 @@ class App {
       <button class="button" type="button" @click=${leave}>Sign out</button>`;
   }
 
+  #select(keys: readonly string[], isSelected: boolean): void {
+    for (const key of keys) {
+      if (isSelected) this.#selected.add(key);
+      else this.#selected.delete(key);
+    }
+    this.#render();
+  }
+
   async #act(open: (actions: typeof import("./actions.ts")) => void): Promise<void> {
     try {
       open(await import("./actions.ts"));
@@ -263,33 +280,20 @@ class App {
     this.#move();
   }
 
-  async #drawChart(place: Element | undefined): Promise<void> {
-    if (place === undefined || document.hidden) return;
-    const isNew = place !== this.#chartPlace;
-    if (!isNew && Date.now() - this.#chartAtMs < CHART_EACH_MS) return;
-    this.#chartAtMs = Date.now();
-    this.#chartPlace = place;
-    const { RateChart, inWords } = await import("./chart.ts");
-    if (isNew || this.#chart === undefined) {
-      place.replaceChildren();
-      this.#chart = new RateChart(place as HTMLElement);
-    }
-    try {
-      const response = await fetch("v1/history?seconds=300&series=puts,reserves,deletes");
-      const { series } = (await response.json()) as { series: never };
-      this.#chart.show(series);
-      const said = document.querySelector("#chart-words");
-      if (said !== null) said.textContent = `The last 5 minutes. ${inWords(series)}`;
-    } catch {
-      // The next one may come.
-    }
+  /** The charts live outside of templates: they are told when their places are there. */
+  #drawCharts(charts: readonly Chart[]): typeof nothing {
+    queueMicrotask(() => {
+      if (this.#live.isFrozen && this.#drawn === this.#shown) return;
+      this.#drawn = this.#shown;
+      import("./charts.ts").then(({ drawCharts }) => drawCharts(charts), nothingToDo);
+    });
+    return nothing;
   }
 
   #key(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
     if (document.querySelector("dialog[open]") !== null) return;
-    if (event.ctrlKey || event.metaKey || event.altKey || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
-      return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isTypedInto(target)) return;
     if (localStorage.getItem(KEYS_KEY) === "off") return;
     if (this.#leading) {
       this.#leading = false;
@@ -313,10 +317,14 @@ class App {
     d: () => nextTheme(),
     j: () => moveToRow(1),
     k: () => moveToRow(-1),
+    x: () => document.activeElement?.closest("tr")?.querySelector<HTMLInputElement>("input")?.click(),
     // The button opens a dialog, which asks.
     p: () => document.querySelector<HTMLButtonElement>("#pause")?.click(),
   };
 }
+
+const isTypedInto = (target: HTMLElement): boolean =>
+  target.matches('textarea, select, input:not([type="checkbox"])');
 
 /** Puts the focus on the link of the next row, or of the one before. */
 function moveToRow(by: 1 | -1): void {
@@ -330,6 +338,9 @@ function moveToRow(by: 1 | -1): void {
     now < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + by))
   ]?.focus();
 }
+
+/** The server is gone, and the page says so. */
+const nothingToDo = (): void => {};
 
 async function showKeys(): Promise<void> {
   try {

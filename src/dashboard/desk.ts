@@ -1,6 +1,7 @@
 // What the application and its pages know of each other.
 
-import type { Part } from "./parts.ts";
+import type { nothing } from "lit-html";
+import type { Choice, Part } from "./parts.ts";
 
 /** Where the address says that we are. */
 export interface Place {
@@ -11,8 +12,29 @@ export interface Place {
   readonly query: URLSearchParams;
 }
 
+/** Of a chart; its numbers are counters, of which rates are shown, or numbers as they are. */
+export interface ChartLine {
+  /** The name of its numbers in the answer. */
+  readonly series: string;
+  readonly label: string;
+  /** A colour of style.css. */
+  readonly colour: string;
+  readonly isRate: boolean;
+  readonly dash?: readonly number[];
+}
+
+export interface Chart {
+  /** Of its place; the sentence that says it has the same with "-words". */
+  readonly id: string;
+  /** Where its numbers are asked for. */
+  readonly url: string;
+  readonly lines: readonly ChartLine[];
+  /** "The last 5 minutes". */
+  readonly span: string;
+}
+
 /** What a page may do. */
-export interface Desk {
+export interface Desk extends Choice {
   readonly place: Place;
   /** Whether who looks may do this: view, bodies, put, work, manage, admin. */
   may(what: string): boolean;
@@ -21,8 +43,8 @@ export interface Desk {
   redraw(): void;
   /** Changes what the page asks for, in its address; an empty value takes it away. */
   go(change: Readonly<Record<string, string>>): void;
-  /** Loads the place of the chart, once it is there. */
-  chart(place: Element | undefined): void;
+  /** Draws charts in their places, once these are there. */
+  charts(charts: readonly Chart[]): typeof nothing;
   /** What was fetched for this page besides its view: a problem, where that was refused. */
   readonly fetched: unknown;
 }

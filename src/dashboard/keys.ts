@@ -12,6 +12,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["/", "filter"],
   ["j", "next row"],
   ["k", "row before"],
+  ["x", "selects the row, or does not"],
   ["Enter", "opens the row"],
   ["p", "pause or resume the tube: asks first"],
   [".", "freezes what is shown"],

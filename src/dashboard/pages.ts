@@ -1,8 +1,7 @@
 // The pages: what each asks for, and how it looks.
 
 import { html, nothing } from "lit-html";
-import { repeat } from "lit-html/directives/repeat.js";
-import type { Desk, Page } from "./desk.ts";
+import type { Chart, Desk, Page } from "./desk.ts";
 import { bytes, duration, exact, rate, short } from "./format.ts";
 import {
   COLUMNS,
@@ -14,16 +13,19 @@ import {
   stateTiles,
   tile,
   tubeLink,
+  tubePath,
   tubeTable,
 } from "./parts.ts";
 import type {
   Bucket,
   GroupPageView,
+  JobRow,
   LogPageView,
   OverviewView,
+  Refused,
   ServerView,
+  TubeRow,
   TubesView,
-  TubeView,
 } from "./view-types.ts";
 
 const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
@@ -53,9 +55,15 @@ const overview: Page = {
         Jobs a second
         <small>${rate(view.rates.puts)} put · ${rate(view.rates.reserves)} reserved · ${rate(view.rates.deletes)} deleted</small>
       </h2>
+      <div class="bar" role="group" aria-label="How long back">
+        ${Object.entries(SPANS).map(
+          ([key, { label }]) => html`<button class="button" type="button" aria-pressed=${key === spanOf(desk)}
+            @click=${() => desk.go({ span: key === "5m" ? "" : key })}>${label}</button>`,
+        )}
+      </div>
       <div class="chart" id="chart"></div>
       <p class="quiet" id="chart-words"></p>
-      ${chartSoon(desk)}
+      ${desk.charts([rateChart(desk)])}
     </section>
     <div class="two">
       <section class="card" aria-labelledby="attention">
@@ -86,10 +94,31 @@ const overview: Page = {
   `,
 };
 
-/** The chart lives outside of templates: it is told when its place is there. */
-function chartSoon(desk: Desk): typeof nothing {
-  queueMicrotask(() => desk.chart(document.querySelector("#chart") ?? undefined));
-  return nothing;
+const SPANS: Readonly<
+  Record<string, { readonly label: string; readonly seconds: number; readonly span: string }>
+> = {
+  "5m": { label: "5 min", seconds: 300, span: "The last 5 minutes" },
+  "1h": { label: "1 h", seconds: 3600, span: "The last hour" },
+  "24h": { label: "24 h", seconds: 86_400, span: "The last day" },
+};
+
+const spanOf = ({ place }: Desk): string => {
+  const asked = place.query.get("span") ?? "";
+  return Object.hasOwn(SPANS, asked) ? asked : "5m";
+};
+
+function rateChart(desk: Desk): Chart {
+  const { seconds, span } = SPANS[spanOf(desk)]!;
+  return {
+    id: "chart",
+    url: `v1/history?seconds=${seconds}&series=puts,reserves,deletes`,
+    span,
+    lines: [
+      { series: "puts", label: "puts /s", colour: "ready", isRate: true },
+      { series: "reserves", label: "reserves /s", colour: "reserved", isRate: true, dash: [8, 4] },
+      { series: "deletes", label: "deletes /s", colour: "delayed", isRate: true, dash: [3, 3] },
+    ],
+  };
 }
 
 const firstJob = html`<p>A first job, from a shell:</p>
@@ -132,6 +161,7 @@ const tubes: Page = {
     const onSort = (key: string): void =>
       desk.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
     const match = query.get("match") ?? "";
+    const { rows, heldSeconds } = inHeldOrder(view.items, `${query}`);
     return html`
       <div class="title"><h1>Tubes</h1></div>
       <section class="card">
@@ -149,11 +179,19 @@ const tubes: Page = {
           <span class="quiet" aria-live="polite">
             ${exact(view.total)} tubes${match === "" ? nothing : `, ${exact(view.matched)} match`}
           </span>
+          ${heldSeconds === 0 ? nothing : html`<span class="quiet">order is ${heldSeconds} s old</span>`}
         </div>
+        ${desk.selected.size === 0 ? nothing : chosenTubes(desk)}
         ${
           view.items.length === 0
             ? empty(match === "" ? "There are no tubes." : `No tube has a name like ${match}.`)
-            : tubeTable(view.items, "All tubes", COLUMNS, { sort, order, onSort })
+            : tubeTable(
+                rows,
+                "All tubes",
+                COLUMNS,
+                { sort, order, onSort },
+                desk.may("manage") ? desk : undefined,
+              )
         }
         ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", firstJob) : nothing}
         ${view.matched > PAGE_ROWS ? pager(view, desk) : nothing}
@@ -161,6 +199,42 @@ const tubes: Page = {
     `;
   },
 };
+
+/** Rows never move under the pointer, nor away from the focus: meanwhile they keep the order that they had. */
+function inHeldOrder(
+  items: readonly TubeRow[],
+  query: string,
+): { rows: readonly TubeRow[]; heldSeconds: number } {
+  const isHeld = document.querySelector("main tbody:hover, main tbody:focus-within") !== null;
+  if (!isHeld || held.query !== query) {
+    held = { query, places: new Map(items.map(({ name }, place) => [name, place])), atMs: Date.now() };
+    return { rows: items, heldSeconds: 0 };
+  }
+  const place = ({ name }: TubeRow): number => held.places.get(name) ?? Number.MAX_SAFE_INTEGER;
+  const rows = items.toSorted((a, b) => place(a) - place(b));
+  const isOther = rows.some((row, index) => row !== items[index]);
+  return { rows, heldSeconds: isOther ? Math.max(1, Math.floor((Date.now() - held.atMs) / 1000)) : 0 };
+}
+
+let held: { query: string; places: ReadonlyMap<string, number>; atMs: number } = {
+  query: "",
+  places: new Map(),
+  atMs: 0,
+};
+
+function chosenTubes(desk: Desk): Part {
+  const names = [...desk.selected];
+  const button = (label: string, tone: string, open: Parameters<Desk["act"]>[0]): Part =>
+    html`<button class="button ${tone}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
+  return html`<div class="bar chosen" role="group" aria-label="What to do with the selected tubes">
+    <span aria-live="polite">${exact(names.length)} selected:</span>
+    ${button("Pause…", "", (actions) => actions.pauseTubes(names))}
+    ${button("Kick…", "", (actions) => actions.kickTubes(names))}
+    ${button("Move…", "", (actions) => actions.moveTubes(names))}
+    ${button("Clear…", "bad", (actions) => actions.clearTubes(names))}
+    <button class="button" type="button" @click=${() => desk.select(names, false)}>None</button>
+  </div>`;
+}
 
 function pager({ from, matched, items }: TubesView, desk: Desk): Part {
   const to = (at: number): void => desk.go({ from: at <= 0 ? "" : `${at}` });
@@ -173,182 +247,59 @@ function pager({ from, matched, items }: TubesView, desk: Desk): Part {
   </div>`;
 }
 
-// --- a tube -------------------------------------------------------------------------------------------------
+// --- a tube, connections ------------------------------------------------------------------------------------
 
-function tubeActions(name: string, isPaused: boolean, { may, act }: Desk): Part {
-  const put = html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
-  const manage = html`
-    ${
-      isPaused
-        ? html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.resumeTube(name))}>Resume…</button>`
-        : html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.pauseTube(name))}>Pause…</button>`
-    }
-    <button class="button" type="button" @click=${() => act((actions) => actions.kickTube(name))}>Kick…</button>
-    <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTube(name))}>Clear…</button>
-  `;
-  return html`<div class="actions">${may("put") ? put : nothing} ${may("manage") ? manage : nothing}</div>`;
+/** A page whose module is loaded when it is looked at. */
+function later(load: () => Promise<(view: never, desk: Desk) => Part>): Page["show"] {
+  let show: ((view: never, desk: Desk) => Part) | undefined;
+  return (view, desk) => {
+    if (show !== undefined) return show(view, desk);
+    load().then((loaded) => {
+      show = loaded;
+      desk.redraw();
+    }, nothingToDo);
+    return html`<p class="quiet">…</p>`;
+  };
 }
 
-interface JobRow {
-  readonly id: number;
-  readonly tube: string;
-  readonly state: string;
-  readonly pri: number;
-  readonly age: number;
-  readonly timeLeft: number | null;
-  readonly reserves: number;
-  readonly timeouts: number;
-  readonly bytes: number;
-  readonly body?: string;
-  readonly bodyBase64?: string;
-  readonly [field: string]: unknown;
-}
+/** The server is gone, and the page says so; the next view tries again. */
+const nothingToDo = (): void => {};
 
-/** A problem in the place of what was asked for. */
-interface Refused {
-  readonly status: number;
-  readonly detail: string;
-}
-
-interface JobsPage {
-  readonly items: readonly JobRow[];
-  readonly cursor: string | null;
-  readonly examined: number;
-}
-
-const tubePath = (name: string): string =>
-  name === "." || name === ".."
-    ? `v1/tubes/-/jobs?tube=${name}&`
-    : `v1/tubes/${encodeURIComponent(name)}/jobs?`;
+const JOB_FILTERS = ["text", "cursor", "order", "ageFrom", "priFrom", "priTo"];
 
 const tube: Page = {
   title: ({ name }) => name,
   view: ({ name }) => `${new URLSearchParams({ view: "tube", tube: name })}`,
   fetch: ({ name, query }) => {
     const asked = new URLSearchParams({ limit: "50", bodyMax: "120", state: query.get("state") ?? "ready" });
-    for (const key of ["text", "cursor"]) if (query.has(key)) asked.set(key, query.get(key)!);
-    return `${tubePath(name)}${asked}`;
+    for (const key of JOB_FILTERS) if (query.has(key)) asked.set(key, query.get(key)!);
+    return tubePath(name, "jobs", `${asked}`);
   },
-  show: (view: TubeView, desk) => {
-    const { name, query } = desk.place;
-    if (view.tube === null)
-      return html`<div class="title"><h1>${name}</h1></div>
-        <section class="card">
-          ${empty("There is no such tube now: nobody uses or watches it, and it has no jobs. It comes back with its next job.")}
-        </section>`;
-    const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = view.tube;
-    return html`
-      <div class="title">
-        <h1>${name}</h1>
-        ${pause === null ? nothing : html`<span class="delayed">◷ paused, ${duration(pause.timeLeft)} left</span>`}
-        ${tubeActions(name, pause !== null, desk)}
-      </div>
-      <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", duration(view.tube.oldestReady))}</dl>
-      <section class="card" aria-label="Figures">
-        ${facts([
-          ["in, out", `${rate(rates["puts"] ?? 0)} /s, ${rate(rates["deletes"] ?? 0)} /s`],
-          ["timeouts", `${rate(rates["timeouts"] ?? 0)} /s, ${exact(totals["timeouts"] ?? 0)} in all`],
-          ["watching, waiting", `${exact(watchers)}, ${exact(waiters)}`],
-          ["using", exact(users)],
-          ["bodies", bytes(bodyBytes)],
-          ["put in all", exact(totals["puts"] ?? 0)],
-        ])}
-      </section>
-      <section class="card" aria-labelledby="jobs">
-        <h2 id="jobs">Jobs</h2>
-        <div class="bar" role="group" aria-label="State of the jobs">
-          ${STATES.map(
-            ({ name: state, sign }) => html`<button
-              type="button"
-              class="button"
-              aria-pressed=${(query.get("state") ?? "ready") === state}
-              @click=${() => desk.go({ state: state === "ready" ? "" : state, cursor: "" })}
-            >
-              <span class=${state} aria-hidden="true">${sign}</span>&nbsp;${state} ${short(jobs[state])}
-            </button>`,
-          )}
-          ${desk.may("bodies") ? textFilter(desk) : nothing}
-        </div>
-        ${jobTable(desk.fetched as JobsPage | Refused | undefined, desk)}
-      </section>
-    `;
-  },
+  show: later(async () => (await import("./tube-page.ts")).showTube),
 };
 
-const textFilter = (desk: Desk): Part => html`<label class="grow">
-  <span class="hidden">Text in the body</span>
-  <input
-    type="search"
-    placeholder="text in the body"
-    maxlength="200"
-    .value=${desk.place.query.get("text") ?? ""}
-    @change=${(event: Event) => desk.go({ text: (event.target as HTMLInputElement).value, cursor: "" })}
-  >
-</label>`;
-
-const WHY_NONE: Readonly<Record<string, string>> = {
-  ready: "All that was put is with workers, waits for its time, or is done.",
-  reserved: "No worker is at work on one: a job is reserved from reserve to delete, release or bury.",
-  delayed: "A job is delayed when it is put or released with a delay.",
-  buried: "Workers bury what they cannot do; it stays until somebody kicks or deletes it.",
+const connections: Page = {
+  title: () => "Connections",
+  view: () => "view=server",
+  fetch: ({ query }) => {
+    const asked = new URLSearchParams();
+    for (const key of ["state", "tube"]) if (query.has(key)) asked.set(key, query.get(key)!);
+    return `v1/connections?${asked}`;
+  },
+  show: later(async () => {
+    const { showConnections } = await import("./connections.ts");
+    return (_view, desk) => showConnections(desk);
+  }),
 };
 
-function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
-  if (page === undefined) return html`<p class="quiet">…</p>`;
-  if ("status" in page) return empty(page.detail);
-  const state = desk.place.query.get("state") ?? "ready";
-  if (page.items.length === 0 && page.cursor === null)
-    return desk.place.query.has("text")
-      ? empty(`No ${state} job here with this text.`)
-      : empty(`No ${state} job here. ${WHY_NONE[state] ?? ""}`);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
-      <table>
-        <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
-        <thead>
-          <tr>
-            <th scope="col">id</th><th scope="col">pri</th><th scope="col">age</th><th scope="col" class="optional">left</th>
-            <th scope="col" class="optional">reserves</th><th scope="col" class="optional">bytes</th><th scope="col" class="left">body</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${repeat(
-            page.items,
-            ({ id }) => id,
-            (job) => html`<tr>
-              <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
-              <td>${exact(job.pri)}</td>
-              <td>${duration(job.age)}</td>
-              <td class="optional">${job.state === "ready" || job.state === "buried" ? "–" : duration(job.timeLeft ?? null)}</td>
-              <td class="optional">${exact(job.reserves)}</td>
-              <td class="optional">${exact(job.bytes)}</td>
-              <td class="left">${bodyStart(job)}</td>
-            </tr>`,
-          )}
-        </tbody>
-      </table>
-    </div>
-    <div class="bar">
-      <span class="quiet">${exact(page.examined)} looked at</span>
-      ${
-        page.cursor === null
-          ? nothing
-          : html`<button class="button" type="button" @click=${() => desk.go({ cursor: page.cursor! })}>More</button>`
-      }
-      ${
-        desk.place.query.has("cursor")
-          ? html`<button class="button" type="button" @click=${() => desk.go({ cursor: "" })}>From the start</button>`
-          : nothing
-      }
-    </div>`;
-}
-
-const SHOWN_CHARACTERS = 80;
-
-function bodyStart({ body, bodyBase64 }: JobRow): Part {
-  if (body === undefined)
-    return html`<span class="quiet">${bodyBase64 === undefined ? "not shown" : "bytes that are no text"}</span>`;
-  return html`<code>${body.slice(0, SHOWN_CHARACTERS)}${body.length > SHOWN_CHARACTERS ? "…" : ""}</code>`;
-}
+const group: Page = {
+  title: () => "Group",
+  view: () => "view=group",
+  show: later(async () => {
+    const { showGroup } = await import("./group.ts");
+    return (view) => showGroup(view);
+  }),
+};
 
 // --- a job --------------------------------------------------------------------------------------------------
 
@@ -425,48 +376,6 @@ function inUnits(key: string, value: unknown): string {
   if (typeof value !== "number") return `${value}`;
   return SECONDS.has(key) ? duration(value) : exact(value);
 }
-
-// --- connections --------------------------------------------------------------------------------------------
-
-let showConnections: ((desk: Desk) => Part) | undefined;
-
-/** Loaded when it is looked at. */
-const connections: Page = {
-  title: () => "Connections",
-  view: () => "view=server",
-  fetch: ({ query }) => {
-    const asked = new URLSearchParams();
-    for (const key of ["state", "tube"]) if (query.has(key)) asked.set(key, query.get(key)!);
-    return `v1/connections?${asked}`;
-  },
-  show: (_view: ServerView, desk) => {
-    if (showConnections !== undefined) return showConnections(desk);
-    import("./connections.ts").then((module) => {
-      ({ showConnections } = module);
-      desk.redraw();
-    }, nothingToDo);
-    return html`<h1 class="hidden">Connections</h1><p class="quiet">…</p>`;
-  },
-};
-
-/** The server is gone, and the page says so; the next view tries again. */
-const nothingToDo = (): void => {};
-
-let showGroup: ((view: GroupPageView) => Part) | undefined;
-
-/** Loaded when it is looked at. */
-const group: Page = {
-  title: () => "Group",
-  view: () => "view=group",
-  show: (view: GroupPageView, desk) => {
-    if (showGroup !== undefined) return showGroup(view);
-    import("./group.ts").then((module) => {
-      ({ showGroup } = module);
-      desk.redraw();
-    }, nothingToDo);
-    return html`<h1 class="hidden">Group</h1><p class="quiet">…</p>`;
-  },
-};
 
 // --- log and server -----------------------------------------------------------------------------------------
 

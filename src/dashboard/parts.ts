@@ -17,6 +17,13 @@ export const STATES: readonly { readonly name: keyof JobCounts; readonly sign: s
 
 export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
 
+/** Where the server answers for something of a tube; "." and ".." can't travel in a path. */
+export function tubePath(name: string, what: string, query = ""): string {
+  const isDots = name === "." || name === "..";
+  const asked = [isDots ? `tube=${name}` : "", query].filter((each) => each !== "").join("&");
+  return `v1/tubes/${isDots ? "-" : encodeURIComponent(name)}/${what}${asked === "" ? "" : `?${asked}`}`;
+}
+
 export function tile(label: string | Part, value: string, note: string | Part = nothing, title = ""): Part {
   return html`<div class="tile"><dt>${label}</dt><dd title=${title}>${value}<small>${note}</small></dd></div>`;
 }
@@ -108,18 +115,50 @@ function tableHead(key: string, label: string | Part, optional: boolean, sorting
   </th>`;
 }
 
-/** A table of tubes; `sorting` makes its heads buttons. */
+/** Rows that are selected. */
+export interface Choice {
+  /** Their names or ids, until other rows are shown. */
+  readonly selected: ReadonlySet<string>;
+  select(keys: readonly string[], isSelected: boolean): void;
+}
+
+/** The head of the column that selects: all that are shown, or none. */
+export function choiceHead(keys: readonly string[], { selected, select }: Choice): Part {
+  const isAll = keys.length > 0 && keys.every((key) => selected.has(key));
+  return html`<th scope="col" class="choose">
+    <input type="checkbox" aria-label="All that are shown" .checked=${isAll}
+      .indeterminate=${!isAll && keys.some((key) => selected.has(key))} @change=${() => select(keys, !isAll)}>
+  </th>`;
+}
+
+export function choiceCell(key: string, label: string, { selected, select }: Choice): Part {
+  return html`<td class="choose">
+    <input type="checkbox" aria-label=${label} .checked=${selected.has(key)}
+      @change=${(event: Event) => select([key], (event.target as HTMLInputElement).checked)}>
+  </td>`;
+}
+
+/** A table of tubes; `sorting` makes its heads buttons, `choice` has rows selected. */
 export function tubeTable(
   tubes: readonly TubeRow[],
   caption: string,
   columns: readonly Column[] = COLUMNS,
   sorting?: Sorting,
+  choice?: Choice,
 ): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
     <table>
       <caption class="hidden">${caption}</caption>
       <thead>
         <tr>
+          ${
+            choice === undefined
+              ? nothing
+              : choiceHead(
+                  tubes.map(({ name }) => name),
+                  choice,
+                )
+          }
           ${tableHead("name", "tube", false, sorting)}
           ${columns.map(({ key, label, optional }) => tableHead(key, label, optional === true, sorting))}
         </tr>
@@ -129,6 +168,7 @@ export function tubeTable(
           tubes,
           ({ name }) => name,
           (tube) => html`<tr>
+            ${choice === undefined ? nothing : choiceCell(tube.name, tube.name, choice)}
             <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a></th>
             ${columns.map(
               ({ cell, isZero, tone, optional }) =>

@@ -34,13 +34,6 @@ export async function send(
   return answer;
 }
 
-/** The path of something of a tube; "." and ".." can't travel in one. */
-export function tubePath(name: string, what: string): string {
-  return name === "." || name === ".."
-    ? `v1/tubes/-/${what}?tube=${name}`
-    : `v1/tubes/${encodeURIComponent(name)}/${what}`;
-}
-
 /** Asks for something that may become a task, and follows that to its end. */
 export async function sendBulk(
   path: string,

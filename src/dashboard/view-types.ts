@@ -152,3 +152,31 @@ export interface GroupPageView {
   /** Null for a server that stands alone. */
   readonly group: GroupView | null;
 }
+
+/** A job, as the API tells of it. */
+export interface JobRow {
+  readonly id: number;
+  readonly tube: string;
+  readonly state: string;
+  readonly pri: number;
+  readonly age: number;
+  readonly timeLeft: number | null;
+  readonly reserves: number;
+  readonly timeouts: number;
+  readonly bytes: number;
+  readonly body?: string;
+  readonly bodyBase64?: string;
+  readonly [field: string]: unknown;
+}
+
+export interface JobsPage {
+  readonly items: readonly JobRow[];
+  readonly cursor: string | null;
+  readonly examined: number;
+}
+
+/** A problem in the place of what was asked for. */
+export interface Refused {
+  readonly status: number;
+  readonly detail: string;
+}

@@ -27,7 +27,7 @@ const DASHBOARD = join(HERE, "../../dashboard/");
 const MODULES = [
   ...["app", "live", "format", "pages", "parts", "session"],
   // Loaded when they are needed.
-  ...["chart", "connections", "group", "actions", "dialog", "request", "keys"],
+  ...["charts", "tube-page", "connections", "group", "actions", "dialog", "request", "keys"],
 ] as const;
 interface Packaged {
   readonly from: string;

@@ -1,0 +1,266 @@
+// The page of a tube: its figures and charts, and its jobs, some of which can be selected to do something to them.
+
+import { html, nothing } from "lit-html";
+import { repeat } from "lit-html/directives/repeat.js";
+import type { Chart, Desk } from "./desk.ts";
+import { bytes, duration, exact, rate, short } from "./format.ts";
+import {
+  choiceCell,
+  choiceHead,
+  empty,
+  facts,
+  type Part,
+  STATES,
+  stateTiles,
+  tile,
+  tubePath,
+} from "./parts.ts";
+import type { JobRow, JobsPage, Refused, TubeView } from "./view-types.ts";
+
+const HISTORY_SECONDS = 3000;
+
+export function showTube(view: TubeView, desk: Desk): Part {
+  const { name } = desk.place;
+  if (view.tube === null)
+    return html`<div class="title"><h1>${name}</h1></div>
+      <section class="card">
+        ${empty("There is no such tube now: nobody uses or watches it, and it has no jobs. It comes back with its next job.")}
+      </section>`;
+  const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = view.tube;
+  const state = stateOf(desk);
+  return html`
+    <div class="title">
+      <h1>${name}</h1>
+      ${pause === null ? nothing : html`<span class="delayed">◷ paused, ${duration(pause.timeLeft)} left</span>`}
+      ${tubeActions(name, pause !== null, desk)}
+    </div>
+    <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", duration(view.tube.oldestReady))}</dl>
+    <section class="card" aria-label="Figures">
+      ${facts([
+        ["in, out", `${rate(rates["puts"] ?? 0)} /s, ${rate(rates["deletes"] ?? 0)} /s`],
+        ["timeouts", `${rate(rates["timeouts"] ?? 0)} /s, ${exact(totals["timeouts"] ?? 0)} in all`],
+        ["watching, waiting", `${exact(watchers)}, ${exact(waiters)}`],
+        ["using", exact(users)],
+        ["bodies", bytes(bodyBytes)],
+        ["put in all", exact(totals["puts"] ?? 0)],
+      ])}
+    </section>
+    ${charts(name, desk)}
+    <section class="card" aria-labelledby="jobs">
+      <h2 id="jobs">Jobs</h2>
+      <div class="bar" role="group" aria-label="State of the jobs">
+        ${STATES.map(
+          ({ name: each, sign }) => html`<button
+            type="button"
+            class="button"
+            aria-pressed=${state === each}
+            @click=${() => desk.go({ state: each === "ready" ? "" : each, cursor: "", order: "" })}
+          >
+            <span class=${each} aria-hidden="true">${sign}</span>&nbsp;${each} ${short(jobs[each])}
+          </button>`,
+        )}
+        ${desk.may("bodies") ? textFilter(desk) : nothing}
+      </div>
+      ${moreFilters(desk, state)}
+      ${jobTable(desk.fetched as JobsPage | Refused | undefined, desk, jobs[state])}
+    </section>
+  `;
+}
+
+const stateOf = (desk: Desk): keyof TubeJobs => (desk.place.query.get("state") ?? "ready") as keyof TubeJobs;
+type TubeJobs = Record<(typeof STATES)[number]["name"], number>;
+
+function tubeActions(name: string, isPaused: boolean, { may, act }: Desk): Part {
+  const put = html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
+  const manage = html`
+    ${
+      isPaused
+        ? html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.resumeTube(name))}>Resume…</button>`
+        : html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.pauseTubes([name]))}>Pause…</button>`
+    }
+    <button class="button" type="button" @click=${() => act((actions) => actions.kickTubes([name]))}>Kick…</button>
+    <button class="button" type="button" @click=${() => act((actions) => actions.moveTubes([name]))}>Move…</button>
+    <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTubes([name]))}>Clear…</button>
+  `;
+  return html`<div class="actions">${may("put") ? put : nothing} ${may("manage") ? manage : nothing}</div>`;
+}
+
+// --- charts -------------------------------------------------------------------------------------------------
+
+function charts(name: string, desk: Desk): Part {
+  const line = (series: string, colour: string, dash?: readonly number[]) => ({
+    series,
+    label: series,
+    colour,
+    isRate: false,
+    ...(dash === undefined ? {} : { dash }),
+  });
+  const of = (id: string, lines: Chart["lines"]): Chart => {
+    const series = lines.map((each) => each.series).join();
+    const url = tubePath(name, "history", `seconds=${HISTORY_SECONDS}&series=${series}`);
+    return { id, url, lines, span: "Up to 50 minutes" };
+  };
+  const states = [
+    line("ready", "ready"),
+    line("reserved", "reserved", [8, 4]),
+    line("delayed", "delayed", [3, 3]),
+    line("buried", "buried", [12, 3, 3, 3]),
+  ];
+  const flow = [
+    { ...line("puts", "ready"), label: "in /s", isRate: true },
+    { ...line("deletes", "reserved", [8, 4]), label: "out /s", isRate: true },
+    { ...line("timeouts", "buried", [3, 3]), label: "timeouts /s", isRate: true },
+  ];
+  return html`<div class="two">
+    ${chartCard("states-chart", "Jobs by state")} ${chartCard("flow-chart", "Jobs a second")}
+    ${desk.charts([of("states-chart", states), of("flow-chart", flow)])}
+  </div>`;
+}
+
+const chartCard = (
+  id: string,
+  title: string,
+): Part => html`<section class="card" aria-labelledby="${id}-title">
+  <h2 id="${id}-title">${title}</h2>
+  <div class="chart" id=${id}></div>
+  <p class="quiet" id="${id}-words"></p>
+</section>`;
+
+// --- jobs ---------------------------------------------------------------------------------------------------
+
+const textFilter = (desk: Desk): Part => html`<label class="grow">
+  <span class="hidden">Text in the body</span>
+  <input
+    type="search"
+    placeholder="text in the body"
+    maxlength="200"
+    .value=${desk.place.query.get("text") ?? ""}
+    @change=${(event: Event) => desk.go({ text: (event.target as HTMLInputElement).value, cursor: "" })}
+  >
+</label>`;
+
+/** A number in the address of the page; what is none takes the filter away. */
+function numberFilter(desk: Desk, key: string, label: string): Part {
+  const change = (event: Event): void => {
+    const { value } = event.target as HTMLInputElement;
+    desk.go({ [key]: /^\d+$/.test(value) ? value : "", cursor: "" });
+  };
+  return html`<label class="small">
+    ${label}
+    <input type="number" min="0" max="4294967295" .value=${desk.place.query.get(key) ?? ""} @change=${change}>
+  </label>`;
+}
+
+function moreFilters(desk: Desk, state: string): Part {
+  const isNext = desk.place.query.get("order") === "next";
+  const orders = html`<label class="small">
+    order
+    <select @change=${(event: Event) => desk.go({ order: (event.target as HTMLSelectElement).value, cursor: "" })}>
+      <option value="" ?selected=${!isNext}>by id, all</option>
+      <option value="next" ?selected=${isNext}>next first</option>
+    </select>
+  </label>`;
+  return html`<div class="bar">
+    ${state === "reserved" ? nothing : orders} ${numberFilter(desk, "ageFrom", "older than, s")}
+    ${numberFilter(desk, "priFrom", "pri from")} ${numberFilter(desk, "priTo", "to")}
+  </div>`;
+}
+
+const WHY_NONE: Readonly<Record<string, string>> = {
+  ready: "All that was put is with workers, waits for its time, or is done.",
+  reserved: "No worker is at work on one: a job is reserved from reserve to delete, release or bury.",
+  delayed: "A job is delayed when it is put or released with a delay.",
+  buried: "Workers bury what they cannot do; it stays until somebody kicks or deletes it.",
+};
+
+function jobTable(page: JobsPage | Refused | undefined, desk: Desk, count: number): Part {
+  if (page === undefined) return html`<p class="quiet">…</p>`;
+  if ("status" in page) return empty(page.detail);
+  const state = stateOf(desk);
+  const isFiltered = FILTERS.some((key) => desk.place.query.has(key));
+  if (page.items.length === 0 && page.cursor === null)
+    return isFiltered
+      ? empty(`No ${state} job here is like that.`)
+      : empty(`No ${state} job here. ${WHY_NONE[state] ?? ""}`);
+  const ids = page.items.map(({ id }) => `${id}`);
+  const mayChoose = desk.may("manage");
+  return html`${mayChoose ? selection(desk, page, isFiltered ? undefined : count) : nothing}
+    <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
+      <table>
+        <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
+        <thead>
+          <tr>
+            ${mayChoose ? choiceHead(ids, desk) : nothing}
+            <th scope="col">id</th><th scope="col">pri</th><th scope="col">age</th><th scope="col" class="optional">left</th>
+            <th scope="col" class="optional">reserves</th><th scope="col" class="optional">bytes</th><th scope="col" class="left">body</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${repeat(
+            page.items,
+            ({ id }) => id,
+            (job) => html`<tr>
+              ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, desk) : nothing}
+              <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
+              <td>${exact(job.pri)}</td>
+              <td>${duration(job.age)}</td>
+              <td class="optional">${job.state === "ready" || job.state === "buried" ? "–" : duration(job.timeLeft ?? null)}</td>
+              <td class="optional">${exact(job.reserves)}</td>
+              <td class="optional">${exact(job.bytes)}</td>
+              <td class="left">${bodyStart(job)}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+    <div class="bar">
+      <span class="quiet">${exact(page.examined)} looked at</span>
+      ${
+        page.cursor === null
+          ? nothing
+          : html`<button class="button" type="button" @click=${() => desk.go({ cursor: page.cursor! })}>More</button>`
+      }
+      ${
+        desk.place.query.has("cursor")
+          ? html`<button class="button" type="button" @click=${() => desk.go({ cursor: "" })}>From the start</button>`
+          : nothing
+      }
+    </div>`;
+}
+
+const FILTERS = ["text", "ageFrom", "priFrom", "priTo"];
+
+/** What can be done to the jobs that are selected, or to all that the filters leave. */
+function selection(desk: Desk, { items, cursor }: JobsPage, count: number | undefined): Part {
+  const { name, query } = desk.place;
+  const state = stateOf(desk);
+  const some = [...desk.selected];
+  const where = Object.fromEntries(
+    FILTERS.flatMap((key) => {
+      const value = query.get(key);
+      return value === null ? [] : [[key, key === "text" ? value : Number(value)]];
+    }),
+  );
+  const isAll = some.length === 0;
+  const jobs = isAll ? { where } : { ids: some.map(Number) };
+  const button = (label: string, isBad: boolean, open: Parameters<Desk["act"]>[0]): Part =>
+    html`<button class="button ${isBad ? "bad" : ""}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
+  const of = { tube: name, state, ...jobs };
+  const all = count === undefined ? "All that match" : `All ${exact(count)}`;
+  if (isAll && items.length === 0 && cursor === null) return nothing;
+  return html`<div class="bar chosen" role="group" aria-label="What to do with jobs">
+    <span aria-live="polite">${isAll ? all : `${exact(some.length)} selected`}:</span>
+    ${state === "buried" || state === "delayed" ? button("Kick…", false, (actions) => actions.kickJobs(of)) : nothing}
+    ${state === "reserved" ? nothing : button("Move…", false, (actions) => actions.moveJobs(of))}
+    ${button("Delete…", true, (actions) => actions.deleteJobs(of))}
+    ${isAll ? nothing : html`<button class="button" type="button" @click=${() => desk.select(some, false)}>None</button>`}
+  </div>`;
+}
+
+const SHOWN_CHARACTERS = 80;
+
+function bodyStart({ body, bodyBase64 }: JobRow): Part {
+  if (body === undefined)
+    return html`<span class="quiet">${bodyBase64 === undefined ? "not shown" : "bytes that are no text"}</span>`;
+  return html`<code>${body.slice(0, SHOWN_CHARACTERS)}${body.length > SHOWN_CHARACTERS ? "…" : ""}</code>`;
+}
