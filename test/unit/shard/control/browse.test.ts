@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/body-arena.ts";
-import { Engine } from "../../../../src/engine/engine.ts";
+import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import type { BrowsePart, BrowseQuestion } from "../../../../src/message/control.ts";
 import { beginBrowse } from "../../../../src/shard/control/browse.ts";
 import type { ControlAnswerer, ControlWork } from "../../../../src/shard/control/control-work.ts";
@@ -13,12 +13,16 @@ const JOBS = 250;
 const BODY_BYTES = 4000;
 const SLICE_JOBS_MAX = 60;
 
-/** An engine with delayed jobs 1, 2, 3 …, the last of which would be the first. */
-function engineWithJobs(): Engine {
-  const engine = new Engine({
+function newEngine(): Engine {
+  return new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
   });
+}
+
+/** An engine with delayed jobs 1, 2, 3 …, the last of which would be the first. */
+function engineWithJobs(): Engine {
+  const engine = newEngine();
   for (let id = 1; id <= JOBS; id++) {
     const body = id === JOBS ? EMPTY_BODY : engine.bodies.allocate(BODY_BYTES);
     const bodyBytes = id === JOBS ? 0 : BODY_BYTES;
@@ -47,19 +51,23 @@ function beginNext(engine: Engine, question: Partial<BrowseQuestion> = {}): Cont
     limit: 1000,
     bodyMax: 0,
     bodyBytesMax: 1_000_000,
-    looksMax: 1000,
+    looksMax: 10_000,
     ...question,
   });
 }
 
 /** Takes parts until the last; `between` happens after each. */
-function partsOf(work: ControlWork, between: (part: number) => void = () => {}): BrowsePart[] {
+function partsOf(
+  work: ControlWork,
+  between: (part: number) => void = () => {},
+  isWhole = true,
+): BrowsePart[] {
   const parts: BrowsePart[] = [];
   const answerer: ControlAnswerer = {
     partBytesMax: 1 << 17,
     value: (value, isLast) => {
       parts.push(value as BrowsePart);
-      assert.equal(isLast, (value as BrowsePart).hasEnded);
+      if (isWhole) assert.equal(isLast, (value as BrowsePart).hasEnded);
     },
     bytes: () => assert.fail("not msgpack"),
   };
@@ -72,6 +80,72 @@ function partsOf(work: ControlWork, between: (part: number) => void = () => {}):
 
 const idsOf = (parts: readonly BrowsePart[]): number[] =>
   parts.flatMap(({ jobs }) => jobs.map(({ id }) => id));
+
+describe("jobs of a tube by id", () => {
+  /** Tubes with many jobs and with few, whose ids are among each other. */
+  function mixed(): { engine: Engine; few: number[] } {
+    const engine = newEngine();
+    const few: number[] = [];
+    for (let id = 1; id <= 5000; id++) {
+      const isFew = id % 500 === 0;
+      if (isFew) few.push(id);
+      const text = id === 4000 ? "a needle" : "hay, hay";
+      const body = engine.bodies.allocate(text.length);
+      engine.bodies.write(body, 0, Buffer.from(text), 0, text.length);
+      const job = { id, pri: 0, delaySeconds: id % 1000 === 0 ? 9 : 0, delayMillis: 0, ttrSeconds: 1 };
+      const facts = { ...job, bodyBytes: text.length, atMs: 0 };
+      engine.put(engine.session(0), facts, body, 0, isFew ? "few" : "many");
+    }
+    return { engine, few };
+  }
+  const scan = (question: Partial<BrowseQuestion>): Partial<BrowseQuestion> => ({
+    tube: "few",
+    order: "scan",
+    states: ["ready", "delayed", "buried", "reserved"],
+    ...question,
+  });
+  const examined = (parts: readonly BrowsePart[]): number =>
+    parts.reduce((sum, part) => sum + part.examined, 0);
+
+  it("are found without a look at those of others, where they are few", () => {
+    const { engine, few } = mixed();
+    const parts = partsOf(beginNext(engine, scan({})));
+    assert.deepEqual(idsOf(parts), few);
+    assert.equal(examined(parts), few.length);
+    const later = partsOf(beginNext(engine, scan({ afterId: 2500, states: ["ready"] })));
+    assert.deepEqual(idsOf(later), [3500, 4500]);
+    const found = partsOf(beginNext(engine, scan({ where: { text: Buffer.from("needle") } })));
+    assert.deepEqual(idsOf(found), [4000]);
+    assert.deepEqual(
+      idsOf(partsOf(beginNext(engine, scan({ where: { idFrom: 1500, idTo: 2100 } })))),
+      [1500, 2000],
+    );
+  });
+
+  it("go on where a page ended", () => {
+    const { engine, few } = mixed();
+    const ids: number[] = [];
+    for (let afterId = 0, hasEnded = false; !hasEnded; ) {
+      const parts = partsOf(beginNext(engine, scan({ limit: 3, afterId })), () => {}, false);
+      ids.push(...idsOf(parts));
+      ({ doneId: afterId, hasEnded } = parts.at(-1)!);
+    }
+    assert.deepEqual(ids, few);
+  });
+
+  it("are all found where some of them are reserved", () => {
+    const { engine, few } = mixed();
+    assert.equal(engine.reserveJob(engine.session(1), few[3]!, 0), Outcome.Done);
+    const parts = partsOf(beginNext(engine, scan({})));
+    assert.deepEqual(idsOf(parts), few);
+    const ready = partsOf(beginNext(engine, scan({ states: ["delayed", "ready"] })));
+    assert.deepEqual(
+      idsOf(ready),
+      few.filter((id) => id !== few[3]),
+    );
+    assert.equal(examined(ready), few.length - 1);
+  });
+});
 
 describe("jobs in the order of handing out", () => {
   it("come in slices, all of them, even where somebody would have it end", () => {
@@ -99,6 +173,36 @@ describe("jobs in the order of handing out", () => {
     const ids = idsOf(parts);
     assert.equal(ids.length, JOBS - 3);
     for (const id of [10, 11, 12]) assert.ok(!ids.includes(id));
+  });
+
+  it("are those that a filter means, also by their bodies and ages", () => {
+    const engine = newEngine();
+    for (const [id, text] of [
+      [1, "x".repeat(200_000)],
+      [2, "a needle"],
+      [3, `${"y".repeat(150_000)}needle`],
+      [4, ""],
+    ] as const) {
+      const body = text === "" ? EMPTY_BODY : engine.bodies.allocate(text.length);
+      engine.bodies.write(body, 0, Buffer.from(text), 0, text.length);
+      const job = {
+        id,
+        pri: 10 - id,
+        delaySeconds: 0,
+        delayMillis: 0,
+        ttrSeconds: 1,
+        bodyBytes: text.length,
+      };
+      engine.put(engine.session(0), { ...job, atMs: 0 }, body, 0, "mail");
+    }
+    const asked = { states: ["ready"], limit: 10 } as const;
+    assert.deepEqual(idsOf(partsOf(beginNext(engine, asked))), [4, 3, 2, 1]);
+    const text = Buffer.from("needle");
+    const parts = partsOf(beginNext(engine, { ...asked, where: { text } }));
+    assert.deepEqual(idsOf(parts), [3, 2]);
+    assert.ok(parts.length > 3, "a large body is searched in slices");
+    assert.deepEqual(idsOf(partsOf(beginNext(engine, { ...asked, where: { ageFrom: 1 } }))), []);
+    assert.deepEqual(idsOf(partsOf(beginNext(engine, { ...asked, limit: 1, where: { text } }))), [3]);
   });
 
   it("have their bodies until there is no more room for them", () => {

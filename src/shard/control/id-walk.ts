@@ -1,0 +1,80 @@
+// Goes through jobs whose ids are known, in their order, and finds those that a filter lets through: as JobWalk does for all ids.
+
+import { BodySearch, FOUND } from "../../engine/body-search.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
+import type { JobFilter, JobWalk, WalkBudget } from "../../engine/job-walk.ts";
+import type { Tube } from "../../engine/tube.ts";
+
+/** What a list of jobs needs of a walk. */
+export type Walk = Pick<JobWalk, "next" | "doneId" | "hasEnded">;
+
+export class IdWalk implements Walk {
+  readonly #engine: Engine;
+  readonly #ids: ArrayLike<number>;
+  readonly #filter: JobFilter;
+  readonly #search: BodySearch;
+  readonly #afterId: number;
+  #at = 0;
+  /** How far the body of the job at `#at` has been searched. */
+  #searchedBytes = 0;
+
+  /** All ids up to `afterId` are done before the first. */
+  constructor(engine: Engine, ids: ArrayLike<number>, filter: JobFilter, afterId: number) {
+    this.#afterId = afterId;
+    this.#engine = engine;
+    this.#ids = ids;
+    this.#filter = filter;
+    this.#search = new BodySearch(engine.bodies);
+  }
+
+  /** The last id that is done. */
+  get doneId(): number {
+    return this.#at === 0 ? this.#afterId : this.#ids[this.#at - 1]!;
+  }
+
+  get hasEnded(): boolean {
+    return this.#at >= this.#ids.length;
+  }
+
+  /** The slot of the next job that fits. NO_SLOT at the end, and where the budget is used up. */
+  next(tube: Tube | undefined, budget: WalkBudget): number {
+    while (!this.hasEnded && budget.looksLeft > 0 && budget.searchBytesLeft > 0) {
+      budget.looksLeft--;
+      const slot = this.#engine.find(this.#ids[this.#at]!);
+      // Between two turns a job may have gone, to another state or tube, too.
+      const isMeant = slot !== NO_SLOT && this.#isMeant(slot, tube);
+      const isFound = isMeant && this.#hasText(slot, budget);
+      if (this.#searchedBytes > 0) return NO_SLOT;
+      this.#at++;
+      if (isFound) return slot;
+    }
+    return NO_SLOT;
+  }
+
+  #isMeant(slot: number, tube: Tube | undefined): boolean {
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const { states, createdByMs } = this.#filter;
+    return (
+      (tube === undefined || page.tube[row] === tube.index) &&
+      (states & (1 << page.state[row]!)) !== 0 &&
+      page.createdAtMs[row]! <= createdByMs
+    );
+  }
+
+  /** Whether its body has the text; where the budget ends before, it is asked again from there. */
+  #hasText(slot: number, budget: WalkBudget): boolean {
+    const text = this.#filter.contains;
+    if (text === undefined) return true;
+    const page = this.#engine.jobs.pageOf(slot);
+    const bodyBytes = page.bodyBytes[rowOf(slot)]!;
+    const from = this.#searchedBytes;
+    this.#searchedBytes = 0;
+    const to = this.#search.search(page.body[rowOf(slot)]!, bodyBytes, text, from, budget.searchBytesLeft);
+    if (to === FOUND) return true;
+    budget.searchBytesLeft -= to - from;
+    if (to < bodyBytes) this.#searchedBytes = to;
+    return false;
+  }
+}

@@ -1,0 +1,38 @@
+// The ids of a tube's jobs in some states, upwards, where that is quicker than to look at all jobs of the shard.
+
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/job-table.ts";
+import type { Tube } from "../../engine/tube.ts";
+import type { StateName } from "../../message/control.ts";
+import { stateOf } from "./where.ts";
+
+/** Gathered and sorted in a tenth of a millisecond. */
+const JOBS_MAX = 1000;
+
+/** Those above `afterId`; undefined where they are many, or reserved ones are meant, of which a tube keeps no list. */
+export function queuedIds(
+  { jobs }: Engine,
+  tube: Tube,
+  states: readonly StateName[],
+  afterId: number,
+): Float64Array | undefined {
+  const wanted: readonly JobState[] = states.map(stateOf);
+  const count = wanted.reduce<number>((sum, state) => sum + tube.jobsIn(state), 0);
+  if (count > JOBS_MAX || (wanted.includes(JobState.Reserved) && tube.jobsIn(JobState.Reserved) > 0))
+    return undefined;
+  const ids = new Float64Array(count);
+  let length = 0;
+  const note = (slot: number): void => {
+    const id = jobs.pageOf(slot).id[rowOf(slot)]!;
+    if (id > afterId) ids[length++] = id;
+  };
+  const noteList = (first: number): void => {
+    for (let slot = first; slot !== NO_SLOT; slot = jobs.pageOf(slot).next[rowOf(slot)]!) note(slot);
+  };
+  const has = (state: JobState): boolean => wanted.includes(state) && tube.jobsIn(state) > 0;
+  if (has(JobState.Ready)) noteList(tube.ready.first);
+  if (has(JobState.Buried)) noteList(tube.buried.first);
+  if (has(JobState.Delayed))
+    for (let place = 0; place < tube.delayed.size; place++) note(tube.delayed.at(place));
+  return ids.subarray(0, length).sort();
+}
