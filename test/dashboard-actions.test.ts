@@ -32,7 +32,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
   before(async () => {
     const lines = Object.values(tokens).map(({ line }) => line);
     [guarded, browser] = await Promise.all([
-      GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]),
+      GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0", "--shards", "1"]),
       openBrowser(),
     ]);
     base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
@@ -183,6 +183,84 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await told("2 jobs of cleared are deleted.");
   });
 
+  it("moves and copies jobs to another tube", async () => {
+    await fill("from-here", 3);
+    await page.goto(`${base}/#/tubes/from-here`);
+    await callOff("Move…");
+    await button("Move…").click();
+    await dialog().getByText("Move 3 jobs of from-here?").waitFor();
+    await dialog()
+      .getByLabel(/Copy them/)
+      .check();
+    await dialog().getByLabel("To the tube").fill("copied-there");
+    await inDialog("Copy 3 jobs").click();
+    await told("3 jobs of from-here are copied.");
+    assert.equal(await statsTube("from-here", "current-jobs-ready"), 3);
+    assert.equal(await statsTube("copied-there", "current-jobs-ready"), 3);
+    await button("Move…").click();
+    await dialog().getByLabel("To the tube").fill("moved-there");
+    await inDialog("Move 3 jobs").click();
+    await told("3 jobs of from-here are moved.");
+    assert.equal(await statsTube("moved-there", "current-jobs-ready"), 3);
+  });
+
+  it("does to the jobs that are selected what is asked, and to no others", async () => {
+    const last = await fill("chosen", 6);
+    await page.goto(`${base}/#/tubes/chosen`);
+    const chosen = page.getByRole("group", { name: "What to do with jobs" });
+    await page.getByLabel(`Job ${last - 1}`).check();
+    await page.getByLabel(`Job ${last - 3}`).check();
+    await chosen.getByText("2 selected").waitFor();
+    await assertAccessible(page, "selected jobs");
+    await chosen.getByRole("button", { name: "Delete…" }).click();
+    await dialog().getByText("Delete 2 jobs of chosen?").waitFor();
+    await inDialog("Delete 2 jobs").click();
+    await told("2 jobs of chosen are deleted.");
+    await chosen.waitFor({ state: "detached" });
+    await page.getByLabel(`Job ${last - 1}`).waitFor({ state: "detached" });
+    for (const [id, line] of [
+      [last - 1, "NOT_FOUND"],
+      [last - 3, "NOT_FOUND"],
+      [last - 2, /^FOUND/],
+      [last, /^FOUND/],
+    ] as const)
+      assert.match((await client.ask(`peek ${id}`)).line, new RegExp(line));
+    // Without a selection it is all that the filters leave.
+    await page.getByPlaceholder("text in the body").fill("job 5");
+    await page.keyboard.press("Enter");
+    await chosen.getByText("All that match").waitFor();
+    await chosen.getByRole("button", { name: "Delete…" }).click();
+    await inDialog("Delete 1 job").click();
+    await told("1 job of chosen is deleted.");
+    assert.equal(await statsTube("chosen", "current-jobs-ready"), 3);
+  });
+
+  it("does to the tubes that are selected what is asked, also by keys", async () => {
+    for (const tube of ["several-a", "several-b", "several-c"]) await fill(tube, 2);
+    await page.goto(`${base}/#/tubes?match=several-*&sort=name`);
+    await page.getByRole("link", { name: "several-a" }).waitFor();
+    await page.keyboard.type("jx");
+    await page.getByText("1 selected").waitFor();
+    await page.keyboard.type("jx");
+    await page.getByText("2 selected").waitFor();
+    await assertAccessible(page, "selected tubes");
+    await callOff("Clear…");
+    await page.getByText("2 selected").waitFor();
+    await button("Clear…").click();
+    await dialog().getByText("Delete 4 jobs of 2 tubes?").waitFor();
+    await inDialog("Delete 4 jobs").click();
+    await told("4 jobs of 2 tubes are deleted.");
+    assert.equal(await statsTube("several-a", "current-jobs-ready"), -1);
+    assert.equal(await statsTube("several-c", "current-jobs-ready"), 2);
+    await page.getByRole("link", { name: "several-b" }).waitFor({ state: "detached" });
+    await page.getByLabel("All that are shown").check();
+    await button("Pause…").click();
+    await dialog().getByLabel("Seconds").fill("60");
+    await inDialog("Pause").click();
+    await told("several-c is paused for 60 s.");
+    assert.equal(await statsTube("several-c", "pause"), 60);
+  });
+
   it("shows how far a long one is, and stops it", async () => {
     await client.ask("use many");
     for (let left = MANY_JOBS; left > 0; left -= PUTS_AT_ONCE) {
@@ -240,6 +318,25 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     worker.close();
   });
 
+  it("puts a job again, and drains the server", async () => {
+    const id = await fill("again", 1);
+    await page.goto(`${base}/#/jobs/${id}`);
+    await button("Put again…").click();
+    await inDialog("Put").click();
+    await told(/Put as job \d+ into again/);
+    assert.equal(await statsTube("again", "current-jobs-ready"), 2);
+    await page.goto(`${base}/#/server`);
+    await callOff("Drain…");
+    await button("Drain…").click();
+    await inDialog("Drain").click();
+    await told("takes no new jobs");
+    assert.equal((await client.put("x")).line, "DRAINING");
+    await button("Take new jobs again…").click();
+    await inDialog("Take new jobs").click();
+    await told("takes new jobs again");
+    assert.match((await client.put("x")).line, /^INSERTED/);
+  });
+
   it("lists connections, filters them, and closes one", async () => {
     const waiting = await connect();
     await waiting.ask("watch nothing-here");
@@ -266,6 +363,9 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
       async () => ((await statsTube("held", "current-jobs-ready")) === 1 ? true : undefined),
     );
     await page.getByText("No such connection").waitFor();
+    await button("closed").click();
+    await page.getByText("somebody closed it").first().waitFor();
+    await assertAccessible(page, "closed connections");
     waiting.close();
     holder.close();
   });
@@ -274,12 +374,14 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await fill("looked-at", 1);
     for (const [secret, onTube, onConnections] of [
       [tokens.viewer.secret, 0, 0],
-      [tokens.operator.secret, 4, 0],
+      [tokens.operator.secret, 5, 0],
     ] as const) {
       const other = await enter(secret);
       await other.goto(`${base}/#/tubes/looked-at`);
       await other.getByText("put in all").waitFor();
       assert.equal(await other.locator(".actions button").count(), onTube);
+      await other.getByRole("link", { name: /^\d+$/ }).waitFor();
+      assert.equal(await other.locator("main table input").count(), onTube === 0 ? 0 : 2);
       await other.goto(`${base}/#/connections`);
       await other.getByRole("table").waitFor();
       assert.equal(await other.getByRole("button", { name: /^Close/ }).count(), onConnections);

@@ -156,6 +156,40 @@ describe("dashboard", { skip }, () => {
     await again.close();
   });
 
+  it("has charts of a tube, and says in a sentence what they show", async () => {
+    const page = await open("#/tubes/mail-eu");
+    await page.locator("#states-chart canvas").waitFor();
+    await page.locator("#flow-chart canvas").waitFor();
+    await page.locator("#states-chart-words", { hasText: /Now \d+ ready, \d+ reserved/ }).waitFor();
+    await page.locator("#flow-chart-words", { hasText: /On average [\d.]+ in \/s/ }).waitFor();
+    await page.goto(`${served.url}/#/?span=1h`);
+    await page.locator("#chart-words", { hasText: "The last hour." }).waitFor();
+    await page.close();
+  });
+
+  it("keeps the order of rows under the pointer, and says how old it is", async () => {
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    for (const tube of ["order-a", "order-b"]) {
+      await client.ask(`use ${tube}`);
+      await client.put("x");
+    }
+    await client.put("x");
+    const page = await open("#/tubes?match=order-*&sort=ready");
+    const names = (): Promise<string[]> => page.locator("tbody th").allTextContents();
+    await page.getByRole("link", { name: "order-a" }).waitFor();
+    assert.deepEqual(await names(), ["order-b", "order-a"]);
+    await page.getByRole("link", { name: "order-a" }).hover();
+    await client.ask("use order-a");
+    for (let n = 0; n < 3; n++) await client.put("x");
+    await page.getByText(/order is \d+ s old/).waitFor();
+    assert.deepEqual(await names(), ["order-b", "order-a"]);
+    await page.mouse.move(0, 0);
+    await page.getByText(/order is \d+ s old/).waitFor({ state: "detached" });
+    assert.deepEqual(await names(), ["order-a", "order-b"]);
+    client.close();
+    await page.close();
+  });
+
   it("shows bodies and names as text, whatever is in them", async () => {
     const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
     await client.ask("use (odd);$_/+.-");

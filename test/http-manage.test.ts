@@ -1,6 +1,7 @@
 // Browsing jobs, and what an operator does to tubes and jobs over HTTP.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "./support/eventually.ts";
 import { type HttpServer, startHttpServer } from "./support/http-server.ts";
@@ -420,6 +421,55 @@ describe("Browsing and managing over HTTP", () => {
     assert.equal((await server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" })).status, 404);
     assert.equal((await server.ask("/v1/connections/x")).json.code, "connection-not-found");
     other.socket.destroy();
+  });
+
+  it("connections that have ended are shown with the reason, the last first", async () => {
+    const open = async (tube: string): Promise<{ socket: WireClient; peer: string }> => {
+      const socket = await WireClient.connect(server.process.address);
+      await socket.ask(`use ${tube}`);
+      await socket.ask(`watch ${tube}`);
+      return { socket, peer: `127.0.0.1:${socket.socket.localPort}` };
+    };
+    const [quits, ends, isClosed] = [
+      await open("end-quit"),
+      await open("end-client"),
+      await open("end-admin"),
+    ];
+    quits.socket.send("quit\r\n");
+    await once(quits.socket.socket, "end");
+    ends.socket.socket.end();
+    await once(ends.socket.socket, "end");
+    const [shown] = (await get("/v1/connections?tube=end-admin")).items;
+    assert.deepEqual([shown.closedFor, shown.reason], [null, null]);
+    const closed = once(isClosed.socket.socket, "end");
+    assert.equal((await server.ask(`/v1/connections/${shown.id}`, { method: "DELETE" })).status, 202);
+    await closed;
+    const { items } = await get("/v1/connections?state=closed&limit=3");
+    assert.deepEqual(
+      items.map(({ address, uses, watches, reason }: Record<string, unknown>) => [
+        ...[address, uses, reason],
+        watches,
+      ]),
+      [
+        [isClosed.peer, "end-admin", "admin", ["default", "end-admin"]],
+        [ends.peer, "end-client", "client", ["default", "end-client"]],
+        [quits.peer, "end-quit", "quit", ["default", "end-quit"]],
+      ],
+    );
+    assert.ok(
+      items.every(({ closedFor, age }: { closedFor: number; age: number }) => closedFor >= 0 && age >= 0),
+    );
+    const some = await get("/v1/connections?state=closed&tube=end-client");
+    assert.equal(some.matched, 1);
+    assert.equal(some.items[0].id.split(".").length, 3);
+    // A client that dies: its socket is reset.
+    const dies = await open("end-reset");
+    dies.socket.socket.resetAndDestroy();
+    const gone = await eventually("the reset connection has ended", async () => {
+      const page = await get("/v1/connections?state=closed&tube=end-reset");
+      return page.items[0];
+    });
+    assert.ok(["error", "client"].includes(gone.reason), gone.reason);
   });
 
   it("a large clearing is a task with progress, which can be cancelled, and others are served meanwhile", async () => {

@@ -33,6 +33,7 @@ import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, type RingReader } from "../ring/ring-reader.ts";
 import type { RingWriter } from "../ring/ring-writer.ts";
 import { Agenda } from "./agenda.ts";
+import type { ClosedConnections } from "./closed-connections.ts";
 import { type BodyPart, Connection } from "./connection.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
@@ -68,6 +69,8 @@ export interface AcceptorOptions {
   extended?: boolean;
   /** Slots below this are not given to connections. */
   firstSlot?: number;
+  /** Keeps the ends of its connections; without it nobody may ask for them. */
+  closed?: ClosedConnections | undefined;
 }
 
 /** A part of an answer to a Control request. */
@@ -96,6 +99,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly nowMs: () => number;
   readonly statsText: () => string;
   readonly extensionsText: () => string;
+  readonly closed: ClosedConnections | undefined;
   readonly trace: ((line: string) => void) | undefined;
   readonly counters: Float64Array;
   readonly agenda: Agenda = new Agenda();
@@ -155,6 +159,7 @@ export class AcceptorCore implements ConnectionHost {
     this.nowMs = options.nowMs;
     this.statsText = options.statsText;
     this.trace = options.trace;
+    this.closed = options.closed;
     this.extensionsText = () => extensionsText(topology);
     this.#topology = topology;
     this.#extended = options.extended;
@@ -190,13 +195,14 @@ export class AcceptorCore implements ConnectionHost {
   // --- connections ------------------------------------------------------------------------------------------------
 
   /** A new connection, with a gate where its listener has one; undefined when all slots are taken. */
-  connect(transport: Transport, gate?: Gate): Connection | undefined {
+  connect(transport: Transport, gate?: Gate, peer?: string): Connection | undefined {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
     this.open++;
     this.#add(Counter.Connections, 1);
     this.#add(Counter.TotalConnections, 1);
     const connection = new Connection(this, slot, transport, undefined, gate);
+    connection.peer = peer;
     this.#connections[slot] = connection;
     return connection;
   }
@@ -254,7 +260,7 @@ export class AcceptorCore implements ConnectionHost {
     }
     const connection = new Connection(this, slot, transport, state);
     this.#connections[slot] = connection;
-    if (this.#stopping) connection.endWhenIdle();
+    if (this.#stopping) connection.endWhenIdle("stop");
     return connection;
   }
 
@@ -267,7 +273,7 @@ export class AcceptorCore implements ConnectionHost {
   endOne(slot: number, serial: number): boolean {
     const connection = this.#connections[slot];
     if (connection === undefined || connection.dead || connection.serial !== serial) return false;
-    connection.endWhenIdle();
+    connection.endWhenIdle("admin");
     return true;
   }
 
@@ -276,7 +282,7 @@ export class AcceptorCore implements ConnectionHost {
     this.#stopping = true;
     this.moves?.stop();
     for (const connection of this.#connections)
-      if (connection !== undefined && !connection.dead) connection.endWhenIdle();
+      if (connection !== undefined && !connection.dead) connection.endWhenIdle("stop");
   }
 
   producerCount(change: number): void {

@@ -5,11 +5,12 @@ import { AUTH } from "../protocol/commands.ts";
 import { ConnectionCounts } from "../ring/connection-counts.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
+import { type ClosedConnection, ClosedConnections } from "./closed-connections.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 import type { ConnectionLog } from "./connection-log.ts";
 import { type Entry, Gatekeeper } from "./gatekeeper.ts";
 import { HostLoads } from "./host-loads.ts";
-import { type AcceptedHandle, type ListenAddress, Listener, peerAddress } from "./listener.ts";
+import { type AcceptedHandle, type ListenAddress, Listener, peerAddress, peerName } from "./listener.ts";
 import type { AccessRules } from "./listener-policy.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import { Moves } from "./moves.ts";
@@ -43,6 +44,7 @@ export type AcceptorOrder =
   | { order: "say-more" }
   /** Tell of all connections; or end one. */
   | { order: "tell-connections"; question: number }
+  | { order: "tell-closed"; question: number }
   | { order: "end-connection"; question: number; slot: number; serial: number }
   | { order: "stop" };
 
@@ -55,6 +57,7 @@ export type AcceptorNews =
   | { news: "stopped" }
   /** The answers to tell-connections and end-connection. */
   | { news: "connections"; question: number; acceptor: number; connections: readonly ConnectionFacts[] }
+  | { news: "closed"; question: number; acceptor: number; connections: readonly ClosedConnection[] }
   | { news: "connection-ended"; question: number; acceptor: number; found: boolean }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   | { news: "verbose"; lines: string[]; dropped: number };
@@ -144,6 +147,8 @@ export class Acceptor {
       acceptor,
       nowMs: monotonicMs,
       statsText: () => statsText(topology, facts, monotonicMs()),
+      // Only the http thread asks.
+      closed: topology.ports > topology.acceptors ? new ClosedConnections() : undefined,
       trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
     });
     this.#gatekeeper = this.#createGatekeeper(settings);
@@ -184,6 +189,7 @@ export class Acceptor {
     else if (order.order === "serve") this.#serve();
     else if (order.order === "say-more") this.#verboseLines.taken();
     else if (order.order === "tell-connections") this.#tellConnections(order.question);
+    else if (order.order === "tell-closed") this.#tellClosed(order.question);
     else if (order.order === "end-connection") this.#endConnection(order.question, order.slot, order.serial);
     else this.#stop();
   }
@@ -191,6 +197,11 @@ export class Acceptor {
   #tellConnections(question: number): void {
     const connections = this.core.connectionFacts();
     this.tell({ news: "connections", question, acceptor: this.#number, connections });
+  }
+
+  #tellClosed(question: number): void {
+    const connections = this.core.closed?.list ?? [];
+    this.tell({ news: "closed", question, acceptor: this.#number, connections });
   }
 
   #endConnection(question: number, slot: number, serial: number): void {
@@ -248,12 +259,14 @@ export class Acceptor {
   }
 
   #serveOne(client: AcceptedHandle, place: number): void {
-    if (this.#gatekeeper.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, this.#serving);
-    else this.#letIn(client, place);
+    const serving =
+      this.core.closed === undefined ? this.#serving : { ...this.#serving, peer: peerName(client) };
+    if (this.#gatekeeper.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
+    else this.#letIn(client, place, serving.peer);
   }
 
   /** A client of a listener, or of a server, that does not let in everybody. */
-  #letIn(client: AcceptedHandle, place: number): void {
+  #letIn(client: AcceptedHandle, place: number, peer: string | undefined): void {
     const entry = this.#gatekeeper.admit(place, peerAddress(client));
     if (typeof entry === "string") {
       client.close();
@@ -263,6 +276,7 @@ export class Acceptor {
       ...this.#serving,
       keepAlive: this.#gatekeeper.keepAlive,
       entry,
+      peer,
       log: this.#logOf(entry),
     };
     const tls = this.#tls.get(place);

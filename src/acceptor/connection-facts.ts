@@ -8,6 +8,8 @@ export interface ConnectionFacts {
   /** Tells it from others that have had its slot. */
   readonly serial: number;
   readonly descriptor: number;
+  /** Address and port of its client, where they were noted when it came: see Serving. */
+  readonly peer: string | undefined;
   /** Monotonic ms. */
   readonly openedAtMs: number;
   readonly uses: string;

@@ -5,6 +5,7 @@ import type { CommandParser } from "../protocol/command-parser.ts";
 import type { Request } from "../protocol/request.ts";
 import type { ClaimWords } from "../ring/claim-word.ts";
 import type { Agenda } from "./agenda.ts";
+import type { ClosedConnections } from "./closed-connections.ts";
 import type { Expectant, ExpectedAnswers } from "./expected-answers.ts";
 import type { GatherBudget } from "./gather-budget.ts";
 import type { ListReplies } from "./list-replies.ts";
@@ -41,6 +42,8 @@ export interface ConnectionHost extends LogProgress {
   readonly hasOtherAcceptors: boolean;
   /** Takes connections to other acceptors, where that is done. */
   readonly moves: MoveChooser | undefined;
+  /** Keeps the ends of connections, where somebody may ask for them. */
+  readonly closed: ClosedConnections | undefined;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly agenda: Agenda;

@@ -21,6 +21,7 @@ import { isEveryTube } from "../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
 import { readBatchOptions } from "./batch-request.ts";
+import type { EndReason } from "./closed-connections.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import type { Conversation, Signal } from "./conversation.ts";
@@ -121,6 +122,9 @@ export class Connection
   #halfClosed = false;
   /** Nothing is taken from the client any more, and the shards have been told to forget it. */
   #ending = false;
+  #endReason: EndReason | undefined;
+  /** Address and port of the client: see Serving. */
+  peer: string | undefined;
   /** The transport has been told to close. */
   #finished = false;
   #isProducer = false;
@@ -140,7 +144,7 @@ export class Connection
   /** It is about to move to another acceptor: nothing is taken from its client, and it does not end. */
   #leaving = false;
   /** It has been told to end since. */
-  #endsAfterLeaving = false;
+  #endsAfterLeaving: EndReason | undefined;
   readonly #isGated: boolean;
   /** Its next line waits for what its gate finds out. */
   #waitsForGate = false;
@@ -184,6 +188,7 @@ export class Connection
     this.#isWorker = isWorker;
     this.#nextBatchNumber = nextBatchNumber;
     this.history = history;
+    this.peer = state.peer;
   }
 
   /** For whoever watches the server. */
@@ -193,6 +198,7 @@ export class Connection
       slot: this.slot,
       serial: this.serial,
       descriptor: this.descriptor,
+      peer: this.peer,
       openedAtMs: this.openedAtMs,
       uses: this.#used.name,
       watches: tubes.slice(0, NAMED_TUBES_MAX).map(({ name }) => name),
@@ -230,6 +236,7 @@ export class Connection
     if (this.#ending) return;
     if (!this.#halfClosed) {
       this.#halfClosed = true;
+      this.#endReason ??= "client";
       const { reservesUnderWay, shard } = this.#lane;
       if (reservesUnderWay > 0) this.post(shard, this.message(RequestOp.HalfClose));
       this.#conversation?.onHalfClose?.();
@@ -414,6 +421,7 @@ export class Connection
     this.#abortBatch();
     if (!this.#idle()) return false;
     this.#append(reply, 0, reply.length);
+    this.#endReason ??= "auth";
     this.#end();
     return true;
   }
@@ -459,6 +467,7 @@ export class Connection
       default:
         assert(request.op === Op.Quit, "every command has a route");
         if (!this.#idle()) return false;
+        this.#endReason ??= "quit";
         this.#end();
         return true;
     }
@@ -976,12 +985,12 @@ export class Connection
   }
 
   get isToEnd(): boolean {
-    return this.#endsAfterLeaving;
+    return this.#endsAfterLeaving !== undefined;
   }
 
   stay(): void {
     this.#leaving = false;
-    if (this.#endsAfterLeaving) this.endWhenIdle();
+    if (this.#endsAfterLeaving !== undefined) this.endWhenIdle(this.#endsAfterLeaving);
   }
 
   state(history: MoveHistory): ConnectionState {
@@ -993,6 +1002,7 @@ export class Connection
       isWorker: this.#isWorker,
       nextBatchNumber: this.#nextBatchNumber,
       openedAtMs: this.openedAtMs,
+      peer: this.peer,
       history,
     };
   }
@@ -1011,11 +1021,12 @@ export class Connection
   }
 
   /** The server stops: no more input is taken, what is under way is answered, a wait ends. */
-  endWhenIdle(): void {
+  endWhenIdle(reason: EndReason): void {
     if (this.#leaving) {
-      this.#endsAfterLeaving = true;
+      this.#endsAfterLeaving = reason;
       return;
     }
+    this.#endReason ??= reason;
     this.#reader.stop();
     this.#waitsForGate = false;
     this.onEnd();
@@ -1030,6 +1041,8 @@ export class Connection
   #end(): void {
     if (this.#ending) return;
     this.#ending = true;
+    const { closed, nowMs } = this.#host;
+    closed?.note(this.facts, this.#endReason ?? "error", nowMs());
     this.#reader.stop();
     this.#stored?.abandon();
     this.#countWaitingInput(0);

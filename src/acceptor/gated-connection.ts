@@ -1,5 +1,6 @@
 // What stands between a connection and its lines where a listener lets in not everybody.
 
+import type { EndReason } from "./closed-connections.ts";
 import type { LineHandler } from "./line-reader.ts";
 
 /** A connection, as its gate sees it. */
@@ -19,7 +20,7 @@ export interface GatedConnection extends LineHandler {
   /** The line that had to wait is told again. */
   goOn(): void;
   /** Takes no more, answers what is under way, and ends. */
-  endWhenIdle(): void;
+  endWhenIdle(reason: EndReason): void;
 }
 
 export interface Gate {

@@ -35,7 +35,7 @@ export class IdleGate extends ForwardingHandler implements Gate {
 
   /** What it has under way is answered before. */
   end(): void {
-    this.#connection.endWhenIdle();
+    this.#connection.endWhenIdle("idle");
   }
 
   override onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean {

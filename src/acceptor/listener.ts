@@ -83,6 +83,15 @@ export class Listener {
 }
 
 /** The client's address, "" for a unix socket. */
+/** Address and port of a client, or "unix". */
+export function peerName(client: AcceptedHandle): string {
+  const out: { address?: string; port?: number; family?: string } = {};
+  client.getpeername?.(out);
+  const { address, port, family } = out;
+  if (!address) return "unix";
+  return `${family === "IPv6" && !address.startsWith("::ffff:") ? `[${address}]` : address.replace("::ffff:", "")}:${port}`;
+}
+
 export function peerAddress(client: AcceptedHandle): string {
   const out: { address?: string } = {};
   client.getpeername?.(out);

@@ -15,6 +15,7 @@ export interface ConnectionState {
   readonly nextBatchNumber: number;
   /** Monotonic ms. */
   readonly openedAtMs: number;
+  readonly peer: string | undefined;
   readonly history: MoveHistory;
 }
 

@@ -13,4 +13,6 @@ export interface Serving {
   readonly keepAlive: KeepAlive;
   /** How it was let in; undefined where everybody is, without a gate. */
   readonly entry: Entry | undefined;
+  /** Address and port of the client, or "unix"; noted only where ends of connections are kept. */
+  readonly peer?: string | undefined;
 }

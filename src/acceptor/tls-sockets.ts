@@ -101,11 +101,14 @@ class TlsTransport implements Transport {
   readonly descriptor: number;
   #onDrain: () => void = () => {};
 
-  static serve(socket: TLSSocket, raw: Socket, { core, entry, onActivity, log }: Serving): void {
+  static serve(socket: TLSSocket, raw: Socket, { core, entry, peer, onActivity, log }: Serving): void {
     const handle = (raw as unknown as { _handle?: { readonly fd?: number } | null })._handle;
     const transport = new TlsTransport(socket, handle?.fd ?? -1, onActivity);
-    const connection: Connection | undefined =
-      entry === undefined ? core.connect(transport) : core.connect(entry.wrap(transport), entry.gate);
+    const connection: Connection | undefined = core.connect(
+      entry?.wrap(transport) ?? transport,
+      entry?.gate,
+      peer,
+    );
     if (connection === undefined) {
       log.noSlot();
       socket.destroy();

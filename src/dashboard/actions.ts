@@ -20,15 +20,22 @@ const numberField = (name: string, label: string, value: number, from: number): 
 
 // --- a tube ---------------------------------------------------------------------------------------------------
 
-export function putJob(tube: string): void {
+/** What stands in the dialog at first. */
+interface PutStart {
+  readonly body: string;
+  readonly pri: number;
+  readonly ttr: number;
+}
+
+export function putJob(tube: string, { body, pri, ttr }: PutStart = { body: "", pri: 1024, ttr: 60 }): void {
   const redraw = ask({
     title: "Put a job",
     content: () => html`
       <label>Tube <input name="tube" required maxlength="200" .defaultValue=${tube}></label>
       <div class="fields">
-        ${numberField("pri", "Priority", 1024, 0)} ${numberField("delay", "Delay, s", 0, 0)} ${numberField("ttr", "Time to run, s", 60, 1)}
+        ${numberField("pri", "Priority", pri, 0)} ${numberField("delay", "Delay, s", 0, 0)} ${numberField("ttr", "Time to run, s", ttr, 1)}
       </div>
-      <label>Body <textarea name="body" rows="6" spellcheck="false" @input=${() => redraw()}></textarea></label>
+      <label>Body <textarea name="body" rows="6" spellcheck="false" .defaultValue=${body} @input=${() => redraw()}></textarea></label>
       <p class="quiet" aria-live="polite">${bodyInWords()}</p>
     `,
     verb: () => "Put",
@@ -379,6 +386,25 @@ export function releaseJob(id: number, tube: string): void {
     act: async () => {
       await send("POST", `v1/jobs/${id}/release`);
       return `Job ${id} of ${tube} is taken from its worker, and ready again.`;
+    },
+  });
+}
+
+export function drain(isOn: boolean): void {
+  ask({
+    title: isOn ? "Drain the server" : "Take new jobs again",
+    content: () => html`<p>
+      ${
+        isOn
+          ? "It takes no new jobs from now on: puts are answered DRAINING. Workers go on with those that it has."
+          : "Puts are taken again, as before."
+      }
+    </p>`,
+    verb: () => (isOn ? "Drain" : "Take new jobs"),
+    isDangerous: isOn,
+    act: async () => {
+      await send(isOn ? "PUT" : "DELETE", "v1/server/drain");
+      return isOn ? "The server drains: it takes no new jobs." : "The server takes new jobs again.";
     },
   });
 }

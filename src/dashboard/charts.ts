@@ -5,7 +5,7 @@ import type { Chart, ChartLine } from "./desk.ts";
 
 type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: number])[]>>;
 
-const HEIGHT = 220;
+const HEIGHT = 190;
 /** Asked for again so often, ms. */
 const EACH_MS = 5000;
 
@@ -41,13 +41,13 @@ async function fill({ id, url, lines, span }: Chart, plot: LinePlot): Promise<vo
   };
   try {
     const response = await fetch(url);
-    // Where the server keeps no history of a tube it says why.
-    if (response.status === 404) return say(((await response.json()) as { detail: string }).detail);
     if (!response.ok) return;
-    const { series } = (await response.json()) as { series: Series };
+    const { series, kept = true } = (await response.json()) as { series: Series; kept?: boolean };
     const data = pointsOf(series, lines);
     plot.show(data);
-    say(`${span}. ${inWords(data, lines)}`);
+    if (!kept)
+      say("No history is kept yet: it begins within seconds, for as many tubes as have series in metrics.");
+    else say(`${span}. ${inWords(data, lines)}`);
   } catch {
     // The server is gone, and the page says so.
   }
@@ -78,7 +78,7 @@ function inWords([times, ...values]: uPlot.AlignedData, lines: readonly ChartLin
     const value = isRate ? points.reduce((sum, each) => sum + each, 0) / points.length : points.at(-1)!;
     return `${value.toFixed(isRate && value < 10 ? 1 : 0)} ${label}`;
   });
-  return `${lines[0]!.isRate ? "On average" : "At last"} ${said.join(", ")}.`;
+  return `${lines[0]!.isRate ? "On average" : "Now"} ${said.join(", ")}.`;
 }
 
 class LinePlot {
@@ -123,7 +123,7 @@ class LinePlot {
       ],
       legend: { live: false },
       axes: [
-        { ...axis, values: clock },
+        { ...axis, size: 30, values: clock },
         { ...axis, size: 56, values: amounts },
       ],
       scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },

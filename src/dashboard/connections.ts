@@ -20,6 +20,9 @@ interface Connection {
   readonly holds: readonly { readonly id: number; readonly timeLeft: number }[];
   readonly bytesIn: number;
   readonly bytesOut: number;
+  /** Of one that has ended. */
+  readonly closedFor: number | null;
+  readonly reason: string | null;
 }
 
 interface Connections {
@@ -28,7 +31,16 @@ interface Connections {
   readonly matched: number;
 }
 
-const STATES = ["open", "waiting", "holding"];
+const STATES = ["open", "waiting", "holding", "closed"];
+const REASONS: Readonly<Record<string, string>> = {
+  client: "its client closed it",
+  quit: "its client quit",
+  idle: "it was idle for too long",
+  admin: "somebody closed it",
+  error: "it broke: the client died, or the network",
+  stop: "the server stops",
+  auth: "it was not let in",
+};
 const SHOWN_TUBES = 3;
 const SHOWN_JOBS = 3;
 
@@ -59,9 +71,9 @@ export function showConnections(desk: Desk): Part {
             @change=${(event: Event) => desk.go({ tube: (event.target as HTMLInputElement).value.trim() })}
           >
         </label>
-        ${page !== undefined && "items" in page ? html`<span class="quiet">${exact(page.total)} open, ${exact(page.matched)} here</span>` : nothing}
+        ${page !== undefined && "items" in page ? html`<span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>` : nothing}
       </div>
-      ${page === undefined ? html`<p class="quiet">…</p>` : "items" in page ? list(page, desk) : empty(page.detail)}
+      ${page === undefined ? html`<p class="quiet">…</p>` : "items" in page ? (state === "closed" ? closedList(page) : list(page, desk)) : empty(page.detail)}
     </section>
   `;
 }
@@ -91,6 +103,34 @@ function list({ items, matched }: Connections, desk: Desk): Part {
       </table>
     </div>
     ${matched > items.length ? html`<p class="quiet">The oldest ${exact(items.length)} are shown.</p>` : nothing}`;
+}
+
+function closedList({ items }: Connections): Part {
+  if (items.length === 0)
+    return empty("None has ended since the server began, or none of this tube. The last 1,000 are kept.");
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
+    <table>
+      <caption class="hidden">Connections that have ended, the last first</caption>
+      <thead>
+        <tr>
+          <th scope="col">from</th><th scope="col">ended</th><th scope="col" class="left">why</th>
+          <th scope="col" class="optional">lasted</th><th scope="col" class="left optional">used</th><th scope="col" class="left optional">watched</th>
+        </tr>
+      </thead>
+      <tbody>${repeat(
+        items,
+        ({ id }) => id,
+        ({ id, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
+          <th scope="row" title="connection ${id}">${address ?? "–"}</th>
+          <td>${duration(closedFor)} ago</td>
+          <td class="left">${REASONS[reason ?? ""] ?? reason}</td>
+          <td class="optional">${duration(age)}</td>
+          <td class="left optional">${uses}</td>
+          <td class="left optional">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
+        </tr>`,
+      )}</tbody>
+    </table>
+  </div>`;
 }
 
 function row(each: Connection, mayClose: boolean, desk: Desk): Part {

@@ -18,6 +18,7 @@ export function rate(value: number): string {
 /** 3 min; "-" for none. */
 export function duration(seconds: number | null): string {
   if (seconds === null) return "–";
+  if (seconds === 0) return "0 s";
   if (seconds < 1) return "< 1 s";
   if (seconds < 120) return `${Math.floor(seconds)} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;

@@ -323,14 +323,16 @@ const job: Page = {
         ${desk.may("manage") ? jobActions(found, desk) : nothing}
       </div>
       <section class="card" aria-label="Figures">
-        ${facts(
-          Object.entries(found)
-            .filter(
-              ([key, value]) =>
-                !["body", "bodyBase64", "id", "tube", "state"].includes(key) && typeof value !== "object",
-            )
-            .map(([key, value]): [string, string] => [words(key), inUnits(key, value)]),
-        )}
+        ${facts([
+          ["pri", exact(found.pri)],
+          ["age", duration(found.age)],
+          ...sinceWhen(found),
+          ["delay, time to run", `${duration(Number(found["delay"]))}, ${duration(Number(found["ttr"]))}`],
+          ...["reserves", "timeouts", "releases", "buries", "kicks"].map((key): [string, string] => [
+            key,
+            exact(Number(found[key])),
+          ]),
+        ])}
       </section>
       <section class="card" aria-labelledby="body">
         <h2 id="body">Body <small>${exact(found.bytes)} bytes</small></h2>
@@ -340,7 +342,7 @@ const job: Page = {
   },
 };
 
-function jobActions({ id, tube: of, state }: JobRow, { act }: Desk): Part {
+function jobActions({ id, tube: of, state, body, truncated, pri, ttr }: JobRow, { act, may }: Desk): Part {
   return html`<div class="actions">
     ${
       state === "buried" || state === "delayed"
@@ -351,6 +353,16 @@ function jobActions({ id, tube: of, state }: JobRow, { act }: Desk): Part {
       state === "reserved"
         ? html`<button class="button" type="button" @click=${() => act((actions) => actions.releaseJob(id, of))}>Release…</button>`
         : nothing
+    }
+    ${
+      may("put") && body !== undefined && !truncated
+        ? html`<button class="button" type="button" @click=${() => act((actions) => actions.putJob(of, { body, pri, ttr: Number(ttr) }))}>Put again…</button>`
+        : nothing
+    }
+    ${
+      state === "reserved"
+        ? nothing
+        : html`<button class="button" type="button" @click=${() => act((actions) => actions.moveJobs({ tube: of, state, ids: [id] }))}>Move…</button>`
     }
     <button class="button bad" type="button" @click=${() => act((actions) => actions.deleteJob(id, of, state === "reserved"))}>
       Delete…
@@ -370,11 +382,17 @@ const wholeBody = ({ id, body, bodyBase64, truncated }: JobRow): Part => html`
 /** timeLeft → time left. */
 const words = (key: string): string => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
-const SECONDS: ReadonlySet<string> = new Set(["age", "timeLeft", "ttr", "delay"]);
-
-function inUnits(key: string, value: unknown): string {
-  if (typeof value !== "number") return `${value}`;
-  return SECONDS.has(key) ? duration(value) : exact(value);
+/** What is to be said of its state: since when, how long still, and who holds it. */
+function sinceWhen({ state, timeLeft, holder, readySince, buriedSince }: JobRow): [string, string | Part][] {
+  if (state === "ready") return [["ready for", duration(Number(readySince))]];
+  if (state === "buried") return [["buried for", duration(Number(buriedSince))]];
+  const left: [string, string] = ["time left", duration(timeLeft)];
+  if (state === "delayed") return [left];
+  const who =
+    holder === "lease"
+      ? "a worker over HTTP"
+      : html`<a href="#/connections?state=holding">connection ${holder}</a>`;
+  return [left, ["held by", who]];
 }
 
 // --- log and server -----------------------------------------------------------------------------------------
@@ -466,14 +484,23 @@ function distribution(title: string, caption: string, buckets: readonly Bucket[]
   </section>`;
 }
 
+const drainButton = (isDraining: boolean, { act }: Desk): Part => html`<div class="actions">
+  <button class="button" type="button" @click=${() => act((actions) => actions.drain(!isDraining))}>
+    ${isDraining ? "Take new jobs again…" : "Drain…"}
+  </button>
+</div>`;
+
 const server: Page = {
   title: () => "Server",
   view: () => "view=server",
-  show: ({ server: its, threads, frame }: ServerView) => {
+  show: ({ server: its, threads, frame }: ServerView, desk) => {
     const memory = its["memory"] as Record<string, number>;
     const options = its["options"] as Record<string, unknown>;
     return html`
-      <div class="title"><h1>Server</h1></div>
+      <div class="title">
+        <h1>Server</h1>
+        ${desk.may("admin") ? drainButton(its["draining"] === true, desk) : nothing}
+      </div>
       <section class="card" aria-label="The process">
         ${facts([
           ["version", `${its["version"]} on Node ${its["node"]}`],
@@ -512,12 +539,17 @@ const server: Page = {
             ],
           ])}
           <h2>Options</h2>
-          ${facts(Object.entries(options).map(([key, value]): [string, string] => [words(key), value === null ? "none" : `${value}`]))}
+          ${facts(Object.entries(options).map(([key, value]): [string, string] => [words(key), optionValue(key, value)]))}
         </section>
       </div>
     `;
   },
 };
+
+function optionValue(key: string, value: unknown): string {
+  if (value === null) return "none";
+  return key.endsWith("Bytes") ? bytes(Number(value)) : `${value}`;
+}
 
 export const PAGES: Readonly<Record<string, Page>> = {
   "": overview,

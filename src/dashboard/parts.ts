@@ -52,7 +52,7 @@ export interface Column {
 
 const count = (name: keyof JobCounts, sign: string): Column => ({
   key: name,
-  label: html`<span class=${name} aria-hidden="true">${sign}</span> ${name}`,
+  label: html`<span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span>`,
   cell: ({ jobs }) => exact(jobs[name]),
   isZero: ({ jobs }) => jobs[name] === 0,
   tone: ({ jobs }) => (name === "buried" && jobs[name] > 0 ? "buried" : ""),

@@ -62,7 +62,7 @@ export function showTube(view: TubeView, desk: Desk): Part {
         ${desk.may("bodies") ? textFilter(desk) : nothing}
       </div>
       ${moreFilters(desk, state)}
-      ${jobTable(desk.fetched as JobsPage | Refused | undefined, desk, jobs[state])}
+      ${jobTable(desk.fetched as JobsPage | Refused | undefined, desk)}
     </section>
   `;
 }
@@ -173,7 +173,7 @@ const WHY_NONE: Readonly<Record<string, string>> = {
   buried: "Workers bury what they cannot do; it stays until somebody kicks or deletes it.",
 };
 
-function jobTable(page: JobsPage | Refused | undefined, desk: Desk, count: number): Part {
+function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
   if (page === undefined) return html`<p class="quiet">…</p>`;
   if ("status" in page) return empty(page.detail);
   const state = stateOf(desk);
@@ -182,9 +182,10 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk, count: numbe
     return isFiltered
       ? empty(`No ${state} job here is like that.`)
       : empty(`No ${state} job here. ${WHY_NONE[state] ?? ""}`);
+  if (page.items.length === 0 && page.cursor !== null) return searching(page.cursor, page.examined, desk);
   const ids = page.items.map(({ id }) => `${id}`);
   const mayChoose = desk.may("manage");
-  return html`${mayChoose ? selection(desk, page, isFiltered ? undefined : count) : nothing}
+  return html`${mayChoose ? selection(desk, page, isFiltered) : nothing}
     <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
       <table>
         <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
@@ -204,7 +205,7 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk, count: numbe
               <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
               <td>${exact(job.pri)}</td>
               <td>${duration(job.age)}</td>
-              <td class="optional">${job.state === "ready" || job.state === "buried" ? "–" : duration(job.timeLeft ?? null)}</td>
+              <td class="optional">${job.state === "ready" || job.state === "buried" ? "–" : duration(job.timeLeft)}</td>
               <td class="optional">${exact(job.reserves)}</td>
               <td class="optional">${exact(job.bytes)}</td>
               <td class="left">${bodyStart(job)}</td>
@@ -228,10 +229,16 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk, count: numbe
     </div>`;
 }
 
+/** Nothing was found so far: the next page is asked for without a click. */
+function searching(cursor: string, examined: number, desk: Desk): Part {
+  queueMicrotask(() => desk.go({ cursor }));
+  return html`<p class="quiet" aria-live="polite">Looking on, behind ${exact(examined)} jobs…</p>`;
+}
+
 const FILTERS = ["text", "ageFrom", "priFrom", "priTo"];
 
 /** What can be done to the jobs that are selected, or to all that the filters leave. */
-function selection(desk: Desk, { items, cursor }: JobsPage, count: number | undefined): Part {
+function selection(desk: Desk, { items }: JobsPage, isFiltered: boolean): Part {
   const { name, query } = desk.place;
   const state = stateOf(desk);
   const some = [...desk.selected];
@@ -242,14 +249,14 @@ function selection(desk: Desk, { items, cursor }: JobsPage, count: number | unde
     }),
   );
   const isAll = some.length === 0;
+  // What is done to a whole tube has its buttons above.
+  if (isAll && (!isFiltered || items.length === 0)) return nothing;
   const jobs = isAll ? { where } : { ids: some.map(Number) };
   const button = (label: string, isBad: boolean, open: Parameters<Desk["act"]>[0]): Part =>
     html`<button class="button ${isBad ? "bad" : ""}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
   const of = { tube: name, state, ...jobs };
-  const all = count === undefined ? "All that match" : `All ${exact(count)}`;
-  if (isAll && items.length === 0 && cursor === null) return nothing;
   return html`<div class="bar chosen" role="group" aria-label="What to do with jobs">
-    <span aria-live="polite">${isAll ? all : `${exact(some.length)} selected`}:</span>
+    <span aria-live="polite">${isAll ? "All that match" : `${exact(some.length)} selected`}:</span>
     ${state === "buried" || state === "delayed" ? button("Kick…", false, (actions) => actions.kickJobs(of)) : nothing}
     ${state === "reserved" ? nothing : button("Move…", false, (actions) => actions.moveJobs(of))}
     ${button("Delete…", true, (actions) => actions.deleteJobs(of))}

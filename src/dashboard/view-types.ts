@@ -160,12 +160,13 @@ export interface JobRow {
   readonly state: string;
   readonly pri: number;
   readonly age: number;
-  readonly timeLeft: number | null;
+  readonly timeLeft: number;
   readonly reserves: number;
   readonly timeouts: number;
   readonly bytes: number;
   readonly body?: string;
   readonly bodyBase64?: string;
+  readonly truncated: boolean;
   readonly [field: string]: unknown;
 }
 

@@ -478,7 +478,7 @@ class Server {
     else if (news.news === "verbose") {
       for (const line of news.lines) this.#verbose?.write(`${line}\n`);
       if (news.dropped > 0) this.#verbose?.write(`${droppedWords(news.dropped, "of -V")}\n`);
-    } else if (news.news === "connections" || news.news === "connection-ended")
+    } else if (news.news === "connections" || news.news === "closed" || news.news === "connection-ended")
       this.#http?.tell({ order: "answer", answer: news });
     else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
   }

@@ -15,7 +15,11 @@ const LIMIT_MAX = 1000;
 const ConnectionView = Fields({
   id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
   address: Type.Union([Type.String(), Type.Null()]),
-  age: Type.Number({ description: "Seconds since it was accepted." }),
+  age: Type.Number({ description: "Seconds since it was accepted; of a closed one, until its end." }),
+  closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since its end." }),
+  reason: Type.Union([Type.String(), Type.Null()], {
+    description: "Why it has ended: client, quit, idle, admin, error, stop, auth.",
+  }),
   uses: Type.String(),
   watches: Type.Array(Type.String(), { description: "The first 20." }),
   watchCount: Type.Integer(),
@@ -32,7 +36,12 @@ const ConnectionView = Fields({
 const Query = Type.Object(
   {
     state: Type.Optional(
-      Type.Union([Type.Literal("open"), Type.Literal("waiting"), Type.Literal("holding")]),
+      Type.Union([
+        Type.Literal("open"),
+        Type.Literal("waiting"),
+        Type.Literal("holding"),
+        Type.Literal("closed"),
+      ]),
     ),
     tube: Type.Optional(Type.String({ description: "It uses or watches this tube." })),
     sort: Type.Optional(Type.Union([Type.Literal("age"), Type.Literal("held"), Type.Literal("bytes")])),
@@ -51,11 +60,16 @@ export const connectionRoutes: Routes = (api, service) => {
     "/v1/connections",
     {
       config: { may: "view" },
-      schema: { summary: "Open connections", querystring: Query, response: answers({ 200: List }, 400, 503) },
+      schema: {
+        summary: "Open connections, or the last 1,000 that were closed",
+        querystring: Query,
+        response: answers({ 200: List }, 400, 503),
+      },
     },
     async (request) => {
       requireServing(service);
       const { state = "open", tube, sort = "age", limit = LIMIT } = request.query;
+      if (state === "closed") return await closedOnes(service, tube, limit);
       const all = await service.connections.list();
       const held = await heldBy(service, all);
       const matched = all.filter((each) => {
@@ -119,6 +133,31 @@ export const connectionRoutes: Routes = (api, service) => {
   );
 };
 
+/** The last that have ended, the last first, whatever the order that was asked for. */
+async function closedOnes(
+  { connections, nowMs }: Service,
+  tube: string | undefined,
+  limit: number,
+): Promise<Static<typeof List>> {
+  const all = await connections.closed();
+  const matched = all.filter(
+    (each) => tube === undefined || each.uses === tube || each.watches.includes(tube),
+  );
+  const items = matched.slice(0, limit).map((each) => {
+    const { peer, reason, closedAtMs } = each;
+    const view = viewOf(
+      { ...each, waits: false, bytesIn: 0, bytesOut: 0 },
+      peer ?? null,
+      NOTHING,
+      closedAtMs,
+    );
+    return { ...view, closedFor: Math.round(nowMs() - closedAtMs) / 1000, reason };
+  });
+  return { items, total: all.length, matched: matched.length };
+}
+
+const NOTHING: Held = { held: 0, jobs: [], waiting: false };
+
 const idOf = ({ acceptor, slot, serial }: OpenConnection): string => `${acceptor}.${slot}.${serial}`;
 
 const noSuchConnection = (id: string): Problem =>
@@ -161,6 +200,8 @@ function viewOf(facts: OpenConnection, address: string | null, { held, jobs }: H
     id: idOf(facts),
     address,
     age: Math.round(nowMs - openedAtMs) / 1000,
+    closedFor: null,
+    reason: null,
     uses,
     watches: [...watches],
     watchCount,

@@ -1,6 +1,6 @@
 // Tubes: all of them, sorted and filtered here, and each by itself.
 
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import { matchesGlob } from "../queue/glob.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../queue/tube-history.ts";
@@ -118,6 +118,13 @@ const addHistory: Routes = (api, service) => {
     ),
   });
   const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
+  const History = Fields({
+    step: Type.Number(),
+    kept: Type.Boolean({
+      description: "False for a tube that is seconds old, or that came after too many others.",
+    }),
+    series: Series,
+  });
   api.get(
     "/v1/tubes/:tube/history",
     {
@@ -126,20 +133,21 @@ const addHistory: Routes = (api, service) => {
         summary: "The last 50 minutes of a tube in steps of 10 s",
         params: TubeParams,
         querystring: Query,
-        response: answers({ 200: Fields({ step: Type.Number(), series: Series }) }, 400, 404),
+        response: answers({ 200: History }, 400, 404, 503),
       },
     },
-    (request, reply) => {
+    async (request, reply) => {
       const { seconds = 3000, series } = request.query;
       const tube = tubeOf(request.params, request.query);
       const names = series === undefined ? TUBE_SERIES_NAMES : series.split(",").map(seriesNamed);
       const kept = service.tubeHistory.of(tube, names, service.wallMs() - seconds * 1000);
-      if (kept === undefined)
-        throw new Problem(
-          "tube-not-found",
-          `No history of "${tube}": it does not exist, is seconds old, or others came first.`,
-        );
-      const history = { step: STEP_SECONDS, series: kept };
+      if (kept === undefined) {
+        requireServing(service);
+        if ((await service.tubes.tube(tube, shardOf(service, tube))) === undefined)
+          throw new Problem("tube-not-found", `Nobody uses or watches "${tube}", and it has no jobs.`);
+      }
+      const none = (): Static<typeof Series> => Object.fromEntries(names.map((name) => [name, []]));
+      const history = { step: STEP_SECONDS, kept: kept !== undefined, series: kept ?? none() };
       return isKnown(request, reply, history) ? reply.code(304).send() : history;
     },
   );

@@ -1,14 +1,21 @@
 // Asks acceptors about their connections, by way of the main thread.
 
 import type { AcceptorNews, AcceptorOrder } from "../../acceptor/acceptor.ts";
+import type { ClosedConnection } from "../../acceptor/closed-connections.ts";
 import type { ConnectionFacts } from "../../acceptor/connection-facts.ts";
 import { Busy } from "./busy.ts";
 
-export type AcceptorQuestion = Extract<AcceptorOrder, { order: "tell-connections" | "end-connection" }>;
-export type AcceptorAnswer = Extract<AcceptorNews, { news: "connections" | "connection-ended" }>;
+export type AcceptorQuestion = Extract<
+  AcceptorOrder,
+  { order: "tell-connections" | "tell-closed" | "end-connection" }
+>;
+export type AcceptorAnswer = Extract<AcceptorNews, { news: "connections" | "closed" | "connection-ended" }>;
 
 /** An acceptor that is busy answers when it has the time, ms. */
 const ANSWER_MS_MAX = 5000;
+
+/** Of all acceptors together. */
+const CLOSED_MAX = 1000;
 
 export interface OpenConnection extends ConnectionFacts {
   readonly acceptor: number;
@@ -50,6 +57,23 @@ export class ConnectionDesk {
         ? answer.connections.map((facts) => ({ ...facts, acceptor: answer.acceptor }))
         : [],
     );
+  }
+
+  /** Those that have ended, the last first. */
+  async closed(): Promise<(ClosedConnection & OpenConnection)[]> {
+    const answers = await Promise.all(
+      Array.from({ length: this.#acceptors }, (_, acceptor) =>
+        this.#question(acceptor, (question) => ({ order: "tell-closed", question })),
+      ),
+    );
+    return answers
+      .flatMap((answer) =>
+        answer.news === "closed"
+          ? answer.connections.map((facts) => ({ ...facts, acceptor: answer.acceptor }))
+          : [],
+      )
+      .sort((a, b) => b.closedAtMs - a.closedAtMs)
+      .slice(0, CLOSED_MAX);
   }
 
   /** Ends a connection once what it has under way is answered; false if it is gone. */
