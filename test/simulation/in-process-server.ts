@@ -30,10 +30,12 @@ import {
   countersOf,
   createTopology,
   type Host,
-  hostOfAcceptor,
   hostOfShard,
+  httpBell,
+  httpPort,
   type Placement,
   type ProtocolName,
+  portBell,
   type Topology,
   type TopologyOptions,
 } from "../../src/message/topology.ts";
@@ -95,6 +97,8 @@ export interface InProcessOptions {
   /** When the monotonic clock begins, ms. */
   startsAtMs?: number;
   log?: InProcessLog;
+  /** Whether there is a port for the http thread, with its loop. */
+  http?: boolean;
 }
 
 /** A log on a disk in memory; `opened` has its jobs still to be restored. */
@@ -175,6 +179,8 @@ export class InProcessServer {
   readonly #words: Int32Array;
   readonly #bells: LateBells;
   readonly #surroundings: Surroundings = { nowMs: () => this.nowMs, isHeldUp: () => this.#heldUp() };
+  /** The port of the http thread, and what has its loop take a turn soon. */
+  readonly http: { readonly core: AcceptorCore; wake: () => void } | undefined;
   /** Of each host with acceptors. */
   readonly loops: AcceptorLoop[] = [];
   readonly #threads: Thread[];
@@ -194,8 +200,9 @@ export class InProcessServer {
     this.log = options.log;
     const { placement = "apart", threads = acceptors, storedBytesMin = STORED_BYTES_MIN } = options;
     const { protocol = "extended" } = options;
+    const http = options.http === true ? { http: true } : {};
     this.topology = topologyFor(
-      { shards, acceptors, placement, threads, protocol, jobBytesMax, storedBytesMin, ringBytes },
+      { shards, acceptors, placement, threads, protocol, jobBytesMax, storedBytesMin, ringBytes, ...http },
       this.log,
     );
     this.#slowLog = options.slowLog ?? 0;
@@ -235,6 +242,7 @@ export class InProcessServer {
           statsText: () => statsText(this.topology, facts, this.nowMs),
         }),
     );
+    this.http = options.http === true ? { core: this.#httpCore(facts), wake: () => {} } : undefined;
     this.#arriving = this.acceptors.map(() => []);
     if ((options.moves ?? 0) > 0 && Moves.isOfUse(topology)) this.#beginMoves(options.moves!);
     this.sockets = this.acceptors.map(() => []);
@@ -247,6 +255,7 @@ export class InProcessServer {
       ),
       { name: "late rings", steps: this.#ringLate(), ready: () => this.#bells.hasLate },
     ];
+    if (this.http !== undefined) this.#threads.push(this.#httpThread(this.http));
     if (this.binlog === undefined) return;
     this.#logThread = this.#binlogThread(this.binlog, this.storage!);
     this.#threads.push(this.#logThread);
@@ -461,7 +470,7 @@ export class InProcessServer {
       core: this.shards[shard]!,
       records: this.records[shard],
       control: new ControlWords(topology.control),
-      acceptors: this.#createBells(thread, topology.acceptors, (each) => hostOfAcceptor(topology, each)),
+      acceptors: this.#createBells(thread, topology.ports, (port) => portBell(topology, port)),
       binlog: this.createBell(thread, binlogBell(topology)),
       counters,
       surroundings: this.#surroundings,
@@ -494,7 +503,7 @@ export class InProcessServer {
       storage,
       control: new ControlWords(topology.control),
       shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
-      acceptors: this.#createBells(thread, topology.acceptors, (each) => hostOfAcceptor(topology, each)),
+      acceptors: this.#createBells(thread, topology.ports, (port) => portBell(topology, port)),
       counters,
       surroundings,
     });
@@ -576,6 +585,52 @@ export class InProcessServer {
       if (point === Point.Turned) scheduled = true;
       else this.fallAsleep(owner);
     }
+  }
+
+  /** As src/http/http-thread.ts makes it. */
+  #httpCore(facts: ProcessFacts): AcceptorCore {
+    const { topology } = this;
+    return new AcceptorCore({
+      topology,
+      acceptor: httpPort(topology),
+      nowMs: () => this.nowMs,
+      statsText: () => statsText(topology, facts, this.nowMs),
+      firstSlot: 1,
+      extended: true,
+    });
+  }
+
+  /** What src/http/queue/port-loop.ts does: the loop has no sockets, and requests wake it. */
+  #httpThread(port: { readonly core: AcceptorCore; wake: () => void }): Thread {
+    const { topology } = this;
+    const thread = httpBell(topology);
+    const owner = this.createOwner(this.#words, thread);
+    const loop = new AcceptorLoop({
+      core: port.core,
+      doorbell: owner,
+      shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
+      counters: new TurnCounters(port.core.counters, port.core.responses),
+      patience: new DrawnPatience(this.#random, this.#patience),
+      surroundings: this.#surroundings,
+    });
+    let scheduled = true;
+    port.wake = () => {
+      loop.wake();
+      scheduled = true;
+    };
+    const isRung = (): boolean => loop.asleep && this.#isRung(thread);
+    const steps = function* (this: InProcessServer): ThreadSteps {
+      for (;;) {
+        yield () => scheduled || isRung();
+        if (isRung()) port.wake();
+        scheduled = false;
+        let point = loop.next();
+        for (; point === Point.HeldUp; point = loop.next()) yield undefined;
+        if (point === Point.Turned) scheduled = true;
+        else this.fallAsleep(owner);
+      }
+    };
+    return { name: "http", steps: steps.call(this), ready: undefined };
   }
 
   /** The events of the sockets of a host, all or some. Returns how many told of clients. */

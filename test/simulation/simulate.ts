@@ -7,6 +7,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { drawnSeed } from "../support/seeded-random.ts";
 import { seedNumber, wholeNumber } from "../support/whole-number.ts";
 import { runGuarded } from "./guarded-run.ts";
+import { simulateHttp } from "./http-simulation.ts";
 import { parseSteps } from "./shrink.ts";
 
 interface Options {
@@ -15,6 +16,7 @@ interface Options {
   readonly seeds?: number;
   readonly only?: ReadonlySet<number>;
   readonly shrink: boolean;
+  readonly http: boolean;
 }
 
 const whole = wholeNumber(0, 9_999_999_999);
@@ -35,15 +37,37 @@ const command = new Command("simulate")
   .option("--seeds <k>", "seeds to run (default: 1 with --seed, else 1000)", whole)
   .option("--only <steps>", "play only these steps, such as 0-3,17", stepList)
   .option("--no-shrink", "do not look for a shorter run that fails")
+  .option("--http", "clients over HTTP and of beanstalkd's protocol on the same tubes, without a log", false)
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
 
 command.parse();
-const { seed, steps, seeds, only, shrink } = command.opts<Options>();
+const { seed, steps, seeds, only, shrink, http } = command.opts<Options>();
 const firstSeed = seed ?? drawnSeed();
 const count = seeds ?? (seed === undefined ? 1000 : 1);
-const { exitCode, aborted } = await runGuarded({ firstSeed, count, steps, only, shrink });
-if (aborted !== undefined) {
-  console.error(`seed ${aborted.seed}, step ${aborted.step} of ${steps}: ${aborted.why}`);
-  console.error(`\nagain: npm run simulate -- --seed ${aborted.seed} --steps ${steps} --no-shrink`);
+process.exitCode = http ? await runHttp() : await runAll();
+
+async function runAll(): Promise<number> {
+  const { exitCode, aborted } = await runGuarded({ firstSeed, count, steps, only, shrink });
+  if (aborted !== undefined) {
+    console.error(`seed ${aborted.seed}, step ${aborted.step} of ${steps}: ${aborted.why}`);
+    console.error(`\nagain: npm run simulate -- --seed ${aborted.seed} --steps ${steps} --no-shrink`);
+  }
+  return exitCode;
 }
-process.exitCode = exitCode;
+
+async function runHttp(): Promise<number> {
+  const sum = { puts: 0, deletes: 0, leases: 0, ended: 0, abandoned: 0 };
+  for (let each = firstSeed; each < firstSeed + count; each++) {
+    try {
+      const result = await simulateHttp({ seed: each, steps });
+      for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += result[key];
+    } catch (error) {
+      console.error((error as Error).message);
+      console.error(`\nagain: npm run simulate -- --http --seed ${each} --steps ${steps}`);
+      return 1;
+    }
+  }
+  const facts = Object.entries(sum).map(([what, times]) => `${times} ${what}`);
+  console.log(`${count} seeds from ${firstSeed}, ${steps} steps each: ${facts.join(", ")}`);
+  return 0;
+}

@@ -2,9 +2,7 @@
 
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import type { LeaseChange } from "../../message/control.ts";
-import type { LeaseKey } from "../queue/lease-book.ts";
-import type { Service } from "../queue/service.ts";
+import { changeLeases, type NewChange } from "../queue/lease-changes.ts";
 import { answers, ownerOf, type Routes, requireServing } from "./api.ts";
 import { Problem } from "./problem.ts";
 import { Fields } from "./schemas.ts";
@@ -12,7 +10,6 @@ import { Fields } from "./schemas.ts";
 const CHANGES_MAX = 1000;
 const NUMBER_MAX = 2 ** 32 - 1;
 const ACTS = ["delete", "release", "bury", "touch"] as const;
-type Act = (typeof ACTS)[number];
 
 const Token = Type.String({ maxLength: 100 });
 const pri = Type.Optional(
@@ -44,13 +41,6 @@ const Out = Fields({
   timeLeft: Type.Number(),
 });
 
-interface Change {
-  readonly act: Act;
-  readonly token: string;
-  readonly pri?: number | undefined;
-  readonly delay?: number | undefined;
-}
-
 export const leaseRoutes: Routes = (api, service) => {
   for (const act of ACTS) {
     api.post(
@@ -68,7 +58,7 @@ export const leaseRoutes: Routes = (api, service) => {
         requireServing(service);
         const { lease } = request.params;
         const details = (request.body ?? {}) as { pri?: number; delay?: number };
-        const [isDone] = await change(service, ownerOf(request), [{ act, token: lease, ...details }]);
+        const [isDone] = await changeLeases(service, ownerOf(request), [{ act, token: lease, ...details }]);
         if (!isDone)
           throw new Problem(
             "lease-ended",
@@ -102,7 +92,7 @@ const addMany: Routes = (api, service) => {
         release?: { lease: string; pri?: number; delay?: number }[];
         bury?: { lease: string; pri?: number }[];
       };
-      const changes: Change[] = [
+      const changes: NewChange[] = [
         ...(asked.delete ?? []).map((token) => ({ act: "delete" as const, token })),
         ...(asked.release ?? []).map(({ lease, ...rest }) => ({
           act: "release" as const,
@@ -117,7 +107,7 @@ const addMany: Routes = (api, service) => {
           "bad-request",
           `${changes.length} leases in one request; ${CHANGES_MAX} are allowed.`,
         );
-      const done = await change(service, ownerOf(request), changes);
+      const done = await changeLeases(service, ownerOf(request), changes);
       const results = changes.map(({ token, act }, index) => {
         if (done[index] && act === "touch") service.leases.renew(token);
         return done[index] ? { lease: token, ok: true } : { lease: token, ok: false, code: "lease-ended" };
@@ -152,41 +142,3 @@ const addList: Routes = (api, service) => {
     },
   );
 };
-
-/** Does what leases ask for, each by itself and in the order of the request for each shard; whether it was done. */
-async function change(service: Service, owner: string, changes: readonly Change[]): Promise<boolean[]> {
-  const { leases, control } = service;
-  const done = changes.map(() => false);
-  const byShard = new Map<number, { index: number; key: LeaseKey }[]>();
-  for (const [index, { token, act }] of changes.entries()) {
-    const key = leases.read(token, owner);
-    const before = key === undefined ? undefined : leases.finishedBy(token);
-    if (key === undefined || key.shard >= control.shards || before !== undefined) {
-      // The same once more: it is done.
-      done[index] = before === act;
-      if (!done[index]) leases.ended++;
-      continue;
-    }
-    const group = byShard.get(key.shard);
-    if (group === undefined) byShard.set(key.shard, [{ index, key }]);
-    else group.push({ index, key });
-  }
-  await Promise.all(
-    Array.from(byShard, async ([shard, group]) => {
-      const asked = group.map(({ index, key }): LeaseChange => {
-        const { act, pri, delay } = changes[index]!;
-        return { act, id: key.id, reserves: key.reserves, pri, delay };
-      });
-      const answers = await control.ask(shard, "leases", { changes: asked });
-      for (const [at, { index }] of group.entries()) {
-        const { token, act } = changes[index]!;
-        done[index] = answers[at]!;
-        if (!answers[at]) {
-          leases.ended++;
-          leases.forget(token);
-        } else if (act !== "touch") leases.finish(token, act);
-      }
-    }),
-  );
-  return done;
-}

@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
+import { giveBackLeases } from "../queue/lease-changes.ts";
 import { type ReservedJob, reservedJob, WAITS_MAX } from "../queue/reservations.ts";
 import type { Service } from "../queue/service.ts";
 import { answers, ownerOf, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
@@ -129,13 +130,7 @@ function lease(
       untilMs: nowMs() + job.timeLeftMs,
     }),
   );
-  const giveBack = (): void => {
-    leases.abandoned += given.length;
-    for (const { token } of given) leases.forget(token);
-    // A shard that does not answer now will let them end with their time.
-    for (const { shard, id, reserves } of given)
-      service.control.ask(shard, "give-back", { jobs: [{ id, reserves }] }).catch(() => {});
-  };
+  const giveBack = (): void => giveBackLeases(service, given);
   if (given.length > 0) {
     if (reply.raw.destroyed) giveBack();
     else

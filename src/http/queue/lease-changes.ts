@@ -1,0 +1,70 @@
+// What workers do with leased jobs: their shards decide, and what was done is remembered.
+
+import type { LeaseChange } from "../../message/control.ts";
+import type { ControlClient } from "./control-client.ts";
+import type { LeaseBook, LeaseKey } from "./lease-book.ts";
+
+export interface LeaseWays {
+  readonly leases: LeaseBook;
+  readonly control: ControlClient;
+}
+
+export interface NewChange {
+  readonly act: LeaseChange["act"];
+  readonly token: string;
+  readonly pri?: number | undefined;
+  readonly delay?: number | undefined;
+}
+
+/** Does what leases ask for, each by itself and in the order of the request for each shard; whether it was done. */
+export async function changeLeases(
+  { leases, control }: LeaseWays,
+  owner: string,
+  changes: readonly NewChange[],
+): Promise<boolean[]> {
+  const done = changes.map(() => false);
+  const byShard = new Map<number, { index: number; key: LeaseKey }[]>();
+  for (const [index, { token, act }] of changes.entries()) {
+    const key = leases.read(token, owner);
+    const before = key === undefined ? undefined : leases.finishedBy(token);
+    if (key === undefined || key.shard >= control.shards || before !== undefined) {
+      // The same once more: it is done.
+      done[index] = before === act;
+      if (!done[index]) leases.ended++;
+      continue;
+    }
+    const group = byShard.get(key.shard);
+    if (group === undefined) byShard.set(key.shard, [{ index, key }]);
+    else group.push({ index, key });
+  }
+  await Promise.all(
+    Array.from(byShard, async ([shard, group]) => {
+      const asked = group.map(({ index, key }): LeaseChange => {
+        const { act, pri, delay } = changes[index]!;
+        return { act, id: key.id, reserves: key.reserves, pri, delay };
+      });
+      const answers = await control.ask(shard, "leases", { changes: asked });
+      for (const [at, { index }] of group.entries()) {
+        const { token, act } = changes[index]!;
+        done[index] = answers[at]!;
+        if (!answers[at]) {
+          leases.ended++;
+          leases.forget(token);
+        } else if (act !== "touch") leases.finish(token, act);
+      }
+    }),
+  );
+  return done;
+}
+
+/** Nobody will hear of these leases: their jobs are ready again, as if a connection had ended. */
+export function giveBackLeases(
+  { leases, control }: LeaseWays,
+  given: readonly (LeaseKey & { readonly token: string })[],
+): void {
+  leases.abandoned += given.length;
+  for (const { token } of given) leases.forget(token);
+  // A shard that does not answer now will let them end with their time.
+  for (const { shard, id, reserves } of given)
+    control.ask(shard, "give-back", { jobs: [{ id, reserves }] }).catch(() => {});
+}

@@ -1,0 +1,416 @@
+// Clients over HTTP and clients of beanstalkd's protocol on the same tubes, with the loops of the whole server on a random
+// schedule and virtual time: no job is lost or done twice, none is held by two, and no lease acts after its end.
+//
+// What is behind the routes is the real thing: puts, waits, leases, questions to shards. Only the requests themselves are played
+// here; some of them are given up while they wait, and some answers get lost.
+
+import assert from "node:assert/strict";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
+import { Busy } from "../../src/http/queue/busy.ts";
+import { ControlClient } from "../../src/http/queue/control-client.ts";
+import { type Lease, LeaseBook } from "../../src/http/queue/lease-book.ts";
+import { changeLeases, giveBackLeases } from "../../src/http/queue/lease-changes.ts";
+import { PutLanes } from "../../src/http/queue/put-lanes.ts";
+import { Reservations, type ReservedJob } from "../../src/http/queue/reservations.ts";
+import { WireClients } from "../../src/http/queue/wire-clients.ts";
+import { checkRings } from "../support/ring-invariants.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+import type { FakeSocket } from "./fake-socket.ts";
+import { InProcessServer } from "./in-process-server.ts";
+
+const TUBES = ["default", "a", "b", "c"] as const;
+const SOCKETS = 3;
+const REQUESTS_MAX = 12;
+const TTR_MAX_SECONDS = 3;
+/** Until all that was sent is answered. */
+const ROUNDS_MAX = 2000;
+
+export interface HttpSimulationResult {
+  readonly puts: number;
+  readonly deletes: number;
+  readonly leases: number;
+  /** Changes that were refused, since the lease had ended. */
+  readonly ended: number;
+  readonly abandoned: number;
+}
+
+/** Somebody was given a job, and holds it until he says otherwise or its time is over. */
+interface Grant {
+  readonly who: string;
+  /** It can't end by itself before: its time begins when its reserve was sent, or later. 0 once its holder has let go. */
+  untilMs: number;
+  /** When it was heard of, in the order of what happens. */
+  readonly place: number;
+}
+
+/** What a client of beanstalkd's protocol waits for. */
+interface Asked {
+  readonly kind: "put" | "reserve" | "delete" | "release" | "touch";
+  readonly id?: number;
+  readonly ttr?: number;
+  readonly sentAtMs: number;
+  readonly place: number;
+}
+
+interface Client {
+  readonly name: string;
+  socket: FakeSocket;
+  asked: Asked | undefined;
+  readonly held: Map<number, number>;
+  input: string;
+}
+
+export interface HttpSimulationOptions {
+  readonly seed: number;
+  readonly steps: number;
+  /** Breaks something, for the canary. */
+  readonly plant?: (parts: { control: ControlClient; server: InProcessServer }) => void;
+}
+
+export async function simulateHttp(options: HttpSimulationOptions): Promise<HttpSimulationResult> {
+  const simulation = new HttpSimulation(options);
+  let step = 0;
+  try {
+    for (; step < options.steps; step++) await simulation.step();
+    return await simulation.finish();
+  } catch (error) {
+    const what = (error as Error).message;
+    throw new Error(`seed ${options.seed}, step ${step} of ${options.steps}, ${simulation.shape}: ${what}`, {
+      cause: error,
+    });
+  } finally {
+    simulation.end();
+  }
+}
+
+class HttpSimulation {
+  readonly shape: string;
+  readonly #random: SeededRandom;
+  readonly #server: InProcessServer;
+  readonly #control: ControlClient;
+  readonly #puts: PutLanes;
+  readonly #reservations: Reservations;
+  readonly #leases: LeaseBook;
+  readonly #clients: Client[];
+  /** Requests over HTTP that are under way. */
+  readonly #requests = new Set<Promise<void>>();
+  readonly #waits = new Set<AbortController>();
+  /** Leases that a worker over HTTP has been given, also such that have ended since. */
+  #known: Lease[] = [];
+  readonly #grants = new Map<number, Grant>();
+  readonly #put = new Set<number>();
+  /** By id: when it was heard of. */
+  readonly #deleted = new Map<number, number>();
+  #failure: Error | undefined;
+  #given = 0;
+  #places = 0;
+
+  constructor({ seed, plant }: HttpSimulationOptions) {
+    const random = new SeededRandom(seed);
+    this.#random = random;
+    const shards = random.pick([1, 2, 4, 7]);
+    const acceptors = random.pick([1, 2]);
+    this.shape = `${shards} shards, ${acceptors} acceptors`;
+    const server = new InProcessServer({
+      ...{ shards, acceptors, random, http: true },
+      ringBytes: random.pick([4096, 8192]),
+      holdUps: random.pick([0, 0.1, 0.5]),
+      patience: random.pick([0, 0.5]),
+      lateRings: random.pick([0, 0.2]),
+      strayRings: random.chance(0.2),
+      placement: random.pick(["apart", "together"]),
+      tickMs: random.pick([0, 0.01, 1]),
+    });
+    this.#server = server;
+    const { core } = server.http!;
+    const wake = (): void => server.http!.wake();
+    const wire = new WireClients(core, wake);
+    this.#control = new ControlClient(core, wake);
+    this.#puts = new PutLanes(wire, shards);
+    this.#reservations = new Reservations(wire);
+    this.#leases = new LeaseBook(() => server.nowMs);
+    this.#clients = Array.from({ length: SOCKETS }, (_, index) => this.#newClient(`client ${index}`));
+    plant?.({ control: this.#control, server });
+  }
+
+  async step(): Promise<void> {
+    const random = this.#random;
+    const act = random.weighted({
+      ...{ run: 10, "http-put": 3, "http-reserve": 3, "http-change": 4, "give-up": 0.5 },
+      ...{ client: 6, vanish: 0.3, time: 1.5 },
+    });
+    if (act === "http-put") this.#begin(() => this.#httpPut());
+    else if (act === "http-reserve") this.#begin(() => this.#httpReserve());
+    else if (act === "http-change") this.#begin(() => this.#httpChange());
+    else if (act === "give-up") random.pick([...this.#waits])?.abort();
+    else if (act === "client") this.#clientAct(random.pick(this.#clients)!);
+    else if (act === "vanish") this.#vanish(random.pick(this.#clients)!);
+    else if (act === "time") this.#server.takeTime(random.between(1, 1500));
+    await this.#run(random.between(1, 25));
+    checkRings(this.#server.topology);
+  }
+
+  /** Runs threads, and lets requests go on that have their answers. */
+  async #run(steps: number): Promise<void> {
+    for (let left = steps; left > 0 && this.#server.step(); left--);
+    await nextTurn();
+    for (const client of this.#clients) this.#read(client);
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  // --- over HTTP --------------------------------------------------------------------------------------------------
+
+  #begin(request: () => Promise<void>): void {
+    if (this.#requests.size >= REQUESTS_MAX) return;
+    const done: Promise<void> = request()
+      .catch((error: unknown) => {
+        this.#failure ??= error as Error;
+      })
+      .finally(() => this.#requests.delete(done));
+    this.#requests.add(done);
+  }
+
+  async #httpPut(): Promise<void> {
+    const random = this.#random;
+    const tube = random.pick(TUBES)!;
+    const count = random.pick([1, 1, 5]);
+    const jobs = Array.from({ length: count }, () => ({
+      put: { tube, pri: random.between(0, 3), delay: random.pick([0, 0, 1]), ttr: this.#drawTtr() },
+      body: Buffer.alloc(random.pick([0, 3, 900]), "h"),
+    }));
+    for (const outcome of await this.#puts.putMany(jobs)) {
+      assert.ok("id" in outcome, "a put over HTTP is refused");
+      this.#isNew(outcome.id);
+    }
+  }
+
+  async #httpReserve(): Promise<void> {
+    const random = this.#random;
+    const tubes = TUBES.filter(() => random.chance(0.5));
+    const gone = new AbortController();
+    const sentAtMs = this.#server.nowMs;
+    const place = ++this.#places;
+    this.#waits.add(gone);
+    const reserving = this.#reservations.reserve({
+      tubes: tubes.length === 0 ? ["a"] : tubes,
+      waitSeconds: random.pick([0, 1, 5]),
+      max: random.pick([1, 4]),
+      bytesMax: 100_000,
+      signal: gone.signal,
+    });
+    const jobs = await reserving.catch((error: unknown) => {
+      // Its wait was ended, and nobody is there to hear of it.
+      if (gone.signal.aborted && error instanceof Busy) return [];
+      throw error;
+    });
+    this.#waits.delete(gone);
+    const given = jobs.map((job) => this.#lease(job));
+    // The client has gone, or its connection breaks before it has got the answer.
+    if (gone.signal.aborted || random.chance(0.15)) giveBackLeases(this.#ways, given);
+    else {
+      for (const [index, lease] of given.entries())
+        this.#isGiven(lease.id, lease.token, sentAtMs + jobs[index]!.ttr * 1000, place);
+      this.#known.push(...given);
+      this.#given += given.length;
+    }
+  }
+
+  /** As routes do it. */
+  #lease(job: ReservedJob): Lease {
+    const { id, tube, reserves, ttr, timeLeftMs } = job;
+    const { nowMs } = this.#server;
+    const bytes = Buffer.from(tube);
+    const shard = shardOfTube(bytes, 0, bytes.length, this.#server.shards.length);
+    const times = { sinceMs: nowMs, untilMs: nowMs + timeLeftMs };
+    return this.#leases.give({ id, shard, reserves, tube, ttr, owner: "worker", address: "", ...times });
+  }
+
+  async #httpChange(): Promise<void> {
+    const random = this.#random;
+    const lease = random.pick(this.#known);
+    if (lease === undefined) return;
+    const act = random.pick(["delete", "delete", "release", "touch", "bury"] as const);
+    const hasEnded = !this.#stands(lease);
+    const repeats = this.#leases.finishedBy(lease.token) === act;
+    const grant = this.#grants.get(lease.id);
+    // It may end by this from now on.
+    if (act !== "touch" && grant?.who === lease.token) grant.untilMs = 0;
+    const sentAtMs = this.#server.nowMs;
+    const [done] = await changeLeases(this.#ways, "worker", [{ act, token: lease.token }]);
+    if (!done) return;
+    assert.ok(!hasEnded || repeats, `a lease of job ${lease.id} has ended, and does ${act} all the same`);
+    if (repeats) return;
+    if (act === "touch" && grant?.who === lease.token && grant.untilMs > 0)
+      grant.untilMs = sentAtMs + lease.ttr * 1000;
+    if (act === "delete") this.#isDeleted(lease.id);
+    if (act === "bury") this.#begin(() => this.#kick(lease));
+  }
+
+  /** Buried jobs would be out of the game. */
+  async #kick({ shard, id }: Lease): Promise<void> {
+    await this.#control.ask(shard, "job-act", { id, act: "kick", force: false });
+  }
+
+  /** Whether the job is still held by this lease, as its engine knows at this moment. */
+  #stands({ id, shard, reserves }: Lease): boolean {
+    const { engine, leaseSession } = this.#server.shards[shard]!;
+    const slot = engine.find(id);
+    if (slot === NO_SLOT) return false;
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const isHeld = page.state[row] === JobState.Reserved && page.holder[row] === leaseSession;
+    return isHeld && page.reserves[row] === reserves;
+  }
+
+  get #ways(): { leases: LeaseBook; control: ControlClient } {
+    return { leases: this.#leases, control: this.#control };
+  }
+
+  // --- over sockets -----------------------------------------------------------------------------------------------
+
+  #newClient(name: string): Client {
+    const socket = this.#server.connect();
+    const tubes = TUBES.filter(() => this.#random.chance(0.6));
+    for (const tube of tubes) socket.write(Buffer.from(`watch ${tube}\r\n`));
+    return { name, socket, asked: undefined, held: new Map(), input: "" };
+  }
+
+  /** Its connection is cut: what it holds goes back. */
+  #vanish(client: Client): void {
+    client.socket.close();
+    for (const id of client.held.keys()) this.#end(id, client.name);
+    // What was on its way to it goes back, too, or was done: nobody will hear of it.
+    if (client.asked?.kind === "put" || client.asked?.kind === "delete") this.#unknown = true;
+    const at = this.#clients.indexOf(client);
+    this.#clients[at] = this.#newClient(`${client.name}'`);
+  }
+
+  /** A put or a delete was cut off: counts at the end have that much play. */
+  #unknown = false;
+
+  #clientAct(client: Client): void {
+    if (client.asked !== undefined) return;
+    const random = this.#random;
+    const sent = { sentAtMs: this.#server.nowMs, place: ++this.#places };
+    const [id] = random.pick([...client.held]) ?? [];
+    const kind =
+      id === undefined
+        ? random.pick(["put", "reserve"] as const)
+        : random.pick(["delete", "release", "touch", "reserve"] as const);
+    if (kind === "put") {
+      const ttr = this.#drawTtr();
+      client.socket.write(
+        Buffer.from(`use ${random.pick(TUBES)}\r\nput ${random.between(0, 3)} 0 ${ttr} 2\r\nxx\r\n`),
+      );
+      client.asked = { kind, ttr, ...sent };
+      return;
+    }
+    const line =
+      kind === "reserve"
+        ? `reserve-with-timeout ${random.pick([0, 1])}`
+        : `${kind} ${id}${kind === "release" ? " 0 0" : ""}`;
+    client.socket.write(Buffer.from(`${line}\r\n`));
+    client.asked = { kind, ...sent, ...(id === undefined || kind === "reserve" ? {} : { id }) };
+    if (kind === "delete" || kind === "release") this.#end(id!, client.name);
+  }
+
+  #read(client: Client): void {
+    client.socket.readAll();
+    client.input += client.socket.takeReceived().toString("latin1");
+    for (;;) {
+      const end = client.input.indexOf("\r\n");
+      if (end < 0) return;
+      const [word = "", first = "", bytes = ""] = client.input.slice(0, end).split(" ");
+      const length = word === "RESERVED" ? Number(bytes) + 2 : 0;
+      if (client.input.length < end + 2 + length) return;
+      client.input = client.input.slice(end + 2 + length);
+      if (word !== "WATCHING" && word !== "USING") this.#onReply(client, word, Number(first));
+    }
+  }
+
+  #onReply(client: Client, word: string, number: number): void {
+    const { asked } = client;
+    assert.ok(asked !== undefined, `${client.name} is told ${word}, and has asked nothing`);
+    client.asked = undefined;
+    if (word === "INSERTED") this.#isNew(number);
+    else if (word === "RESERVED") {
+      // Its time to run is that of its put, which may be another client's: the shortest is sure.
+      this.#isGiven(number, client.name, asked.sentAtMs + 1000, asked.place);
+      client.held.set(number, asked.sentAtMs);
+    } else if (asked.kind === "delete" && word === "DELETED") {
+      client.held.delete(asked.id!);
+      this.#isDeleted(asked.id!);
+    } else if (asked.id !== undefined && word !== "TOUCHED") client.held.delete(asked.id);
+  }
+
+  // --- the ledger -------------------------------------------------------------------------------------------------
+
+  #drawTtr(): number {
+    return this.#random.between(1, TTR_MAX_SECONDS);
+  }
+
+  #isNew(id: number): void {
+    assert.ok(!this.#put.has(id), `job ${id} is put twice`);
+    this.#put.add(id);
+  }
+
+  /** What was asked for before the other was heard of may have been given before it. */
+  #isGiven(id: number, who: string, untilMs: number, askedAt: number): void {
+    const before = this.#grants.get(id);
+    const deleted = this.#deleted.get(id) ?? Number.POSITIVE_INFINITY;
+    assert.ok(askedAt < deleted, `job ${id} is given to ${who}, and was deleted`);
+    assert.ok(
+      before === undefined || askedAt < before.place || this.#server.nowMs >= before.untilMs,
+      `job ${id} is given to ${who}, and ${before?.who} has it`,
+    );
+    this.#grants.set(id, { who, untilMs, place: ++this.#places });
+  }
+
+  /** It may go back from now on. */
+  #end(id: number, who: string): void {
+    const grant = this.#grants.get(id);
+    if (grant?.who === who) grant.untilMs = 0;
+  }
+
+  #isDeleted(id: number): void {
+    assert.ok(!this.#deleted.has(id), `job ${id} is deleted twice`);
+    this.#deleted.set(id, ++this.#places);
+    this.#grants.delete(id);
+  }
+
+  // --- the end ----------------------------------------------------------------------------------------------------
+
+  /** All waits end, all is answered; what was put and not deleted is there. */
+  async finish(): Promise<HttpSimulationResult> {
+    for (
+      let round = 0;
+      this.#requests.size > 0 || this.#clients.some(({ asked }) => asked !== undefined);
+      round++
+    ) {
+      assert.ok(round < ROUNDS_MAX, "every request is answered in the end");
+      await this.#run(1000);
+      if (!this.#server.step()) this.#server.takeTime(500);
+    }
+    // What was given back is ready again before the count.
+    for (let round = 0; round < 5; round++) await this.#run(1000);
+    const live = new Set<number>();
+    for (const { engine } of this.#server.shards)
+      for (const id of this.#put) if (engine.find(id) !== NO_SLOT) live.add(id);
+    for (const id of this.#deleted.keys()) assert.ok(!live.has(id), `job ${id} was deleted, and is there`);
+    const lost = [...this.#put].filter((id) => !live.has(id) && !this.#deleted.has(id));
+    if (!this.#unknown) assert.deepEqual(lost, [], "jobs are lost");
+    return {
+      puts: this.#put.size,
+      deletes: this.#deleted.size,
+      leases: this.#given,
+      ended: this.#leases.ended,
+      abandoned: this.#leases.abandoned,
+    };
+  }
+
+  end(): void {
+    this.#reservations.stop();
+  }
+}
