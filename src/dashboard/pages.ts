@@ -18,7 +18,6 @@ import {
 } from "./parts.ts";
 import type {
   Bucket,
-  GroupPageView,
   JobRow,
   LogPageView,
   OverviewView,
