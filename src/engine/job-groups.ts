@@ -236,9 +236,11 @@ export class JobGroups {
     if (inWorkMax === this.#inWorkMax) return;
     this.#inWorkMax = inWorkMax;
     // Only groups with jobs in work can come to their limit or leave it: no more than jobs are held.
-    for (const [number, group] of this.#groups.entries())
-      if (group !== undefined && group.position >= 0 && group.isBlocked !== this.#isAtLimit(number, group))
-        this.#change(number, () => {});
+    for (let number = 1; number < this.#groups.length; number++) {
+      const group = this.#groups[number];
+      if (group === undefined || group.position < 0) continue;
+      if (group.isBlocked !== this.#isAtLimit(number, group)) this.#change(number, () => {});
+    }
   }
 
   /** What is known of a group, for invariants; undefined for a number that is none's. */
