@@ -27,27 +27,27 @@ export class MemoryBudget implements MemoryLimit {
   /** Whether all that is there now may be, with one more job. */
   get allows(): boolean {
     if (this.#words.isFull) return false;
-    const missing = this.#usedBytes + JOB_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
+    const missing = this.#usedBytes() + JOB_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
     return missing <= 0 || this.#claim(Math.ceil(missing / MEMORY_PAGE_BYTES));
   }
 
   /** After a turn: counts what it took without asking, and gives back what is not needed. */
   settle(): void {
-    const needed = Math.ceil(this.#usedBytes / MEMORY_PAGE_BYTES);
+    const needed = Math.ceil(this.#usedBytes() / MEMORY_PAGE_BYTES);
     const spare = this.#heldPages - needed;
     if (spare < 0) {
       this.#words.take(-spare);
       this.#heldPages = needed;
       return;
     }
-    const lot = this.#lotPages;
+    const lot = this.#lotPages();
     if (spare <= 2 * lot) return;
     this.#words.give(spare - lot);
     this.#heldPages = needed + lot;
   }
 
   #claim(pages: number): boolean {
-    const lot = this.#lotPages;
+    const lot = this.#lotPages();
     if (pages < lot && this.#words.claim(lot)) this.#heldPages += lot;
     // Near the limit there may be no lot any more, but what is needed.
     else if (this.#words.claim(pages)) this.#heldPages += pages;
@@ -58,12 +58,12 @@ export class MemoryBudget implements MemoryLimit {
     return true;
   }
 
-  get #usedBytes(): number {
+  #usedBytes(): number {
     const { bodies, jobs } = this.#engine;
     return bodies.usedBytes + jobs.live * JOB_BYTES;
   }
 
-  get #lotPages(): number {
+  #lotPages(): number {
     const { limitBytes } = this.#words;
     if (limitBytes === Number.POSITIVE_INFINITY) return LOT_PAGES_MAX;
     const share = (limitBytes / MEMORY_PAGE_BYTES / this.#shards) * LOT_SHARE;
