@@ -28,7 +28,6 @@ export class JobAttributes {
   origin: Uint8Array = NO_BYTES;
   reason: number = DeathReason.None;
   moved = false;
-  leaving = false;
 
   clear(): this {
     this.fixed.clear();
@@ -40,7 +39,6 @@ export class JobAttributes {
     this.origin = NO_BYTES;
     this.reason = DeathReason.None;
     this.moved = false;
-    this.leaving = false;
     return this;
   }
 
@@ -91,9 +89,6 @@ export class JobAttributes {
         break;
       case Attribute.Moved:
         this.moved = true;
-        break;
-      case Attribute.Leaving:
-        this.leaving = true;
         break;
       default:
         // What a later version adds is kept, as long as it does not change.

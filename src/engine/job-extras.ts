@@ -89,6 +89,4 @@ export const ExtraFlag = {
   Moved: 0x10,
   /** Its key ends with its first reservation. */
   UntilReserve: 0x20,
-  /** It is dead and buried, and on its way to a dead-letter tube of another shard. */
-  Leaving: 0x40,
 } as const;

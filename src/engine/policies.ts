@@ -174,7 +174,6 @@ export class Policies {
     extras.flags[row] =
       attributes.reason |
       (attributes.moved ? ExtraFlag.Moved : 0) |
-      (attributes.leaving ? ExtraFlag.Leaving : 0) |
       (attributes.untilReserve ? ExtraFlag.UntilReserve : 0);
   }
 
@@ -433,7 +432,7 @@ export class Policies {
     const extras = page.makeExtras();
     const row = rowOf(slot);
     if (attributes !== undefined) this.#keep(extras, row, attributes);
-    extras.flags[row] = (extras.flags[row]! | ExtraFlag.Moved) & ~ExtraFlag.Leaving;
+    extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     this.#joinGroup(slot, tube, false);
     if (!staysDead && this.isDead(slot)) this.forgetDeath(slot);
@@ -558,7 +557,6 @@ export class Policies {
     const { Attribute } = attribute;
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
-    if ((flags & ExtraFlag.Leaving) !== 0) writer.flag(Attribute.Leaving);
     if (extras.expiresAtMs[row]! > 0)
       writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
     if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);

@@ -31,8 +31,6 @@ export const Attribute = {
   Reason: 20,
   /** No value: the job is in another tube than its PUT says, so that each UPDATE has to name it. */
   Moved: 21,
-  /** No value: the job is dead, and on its way to the dead-letter tube. A start sends it on. */
-  Leaving: 22,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
 

@@ -55,8 +55,6 @@ export class Shipment {
   readonly ids: number[] = [];
   /** Of the records, at most. */
   bytes = 0;
-  /** Changes the job before it is sent, and returns how to change it back. */
-  change: ((slot: number) => () => void) | undefined;
   /** Of a job in pieces: what stands before its body, what is sent of both, and pieces that were not taken yet. */
   head: Uint8Array = NO_NAME;
   sentBytes = 0;
@@ -147,11 +145,8 @@ export class Departures {
   }
 
   #begin(shipment: Shipment): void {
-    const { engine } = this.#options;
     this.#underWay.set(shipment.number, shipment);
-    const undo = shipment.change?.(engine.find(shipment.ids[0]!));
     const end = shipment.bytes <= this.#bytesMax ? this.#write(shipment) : this.#writeHead(shipment);
-    undo?.();
     this.#carry(shipment, Shipping.Ship, this.#scratch.bytes, end);
     if (shipment.head.length > 0) this.#sendPieces(shipment);
   }
