@@ -312,6 +312,8 @@ describe("cli over HTTP", () => {
       async () => !(await say("connections", "--json", "--limit", "1000")).includes(`"${connection.id}"`),
     );
     assert.equal((await run("close", connection.id)).code, 1);
+    const closed = await say("connections", "--state", "closed", "--tube", "cli-held");
+    assert.match(closed, /^id\taddress\tclosedFor\treason\t.*\n\S+\t\S+\t[\d.]+\tadmin\t/);
   });
 
   it("shows leases, drains and takes jobs again", async () => {

@@ -69,6 +69,8 @@ const CONNECTION_COLUMNS = [
   "bytesOut",
 ];
 
+const CLOSED_COLUMNS = ["id", "address", "closedFor", "reason", "age", "uses", "watches"];
+
 interface ConnectionOptions extends CommonOptions {
   readonly state?: string;
   readonly tube?: string;
@@ -78,7 +80,7 @@ interface ConnectionOptions extends CommonOptions {
 
 function connections(): Command {
   return overHttp("connections", "open connections of beanstalkd's protocol, and what each holds")
-    .option("--state <state>", "only those that are waiting, or holding jobs")
+    .option("--state <state>", "only those that are waiting, or holding jobs; or the last that were closed")
     .option("--tube <name>", "only those that use or watch it")
     .option("--sort <by>", "age, held or bytes, the largest first")
     .option("--limit <n>", "so many at most, up to 1000", "100")
@@ -92,7 +94,7 @@ function connections(): Command {
         );
         const { items } = (await resultOf(target, `/v1/connections?${query}`)) as { items: View[] };
         if (options.json === true) for (const item of items) print(JSON.stringify(item));
-        else printRows(items.map(asRow), CONNECTION_COLUMNS, options);
+        else printRows(items.map(asRow), state === "closed" ? CLOSED_COLUMNS : CONNECTION_COLUMNS, options);
         if (items.length === 0) process.exitCode = ExitCode.Nothing;
       }),
     );
