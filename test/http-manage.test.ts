@@ -161,6 +161,8 @@ describe("Browsing and managing over HTTP", () => {
         "text=a&textBase64=YQ==",
       ])
         assert.equal((await server.ask(`/v1/tubes/many/jobs?${query}`)).status, 400, query);
+      const { json } = await server.ask("/v1/tubes/many/jobs?state=redy");
+      assert.equal(json.detail, '"/state" must be ready or reserved or delayed or buried.');
     });
   });
 

@@ -130,10 +130,10 @@ function validator(
   return (given) => {
     const value = converts ? Value.Convert(schema, given) : given;
     if (compiled.Check(value)) return { value };
-    const [first] = compiled.Errors(value);
-    return {
-      error: new Problem("bad-request", first === undefined ? "The request is not valid." : inWords(first)),
-    };
+    const errors = [...compiled.Errors(value)];
+    const [first] = errors;
+    const said = first === undefined ? "The request is not valid." : inWords(first, errors);
+    return { error: new Problem("bad-request", said) };
   };
 }
 
@@ -145,8 +145,16 @@ interface ValidationError {
 }
 
 /** With a JSON pointer to what is wrong. */
-function inWords({ keyword, instancePath, message, params }: ValidationError): string {
+function inWords(
+  { keyword, instancePath, message, params }: ValidationError,
+  errors: readonly ValidationError[],
+): string {
   const at = instancePath === "" ? "The request" : `"${instancePath}"`;
+  if (keyword === "const") {
+    const same = errors.filter((each) => each.keyword === keyword && each.instancePath === instancePath);
+    const allowed = same.map((each) => (each.params as { allowedValue: unknown }).allowedValue);
+    return `${at} must be ${allowed.join(" or ")}.`;
+  }
   const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
   if (keyword === "additionalProperties" && unknown !== undefined)
     return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
