@@ -57,16 +57,9 @@ function move(): Command {
         const where = to === "*" ? "to where they died" : `to ${to}`;
         if (!(await isAgreed(session, tube, options, ["move", "Move {n} jobs of", ` ${where}`]))) return;
         const asReady = options.asReady === true ? " as=ready" : "";
-        const said = await session.ask(
-          `move-jobs ${tube} ${to}${limitedFilter(options)}${asReady}`,
-          "MOVED OTHER_SHARD",
-        );
-        if (said.words[0] === "OTHER_SHARD")
-          throw new CommandFailed(
-            `${to} lives on another shard than ${tube}: put the jobs there anew, or start the server with --shards 1`,
-            ExitCode.Nothing,
-          );
-        printDone("moved", Number(said.words[1]), options);
+        const command = `move-jobs ${tube} ${to}${limitedFilter(options)}${asReady}`;
+        const { words } = await session.ask(command, "MOVED");
+        printDone("moved", Number(words[1]), options);
       }),
     );
 }
