@@ -361,14 +361,14 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await client.ask(`delete ${held}`)).line, "NOT_FOUND");
     });
 
-    it("is changed, and moved to another tube of its shard", async () => {
+    it("is changed, and moved to a tube of any shard", async () => {
       const [id] = await putTo("move-0", 1);
       const to = ["move-1", "move-2", "move-3", "move-4", "move-5", "move-6", "move-7", "move-8"];
-      const statuses: number[] = [];
-      for (const tube of to)
-        statuses.push((await server.ask(`/v1/jobs/${id}/move`, { json: { to: tube } })).status);
-      assert.deepEqual(new Set(statuses), new Set([200, 409]), "of three shards some are its own");
-      assert.equal((await get(`/v1/jobs/${id}`)).tube, to[statuses.lastIndexOf(200)]);
+      for (const tube of to) {
+        assert.equal((await server.ask(`/v1/jobs/${id}/move`, { json: { to: tube } })).status, 200);
+        assert.equal((await get(`/v1/jobs/${id}`)).tube, tube);
+      }
+      assert.equal((await server.ask("/v1/jobs/999999/move", { json: { to: "move-1" } })).status, 404);
       assert.equal((await server.ask(`/v1/jobs/${id}/update`, { json: { pri: 7, ttr: 9 } })).status, 200);
       const job = await get(`/v1/jobs/${id}`);
       assert.deepEqual([job.pri, job.ttr, job.state], [7, 9, "ready"]);

@@ -36,7 +36,7 @@ export class Draining extends ReplyError {}
 export class BadFormat extends ReplyError {}
 /** UNAUTHORIZED: no token, a wrong one, or one that may not do this. */
 export class Unauthorized extends ReplyError {}
-/** UNKNOWN_COMMAND, UNKNOWN_OPTION, OTHER_SHARD: the server lacks what this needs. */
+/** UNKNOWN_COMMAND, UNKNOWN_OPTION: the server lacks what this needs. */
 export class NotSupported extends ReplyError {}
 
 /** The connection broke. The server may have done what was asked if it was `sent`, and has not if not. */
@@ -66,7 +66,6 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   UNAUTHORIZED: Unauthorized,
   UNKNOWN_COMMAND: NotSupported,
   UNKNOWN_OPTION: NotSupported,
-  OTHER_SHARD: NotSupported,
   INTERNAL_ERROR: ReplyError,
   EXPECTED_CRLF: ReplyError,
   NOT_IGNORED: ReplyError,

@@ -20,7 +20,7 @@ import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { type Arrival, JobTravel } from "./job-travel.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
-import type { JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
+import type { ChangedFacts, JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Outcome } from "./outcome.ts";
 import { Policies, PutVerdict } from "./policies.ts";
 import { ReadyWalk } from "./ready-walk.ts";
@@ -171,6 +171,7 @@ export class Engine {
       insert: (tube, job, body) => this.#insertKnown(tube, job, body),
       remove: (slot, tube) => this.#remove(slot, this.jobs.pageOf(slot).id[rowOf(slot)]!, tube),
       end: (slot, tube) => this.#end(slot, tube),
+      handedOn: (slot, tube, nowMs) => this.#changes.handedOn(slot, tube, nowMs),
       delay: (slot, tube, delayMs, nowMs) => this.#changes.delay(slot, tube, delayMs, nowMs),
       offer: (tube, nowMs) => this.#offer(tube, nowMs),
       freed: (tube, nowMs) => this.#freed(tube, nowMs),
@@ -495,7 +496,7 @@ export class Engine {
   /** Whether the tube gives jobs now; if its gate keeps them back for want of tokens, when it will have one. */
   #setOpen(tube: Tube, nowMs: number): void {
     const { gate, paused } = tube;
-    tube.open = !paused && (gate === undefined || gate.isOpen(tube.reservedJobs, nowMs));
+    tube.open = !paused && (gate === undefined || gate.isOpen(tube.inWork, nowMs));
     if (gate !== undefined)
       this.#gateTimers.set(tube.gateTimer, paused ? Number.POSITIVE_INFINITY : gate.tokenAtMs(nowMs));
   }
@@ -780,8 +781,8 @@ export class Engine {
   }
 
   /** How many jobs of the tube may be given now, as far as its gate is concerned. */
-  #givesNow({ gate, reservedJobs }: Tube, nowMs: number): number {
-    return gate === undefined ? Number.POSITIVE_INFINITY : gate.gives(reservedJobs, nowMs);
+  #givesNow({ gate, inWork }: Tube, nowMs: number): number {
+    return gate === undefined ? Number.POSITIVE_INFINITY : gate.gives(inWork, nowMs);
   }
 
   /**
@@ -1207,6 +1208,11 @@ export class Engine {
     this.runDue(nowMs);
     const slot = this.find(id);
     return slot === NO_SLOT ? Outcome.NotFound : this.#changes.update(session, slot, change, nowMs);
+  }
+
+  /** See JobChanges. */
+  changedFacts(slot: number, change: JobChange, nowMs: number): ChangedFacts {
+    return this.#changes.changedFacts(slot, change, nowMs);
   }
 
   /** Moves a ready, delayed or buried job to another tube, if that is on this shard; with `asReady` a move into its own tube is a kick. */

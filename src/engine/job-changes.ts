@@ -6,7 +6,7 @@ import { assert } from "../base/assert.ts";
 import type { Meter, RecordSink } from "./effects.ts";
 import type { JobQueues } from "./job-queues.ts";
 import { JobState, type JobTable, rowOf } from "./job-table.ts";
-import type { JobChange } from "./new-job.ts";
+import type { ChangedFacts, JobChange } from "./new-job.ts";
 import { Outcome } from "./outcome.ts";
 import type { Policies } from "./policies.ts";
 import type { Session } from "./session.ts";
@@ -50,7 +50,10 @@ export class JobChanges {
     this.#host = host;
   }
 
-  /** Changes a job that nobody holds, or the session. Throws RangeError when memory for it is exhausted, before anything has changed. */
+  /**
+   * Changes a job that nobody holds, or the session. OtherShard: it may be changed, and has to go to a tube of another shard for
+   * that. Throws RangeError when memory for it is exhausted, before anything has changed.
+   */
   update(session: Session, slot: number, change: JobChange, nowMs: number): Outcome {
     const tube = this.#host.queues.tubeOf(slot);
     const refusal = this.#refusalOf(session, slot, tube, change);
@@ -133,11 +136,35 @@ export class JobChanges {
   #excuse(slot: number, tube: Tube, nowMs: number): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
+    this.handedOn(slot, tube, nowMs);
+    page.releases[row] = page.releases[row]! + 1;
+    this.#host.policies.excused(slot, tube);
+  }
+
+  /** What a job is where it goes by a change that `update` can't do; it stays here what it is. */
+  changedFacts(slot: number, { pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): ChangedFacts {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.extras!;
+    const isHeld = page.state[row] === JobState.Reserved;
+    const expiresAtMs = ttlMs === 0 ? 0 : nowMs + (ttlMs ?? 0);
+    const isExcused = isHeld && this.#host.policies.excuses(this.#host.queues.tubeOf(slot));
+    return {
+      pri: pri ?? page.pri[row]!,
+      ttrSeconds: ttrSeconds ?? page.ttrSeconds[row]!,
+      releases: page.releases[row]! + Number(isHeld),
+      expiresAtMs: ttlMs === undefined ? extras.expiresAtMs[row]! : expiresAtMs,
+      attemptsBase: extras.attemptsBase[row]! + Number(isExcused),
+    };
+  }
+
+  /** The holder of a job gives it back, or has handed it on to another shard, which is counted as a release. */
+  handedOn(slot: number, tube: Tube, nowMs: number): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
     this.#host.meter?.held(page.deadlineAtMs[row]!, page.ttrSeconds[row]!, nowMs);
     tube.releases++;
     this.#host.countRelease();
-    page.releases[row] = page.releases[row]! + 1;
-    this.#host.policies.excused(slot, tube);
   }
 
   /** The job becomes ready, or delayed for so long; a held one is given back. */

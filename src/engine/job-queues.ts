@@ -218,6 +218,22 @@ export class JobQueues {
     session.heldInOrder.remove(slot);
   }
 
+  // A held job that moves is held for its group and its tube until it is elsewhere.
+
+  #startMoving(page: JobPage, row: number, tube: Tube): void {
+    tube.movingJobs++;
+    if (page.previous[row] !== JobState.Reserved) return;
+    tube.handedJobs++;
+    tube.groups?.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+  }
+
+  #stopMoving(page: JobPage, row: number, tube: Tube): void {
+    tube.movingJobs--;
+    if (page.previous[row] !== JobState.Reserved) return;
+    tube.handedJobs--;
+    tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
+  }
+
   #leaveReadyTubes(tube: Tube): void {
     const last = this.readyTubes.pop();
     assert(last !== undefined, "a tube with a ready job is among those that have one");
@@ -241,13 +257,13 @@ export class JobQueues {
       tube.reservedJobs--;
       tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
     } else if (before === JobState.Buried) tube.buriedJobs--;
-    else if (before === JobState.Moving) tube.movingJobs--;
+    else if (before === JobState.Moving) this.#stopMoving(page, row, tube);
     if (state !== JobState.Free) counts[state] = counts[state]! + 1;
     if (state === JobState.Reserved) {
       tube.reservedJobs++;
       tube.groups?.hold(page.extras?.groupRow[row] ?? NO_GROUP);
     } else if (state === JobState.Buried) tube.buriedJobs++;
-    else if (state === JobState.Moving) tube.movingJobs++;
+    else if (state === JobState.Moving) this.#startMoving(page, row, tube);
     if (urgent && state === JobState.Ready) {
       tube.urgentJobs++;
       this.urgentJobs++;

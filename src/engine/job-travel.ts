@@ -24,7 +24,7 @@ export const Travel = {
   Death: 1,
   /** By an update-job. */
   Update: 2,
-  /** By an update-job of its holder: it is as it is sent. */
+  /** By an update-job of its holder: it is given back, and stays dead. */
   Handed: 3,
 } as const;
 export type Travel = (typeof Travel)[keyof typeof Travel];
@@ -55,6 +55,8 @@ export interface TravelHost {
   readonly remove: (slot: number, tube: Tube) => void;
   /** The same with its body. */
   readonly end: (slot: number, tube: Tube) => void;
+  /** The holder of a job has handed it on. */
+  readonly handedOn: (slot: number, tube: Tube, nowMs: number) => void;
   /** The job, where it is now, becomes ready or delayed. */
   readonly delay: (slot: number, tube: Tube, delayMs: number, nowMs: number) => void;
   /** Gives ready jobs of the tube, which may have expired, to those who wait for them. */
@@ -99,9 +101,10 @@ export class JobTravel {
 
   /** Another shard has a job that was moving. */
   departed(slot: number, nowMs: number): void {
-    const { queues, end, freed, drop } = this.#host;
+    const { queues, end, freed, drop, handedOn } = this.#host;
     const tube = queues.tubeOf(slot);
     tube.counts.movedOut++;
+    if (this.stateBefore(slot) === JobState.Reserved) handedOn(slot, tube, nowMs);
     end(slot, tube);
     freed(tube, nowMs);
     drop(tube);
@@ -149,6 +152,7 @@ export class JobTravel {
       return Outcome.TubeFull;
     }
     const staysDead = arrival.travel === Travel.Death || arrival.travel === Travel.Handed;
+    if ((arrival.delayMs ?? 0) > 0) there.delayed.makeRoom();
     const slot = this.#insert(there, job, body, attributes, staysDead);
     if (slot === NO_SLOT) {
       drop(there);
@@ -158,7 +162,7 @@ export class JobTravel {
     const isDead = attributes !== undefined && attributes.reason !== DeathReason.None;
     const becomesReady = arrival.asReady || arrival.travel === Travel.Death || (isDead && !staysDead);
     this.#enter(slot, there, becomesReady ? JobState.Ready : job.state, job.deadlineAtMs, nowMs);
-    if (arrival.travel === Travel.Update && arrival.delayMs !== undefined) {
+    if (arrival.delayMs !== undefined) {
       this.#host.delay(slot, there, arrival.delayMs, nowMs);
       return Outcome.Done;
     }

@@ -38,6 +38,16 @@ export interface RestoredJob extends JobFacts {
   readonly file: number;
 }
 
+/** What a job is where it goes, instead of what it is here. */
+export interface ChangedFacts {
+  readonly pri: number;
+  readonly ttrSeconds: number;
+  readonly releases: number;
+  /** Ms of the monotonic clock; 0 for never. */
+  readonly expiresAtMs: number;
+  readonly attemptsBase: number;
+}
+
 /** What is changed of a job; what is undefined stays. */
 export interface JobChange {
   readonly pri: number | undefined;

@@ -383,11 +383,16 @@ export class Policies {
   }
 
   /** A holder gives a job back that it could not do through no fault of the job: that was no attempt. */
-  excused(slot: number, { policy }: Tube): void {
+  excused(slot: number, tube: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
-    if (policy === undefined || policy.maxAttempts === 0) return;
+    if (!this.excuses(tube)) return;
     const { attemptsBase } = page.makeExtras();
     attemptsBase[rowOf(slot)] = attemptsBase[rowOf(slot)]! + 1;
+  }
+
+  /** Whether attempts are counted in the tube, so that one is not. */
+  excuses({ policy }: Tube): boolean {
+    return policy !== undefined && policy.maxAttempts > 0;
   }
 
   /** A dead job lives again in this tube: it may die again, and has its key if nobody else has. */

@@ -33,6 +33,8 @@ export class Tube {
   urgentJobs = 0;
   /** Jobs on their way to another shard: as long as they are not there they are here. */
   movingJobs = 0;
+  /** Those of them that their holders hand on: limits count them as held until they are there. */
+  handedJobs = 0;
   totalJobs = 0;
   /** Bytes of the bodies of its jobs. */
   bytes = 0;
@@ -88,7 +90,7 @@ export class Tube {
   /** Its groups, which begin to be there. `inWorkMax` jobs of each may be held. */
   groupsMade(inWorkMax: number): JobGroups {
     if (this.groups === undefined) {
-      const grouped = new GroupedReady(this.#jobs, this.ready, this.reservedJobs);
+      const grouped = new GroupedReady(this.#jobs, this.ready, this.inWork);
       this.#ready = grouped;
       this.groups = grouped.groups;
       this.groups.limit(inWorkMax);
@@ -153,6 +155,11 @@ export class Tube {
 
   get nameBytes(): Uint8Array {
     return (this.#nameBytes ??= asciiBytes(this.name));
+  }
+
+  /** Jobs that count where held ones are limited. */
+  get inWork(): number {
+    return this.reservedJobs + this.handedJobs;
   }
 
   /** Jobs in all states. */

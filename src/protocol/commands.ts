@@ -288,7 +288,7 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,
     replies: [OK, NOT_FOUND], section: "18.6", help: "tells about a tube what stats-tube does not" },
   { op: Op.UpdateJob, word: "update-job ", args: Id, options: UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
-    replies: ["UPDATED", NOT_FOUND, "TUBE_FULL", "OTHER_SHARD", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay, time to run or to live, or its tube" },
+    replies: ["UPDATED", NOT_FOUND, "TUBE_FULL", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay, time to run or to live, or its tube" },
   { op: Op.ListJobs, word: "list-jobs ", args: TubeOrAll, options: LIST_OPTIONS, route: Route.NamedTubes, extension: true,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists jobs of a tube, or of all, by id, some at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: CLEAR_OPTIONS, route: Route.NamedTube, extension: true,

@@ -18,7 +18,6 @@ export const Reply = {
   notFound: line("NOT_FOUND"),
   notIgnored: line("NOT_IGNORED"),
   outOfMemory: line("OUT_OF_MEMORY"),
-  otherShard: line("OTHER_SHARD"),
   paused: line("PAUSED"),
   released: line("RELEASED"),
   set: line("SET"),

@@ -164,7 +164,6 @@ describe("the client and a server that fails", { concurrency: true, timeout: 30_
       ["BURIED 7", Buried],
       ["OUT_OF_MEMORY", OutOfMemory],
       ["UNKNOWN_OPTION unique", NotSupported],
-      ["OTHER_SHARD", NotSupported],
       ["BAD_FORMAT", BadFormat],
       ["INTERNAL_ERROR", ReplyError],
       ["EXPECTED_CRLF", ReplyError],

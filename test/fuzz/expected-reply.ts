@@ -236,7 +236,7 @@ function meaningOfUpdate(rest: string): LineMeaning {
   if (wrong !== undefined) return meaning(command, [wrong]);
   const [, seconds = "0", decimals = "0"] = / delay=(\d+)(?:\.(\d+))?/.exec(options) ?? [];
   const delays = Number(seconds) > 0 || Number(decimals) > 0;
-  return meaning(command, ["UPDATED", "NOT_FOUND", "OTHER_SHARD"], { delays });
+  return meaning(command, ["UPDATED", "NOT_FOUND"], { delays });
 }
 
 const isKey = (text: string): boolean => text !== "" && !/[\p{Cc} ]/u.test(text.replace(/[\x80-\x9f]/g, ""));

@@ -65,10 +65,10 @@ const addChanges: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Moves a job to another tube of its shard",
+        summary: "Moves a job to another tube",
         params: JobParams,
         body: Fields({ to: Type.String() }),
-        response: answers({ 200: Fields({}) }, 400, 404, 409, 503),
+        response: answers({ 200: Fields({}) }, 400, 404, 409, 503, 507),
       },
     },
     async (request) => {
@@ -92,13 +92,22 @@ const addChanges: Routes = (api, service) => {
       requireSomething(request.body);
       const { id } = request.params;
       const options = Object.entries(request.body).map(([name, value]) => `${name}=${value}`);
-      const { line } = await service.wire.command(`update-job ${id} ${options.join(" ")}`);
-      if (line === "UPDATED") return {};
-      if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
-      throw new Problem("job-reserved", `Somebody holds job ${id}.`);
+      await update(service, id, options.join(" "));
+      return {};
     },
   );
 };
+
+/** As a client would: by `update-job`. */
+async function update(service: Service, id: number, options: string, to = ""): Promise<void> {
+  const { line } = await service.wire.command(`update-job ${id} ${options}`);
+  if (line === "UPDATED") return;
+  if (line === "TUBE_FULL") throw problemOf("full", id, "move", to);
+  if (line === "OUT_OF_MEMORY")
+    throw new Problem("out-of-memory", `There is no memory for job ${id} where it is to go.`);
+  if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
+  throw problemOf("reserved", id, "move", to);
+}
 
 /** Asks the shard that has the job, or all; throws unless it is done. */
 async function act(
@@ -119,15 +128,19 @@ async function act(
   // It has moved to another shard meanwhile.
   if (outcome === "not-found" && core.jobEntry(id) !== entry)
     return act(service, id, what, { force, ...(to === undefined ? {} : { to }) });
+  if (outcome === "other-shard") return update(service, id, `tube=${to}`, to);
   if (outcome !== "done") throw problemOf(outcome, id, what, to);
 }
 
-function problemOf(outcome: Answers["job-act"], id: number, what: Act, to: string | undefined): Problem {
+function problemOf(
+  outcome: Exclude<Answers["job-act"], "other-shard">,
+  id: number,
+  what: Act,
+  to: string | undefined,
+): Problem {
   if (outcome === "not-found") return noSuchJob(id);
   if (outcome === "full")
     return new Problem("tube-full", `"${to}" has as many jobs or bytes as were set for it.`);
-  if (outcome === "other-shard")
-    return new Problem("other-shard", `"${to}" lives on another shard than job ${id}: put it there anew.`);
   if (outcome === "reserved")
     return new Problem(
       "job-reserved",

@@ -4,18 +4,24 @@ import { Outcome } from "../../engine/engine.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../protocol/options.ts";
 import { Reply } from "../../protocol/reply.ts";
+import { FarUpdate } from "../work/far-update.ts";
+import type { Replies } from "../work/replies.ts";
+import type { ShardSession } from "../work/shard-session.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const updateJob: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags, options }) => {
+/** Takes until the job has arrived, if its tube is to be one of another shard. */
+export const updateJob: ShardCommand = (shard, session, { id, flags, options }) => {
+  const { engine, replies, moves, nowMs } = shard;
   const ttrSeconds = optionNumber(options, OptionTag.Ttr);
-  const tube = optionText(options, OptionTag.Tube);
+  const name = optionText(options, OptionTag.Tube);
+  const tube = name === undefined ? undefined : String.fromCharCode(...name);
   const change = {
     pri: optionNumber(options, OptionTag.Pri),
     delayMs: optionNumber(options, OptionTag.Delay),
     // As for a put, 0 is 1.
     ttrSeconds: ttrSeconds === undefined ? undefined : Math.max(1, ttrSeconds),
     ttlMs: optionNumber(options, OptionTag.Ttl),
-    tube: tube === undefined ? undefined : String.fromCharCode(...tube),
+    tube,
   };
   let outcome: Outcome;
   try {
@@ -24,8 +30,14 @@ export const updateJob: ShardCommand = ({ engine, replies, nowMs }, session, { i
     if (!(error instanceof RangeError)) throw error;
     outcome = Outcome.NoRoom;
   }
+  if (outcome === Outcome.OtherShard) {
+    const onLanded = (landed: Outcome): void => answer(replies, session, landed, flags);
+    moves.start(session, new FarUpdate(shard, id, tube!, change, onLanded), nowMs);
+  } else answer(replies, session, outcome, flags);
+};
+
+function answer(replies: Replies, session: ShardSession, outcome: Outcome, flags: number): void {
   if (outcome === Outcome.TubeFull) replies.fixed(session, Reply.tubeFull);
-  else if (outcome === Outcome.OtherShard) replies.fixed(session, Reply.otherShard);
   else if (outcome === Outcome.NoRoom) replies.fixed(session, Reply.outOfMemory);
   else replies.outcome(session, outcome, Reply.updated, flags);
-};
+}

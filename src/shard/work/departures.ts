@@ -10,6 +10,7 @@ import { Memory } from "../../base/memory.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/job-table.ts";
 import type { Travel } from "../../engine/job-travel.ts";
+import type { ChangedFacts } from "../../engine/new-job.ts";
 import type { Outcome } from "../../engine/outcome.ts";
 import { emptyRecordFields, encodePutHead, RECORD_FIXED_BYTES } from "../../message/record.ts";
 import {
@@ -20,7 +21,7 @@ import {
   ShipFlag,
   Shipping,
 } from "../../message/shipment.ts";
-import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { fillRecordFields } from "./record-fields.ts";
 import type { RecordLog } from "./record-log.ts";
 import type { ReplyPort } from "./reply-port.ts";
@@ -52,6 +53,8 @@ export class Shipment {
   asReady = false;
   /** They become ready or delayed for so long there, ms. */
   delayMs: number | undefined;
+  /** What the only job is there, instead of what it is here. */
+  facts: ChangedFacts | undefined;
   readonly ids: number[] = [];
   /** Of the records, at most. */
   bytes = 0;
@@ -180,7 +183,7 @@ export class Departures {
       const slot = engine.find(id);
       const page = engine.jobs.pageOf(slot);
       const bodyBytes = page.bodyBytes[rowOf(slot)]!;
-      const bodyAt = this.#writeRecord(slot, this.#scratch, at + PARCEL_HEADER_BYTES);
+      const bodyAt = this.#writeRecord(slot, shipment.facts, this.#scratch, at + PARCEL_HEADER_BYTES);
       engine.bodies.read(page.body[rowOf(slot)]!, 0, bytes, bodyAt, bodyBytes);
       const end = bodyAt + bodyBytes;
       view.setUint32(at, end - at - PARCEL_HEADER_BYTES, true);
@@ -194,7 +197,7 @@ export class Departures {
   #writeHead(shipment: Shipment): number {
     const slot = this.#options.engine.find(shipment.ids[0]!);
     const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
-    shipment.head = head.bytes.subarray(0, this.#writeRecord(slot, head, 0));
+    shipment.head = head.bytes.subarray(0, this.#writeRecord(slot, shipment.facts, head, 0));
     const { view } = this.#scratch;
     const at = this.#writeHeader(shipment, ShipFlag.InPieces);
     view.setUint32(at, shipment.head.length, true);
@@ -207,7 +210,7 @@ export class Departures {
   }
 
   /** What a record of the job has before the body; returns where that ends. */
-  #writeRecord(slot: number, memory: Memory, at: number): number {
+  #writeRecord(slot: number, facts: ChangedFacts | undefined, memory: Memory, at: number): number {
     const { engine } = this.#options;
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -215,9 +218,19 @@ export class Departures {
     writer.clear();
     engine.policies.writeFixed(slot, writer, 0);
     engine.policies.writeMutable(slot, writer, 0);
+    if (facts !== undefined) {
+      // The later one counts.
+      writer.float64(Attribute.ExpiresAt, facts.expiresAtMs);
+      writer.uint32(Attribute.AttemptsBase, facts.attemptsBase);
+    }
     const attributes = writer.bytes.subarray(0, writer.pad());
     const before = engine.stateBefore(slot);
     fillRecordFields(this.#fields, page, row, before === JobState.Reserved ? JobState.Ready : before, 0);
+    if (facts !== undefined) {
+      this.#fields.pri = facts.pri;
+      this.#fields.ttrSeconds = facts.ttrSeconds;
+      this.#fields.releases = facts.releases;
+    }
     return encodePutHead(memory, at, this.#fields, NO_NAME, page.bodyBytes[row]!, attributes);
   }
 
