@@ -19,7 +19,6 @@ const NOT_DRAWN: Readonly<Record<string, string>> = {
 };
 /** Commands that the simulation does not send, each with the reason. */
 const NOT_SIMULATED: Readonly<Record<string, string>> = {
-  "move-jobs": "its moves are compared with lists in test/unit/engine/policies-random.test.ts",
 };
 
 const BODY_BYTES_MAX = 10;

@@ -51,6 +51,7 @@ export type Command = Common &
     | { readonly kind: "kick"; readonly tube: string; readonly bound: number }
     | { readonly kind: "pause"; readonly tube: string; readonly seconds: number }
     | { readonly kind: "clear"; readonly jobs: JobChoice }
+    | { readonly kind: "move" }
     /** Changes nothing; the reply is what the model says at some moment while the command is under way. */
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
@@ -214,6 +215,18 @@ export function clearTube(jobs: JobChoice): Command {
   return { ...simple(`clear-tube ${choiceText(jobs)}`), kind: "clear", jobs };
 }
 
+/** Jobs of the choice go to another tube. */
+export function moveJobs(jobs: JobChoice, target: string, asReady: boolean): Command {
+  const { tube, states, contains, limit } = jobs;
+  const options = [
+    ` state=${states.join(",")}`,
+    contains === undefined ? "" : ` contains=${contains}`,
+    asReady ? " as=ready" : "",
+    limit === undefined ? "" : ` limit=${limit}`,
+  ];
+  return { ...simple(`move-jobs ${tube} ${target}${options.join("")}`), kind: "move" };
+}
+
 export function listJobs(jobs: JobChoice, afterId: number, showBytes: number): Command {
   const text = `list-jobs ${choiceText(jobs)} after=${afterId} show=${showBytes}`;
   return { ...simple(text), kind: "read", answer: (model) => listedJobs(model, jobs, afterId, showBytes) };
@@ -299,7 +312,7 @@ function statsJobText(job: ModelJob | undefined): string {
   return ok({
     id: job.id,
     tube: job.tube.name,
-    state: job.state,
+    state: job.state === "moving" ? "reserved" : job.state,
     pri: job.pri,
     delay: job.delaySeconds,
     ttr: job.ttrSeconds,
@@ -339,14 +352,14 @@ function inspectTubeText(model: Model, name: string): string {
   const set = SETTINGS_DRAWN.filter((each) => sources[each] !== undefined);
   if (tube === undefined && set.length === 0) return "NOT_FOUND\r\n";
   const jobs = tube === undefined ? [] : model.jobsOf(tube);
-  const { groups, counts = NO_COUNTS } = tube ?? {};
+  const { groups, counts = NO_COUNTS, movedIn = 0, movedOut = 0 } = tube ?? {};
   const rows = {
     bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
     groups: groups?.count ?? 0,
     "groups-blocked": groups?.blocked ?? 0,
     ...counts,
-    "moved-in": 0,
-    "moved-out": 0,
+    "moved-in": movedIn,
+    "moved-out": movedOut,
   };
   const settings = set.flatMap((each) => {
     const [word, value] = settingText(each, values[each]).split("=") as [string, string];
@@ -364,7 +377,7 @@ function statsTubeText(model: Model, name: string): string {
     name,
     "current-jobs-urgent": jobs.filter((job) => job.state === "ready" && job.pri < 1024).length,
     "current-jobs-ready": count("ready"),
-    "current-jobs-reserved": count("reserved"),
+    "current-jobs-reserved": count("reserved") + count("moving"),
     "current-jobs-delayed": count("delayed"),
     "current-jobs-buried": count("buried"),
     "total-jobs": tube.totalJobs,
@@ -385,7 +398,8 @@ function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: n
   const others = [...model.jobs.values()].filter((job) => job.tube.shard === tube?.shard);
   // A list that is full says how to go on, unless there is nothing behind it, of any tube of the shard.
   const last = listed.length < (jobs.limit ?? 100) ? undefined : listed.at(-1);
-  const next = last === undefined || others.every((job) => job.id <= last.id) ? 0 : last.id;
+  const copies = tube === undefined ? [] : model.copiesOn(tube.shard);
+  const next = last === undefined || [...others, ...copies].every(({ id }) => id <= last.id) ? 0 : last.id;
   const rows = listed.map((job) => `- ${listedJob(job, showBytes)}`);
   return [`next: ${next}`, ...(rows.length === 0 ? ["jobs: []"] : ["jobs:", ...rows])].join("\n");
 }

@@ -1,3 +1,3 @@
 // The states of a job, by their words on the wire.
 
-export type State = "ready" | "reserved" | "delayed" | "buried";
+export type State = "ready" | "reserved" | "delayed" | "buried" | "moving";

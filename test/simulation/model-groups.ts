@@ -60,10 +60,10 @@ export class ModelGroups<Job extends GroupedJob> {
     return key !== NO_GROUP && this.#inWork(key) >= this.#heldMax();
   }
 
-  /** A job was put. */
-  joined({ policy: { group, weight } }: Job): void {
-    if (!this.#known.has(group)) this.#known.set(group, { weight, turn: this.#time });
-    if (group !== NO_GROUP) this.#group(group).weight = weight;
+  /** A job was put, or has come from another tube, which does not say what its group weighs. */
+  joined({ policy: { group, weight } }: Job, isPut: boolean): void {
+    if (!this.#known.has(group)) this.#known.set(group, { weight: 1, turn: this.#time });
+    if (group !== NO_GROUP && isPut) this.#group(group).weight = weight;
   }
 
   /** A job has become ready: its group's turn can't have come before. */

@@ -29,10 +29,13 @@ export type { State };
 
 export interface ModelJob {
   readonly id: number;
-  readonly tube: ModelTube;
+  tube: ModelTube;
   readonly body: string;
   /** What it has by its options, and by what is set for its tube. */
   readonly policy: JobPolicy;
+  /** Of a job on its way to another shard: the state that it was in, and with which shipment. */
+  stateBefore: Exclude<State, "reserved" | "moving">;
+  shipment: number;
   ttrSeconds: number;
   pri: number;
   delaySeconds: number;
@@ -62,6 +65,8 @@ export interface ModelTube {
   /** The model's event in which a pause ended last. */
   unpausedSince: number;
   totalJobs: number;
+  movedIn: number;
+  movedOut: number;
   deletes: number;
   pauses: number;
   /** What is set for it, as it was told last. */
@@ -121,7 +126,7 @@ export interface KeptJob {
   readonly id: number;
   readonly tube: string;
   readonly body: string;
-  readonly state: Exclude<State, "reserved">;
+  readonly state: Exclude<State, "reserved" | "moving">;
   readonly pri: number;
   readonly delaySeconds: number;
   readonly ttrSeconds: number;
@@ -137,6 +142,8 @@ export class Model {
   readonly sessions: Map<number, ModelSession> = new Map();
   /** Longest wait first. */
   waits: Wait[] = [];
+  /** Jobs that were given to somebody in the present event, by their ids: some may be gone by its end. */
+  readonly given: Map<number, ModelJob> = new Map();
   /** Counts the model's events. */
   event = 1;
   totalJobs = 0;
@@ -148,6 +155,8 @@ export class Model {
   /** By shard. */
   readonly settings: readonly ModelSettings[];
   keys: ModelKey[] = [];
+  /** What is left of jobs where they came from, until it is known there that they have arrived. */
+  copies: ModelJob[] = [];
   readonly #shards: number;
   #burials = 0;
   #reservations = 0;
@@ -174,7 +183,7 @@ export class Model {
       id,
       tube: job.tube.name,
       body,
-      state: job.state === "reserved" ? "ready" : job.state,
+      state: job.state === "reserved" ? "ready" : job.state === "moving" ? job.stateBefore : job.state,
       pri,
       delaySeconds,
       ttrSeconds,
@@ -192,6 +201,8 @@ export class Model {
       ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
       tube: this.tube(kept.tube),
       policy: { ...NO_POLICY },
+      stateBefore: "ready",
+      shipment: 0,
       state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
       deadlineAtMs,
       holder: undefined,
@@ -208,6 +219,7 @@ export class Model {
     this.event++;
     this.#seen = seen;
     this.#expected = [];
+    this.given.clear();
     const result = run();
     assert.deepEqual(seen, this.#expected, "the effects of an engine's call");
     return result;
@@ -242,6 +254,8 @@ export class Model {
       pauseSeconds: 0,
       unpausedSince: 0,
       totalJobs: 0,
+      movedIn: 0,
+      movedOut: 0,
       deletes: 0,
       pauses: 0,
       users: new Set(),
@@ -253,7 +267,7 @@ export class Model {
 
   #dropIfUnused(tube: ModelTube): void {
     if (tube.name === "default" || tube.users.size > 0 || tube.watchers.size > 0) return;
-    if (![...this.jobs.values()].some((job) => job.tube === tube)) this.tubes.delete(tube.name);
+    if (this.jobsOf(tube).length === 0) this.tubes.delete(tube.name);
   }
 
   session(index: number): ModelSession {
@@ -579,8 +593,9 @@ export class Model {
     return bestOf([...plain, ...grouped]);
   }
 
+  /** With those that are on their way, until it is known here that they have arrived. */
   jobsOf(tube: ModelTube): ModelJob[] {
-    return [...this.jobs.values()].filter((job) => job.tube === tube);
+    return [...this.jobs.values(), ...this.copies].filter((job) => job.tube === tube);
   }
 
   /** How many more jobs of a tube may be held. */
@@ -630,6 +645,8 @@ export class Model {
     const stored: ModelJob = {
       ...job,
       tube,
+      stateBefore: "ready",
+      shipment: 0,
       state: "ready",
       deadlineAtMs: 0,
       holder: undefined,
@@ -665,12 +682,17 @@ export class Model {
       tube.counts.duplicates++;
       return { kind: "duplicate", of: known.id };
     }
-    if (this.jobsOf(tube).length < tube.resolved.values.maxJobs) return { kind: "stored" };
+    if (!this.#isFull(tube)) return { kind: "stored" };
     tube.counts.rejected++;
     return { kind: "full" };
   }
 
-  #joinGroup(job: ModelJob): void {
+  #isFull(tube: ModelTube): boolean {
+    return this.jobsOf(tube).length >= tube.resolved.values.maxJobs;
+  }
+
+  /** Only a put says what a group weighs. */
+  #joinGroup(job: ModelJob, isPut = true): void {
     const { tube } = job;
     if (job.policy.group !== "" && tube.groups === undefined) {
       tube.groups = new ModelGroups(
@@ -679,7 +701,7 @@ export class Model {
       );
       tube.wasLimited = true;
     }
-    tube.groups?.joined(job);
+    tube.groups?.joined(job, isPut);
   }
 
   /** What is set for a pattern from now on, on one shard: tubes to come have it. */
@@ -760,8 +782,8 @@ export class Model {
     this.#dropIfUnused(job.tube);
   }
 
-  #dropKey({ id }: ModelJob): void {
-    this.keys = this.keys.filter((key) => key.id !== id);
+  #dropKey({ id, tube }: ModelJob): void {
+    this.keys = this.keys.filter((key) => key.id !== id || key.tube !== tube.name);
   }
 
   /** The job of a key is gone: it is remembered for a while, if it is to be. */
@@ -801,10 +823,15 @@ export class Model {
     if (policy.reason === "none") return;
     policy.reason = "none";
     policy.origin = "";
+    this.#takeKey(job);
+  }
+
+  /** A job has the key that it was put with, if nobody else has it. */
+  #takeKey({ id, tube, policy, reserves }: ModelJob): void {
     const { key, untilReserve } = policy;
     const isTaken = this.keys.some((each) => each.tube === tube.name && each.key === key);
     if (key === "" || isTaken || (untilReserve && reserves > 0)) return;
-    this.keys.push({ tube: tube.name, key, id: job.id, isHeld: true, untilMs: 0 });
+    this.keys.push({ tube: tube.name, key, id, isHeld: true, untilMs: 0 });
   }
 
   /** What a reserve on this shard alone gives: a job, an answer, or a wait. */
@@ -951,7 +978,7 @@ export class Model {
   reserveJob(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
-    if (job === undefined || job.state === "reserved") return "not found";
+    if (job === undefined || job.state === "reserved" || job.state === "moving") return "not found";
     const wasReady = job.state === "ready";
     this.#hold(job, session, nowMs);
     // It comes back ready, as a job that was reserved does, and not as what it was before.
@@ -962,7 +989,7 @@ export class Model {
   delete(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
-    if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
+    if (job === undefined || !isFree(job, session)) return "not found";
     this.#endKey(job, nowMs);
     this.#deleteOne(job, nowMs);
     return "done";
@@ -1023,7 +1050,7 @@ export class Model {
   update(session: ModelSession, shard: number, id: number, change: JobChange, nowMs: number): ByIdResult {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
-    if (job === undefined || (job.state === "reserved" && job.holder !== session)) return "not found";
+    if (job === undefined || !isFree(job, session)) return "not found";
     const { pri = job.pri, ttrSeconds, delayMs, ttlMs } = change;
     if (ttlMs !== undefined) job.policy.expiresAtMs = ttlMs === 0 ? 0 : nowMs + ttlMs;
     // Who looked for the best job before has not seen this.
@@ -1099,6 +1126,120 @@ export class Model {
     return cleared;
   }
 
+  // --- jobs that move ---------------------------------------------------------------------------------------------
+
+  /** A move-jobs has come to a job that is here, for a tube that is here. */
+  move(job: ModelJob, target: string, asReady: boolean, nowMs: number): "moved" | "stays" | "full" {
+    if (job.tube.name === target) {
+      if (!asReady || job.state === "ready") return "stays";
+      this.#kickOne(job, nowMs);
+      return "moved";
+    }
+    const before = job.tube;
+    const there = this.tube(target);
+    if (this.#isFull(there)) {
+      this.#dropIfUnused(there);
+      return "full";
+    }
+    this.#dropKey(job);
+    before.movedOut++;
+    this.#enter(job, there, job.state, asReady, () => before.groups?.left());
+    this.#offer(there, nowMs);
+    this.#dropIfUnused(before);
+    return "moved";
+  }
+
+  depart(job: ModelJob, shipment: number): void {
+    assert.ok(job.state !== "reserved" && job.state !== "moving", `job ${job.id} may leave`);
+    job.stateBefore = job.state;
+    job.shipment = shipment;
+    job.state = "moving";
+  }
+
+  /** The shard of the tube is told of a job; false if the tube has no room for it. */
+  arrive(job: ModelJob, target: string, asReady: boolean, nowMs: number): boolean {
+    this.runDue(this.tubeShard(target), nowMs);
+    assert.equal(job.state, "moving", `job ${job.id} arrives once, and has left before`);
+    const stale = this.copies.find(
+      ({ id, tube }) => id === job.id && tube.shard === this.tubeShard(target),
+    );
+    if (stale !== undefined) this.#forgetCopy(stale, nowMs);
+    const there = this.tube(target);
+    if (this.#isFull(there)) {
+      this.#dropIfUnused(there);
+      return false;
+    }
+    this.copies.push({ ...job });
+    this.#enter(job, there, job.stateBefore, asReady);
+    this.#offer(there, nowMs);
+    return true;
+  }
+
+  /** The shard that it has left is told. */
+  departed(id: number, shard: number, shipment: number, nowMs: number): void {
+    this.runDue(shard, nowMs);
+    const copy = this.copies.find(
+      (each) => each.id === id && each.tube.shard === shard && each.shipment === shipment,
+    );
+    if (copy !== undefined) this.#forgetCopy(copy, nowMs);
+  }
+
+  /** The shard that it was to leave is told that it was not taken. */
+  stay(job: ModelJob, shipment: number, nowMs: number): void {
+    const { tube } = job;
+    this.runDue(tube.shard, nowMs);
+    assert.deepEqual([job.state, job.shipment], ["moving", shipment], `job ${job.id} stays where it is`);
+    if (job.stateBefore === "ready") this.#becomeReady(job);
+    else job.state = job.stateBefore;
+    if (job.state === "buried") {
+      this.#buryLast(job);
+      this.#keep(job);
+    }
+    this.#offer(tube, nowMs);
+  }
+
+  #forgetCopy(copy: ModelJob, nowMs: number): void {
+    const { tube } = copy;
+    this.copies = this.copies.filter((each) => each !== copy);
+    this.#dropKey(copy);
+    tube.movedOut++;
+    tube.groups?.left();
+    this.#serve(tube, nowMs);
+    this.#dropIfUnused(tube);
+  }
+
+  /** Jobs that have arrived elsewhere and are still in the table of a shard. */
+  copiesOn(shard: number): ModelJob[] {
+    return this.copies.filter(({ tube }) => tube.shard === shard);
+  }
+
+  /** It lives in another tube from now on; a dead one lives again. `left` is called once it is not in the one before. */
+  #enter(job: ModelJob, there: ModelTube, state: State, asReady: boolean, left: () => void = () => {}): void {
+    const { policy } = job;
+    const isDead = policy.reason !== "none";
+    if (isDead) {
+      policy.reason = "none";
+      policy.origin = "";
+      policy.attemptsBase = job.reserves;
+    }
+    there.movedIn++;
+    job.tube = there;
+    left();
+    this.#takeKey(job);
+    this.#joinGroup(job, false);
+    if (isDead || asReady || state === "ready") this.#becomeReady(job);
+    else job.state = state;
+    if (job.state === "buried") this.#buryLast(job);
+    this.#keep(job);
+  }
+
+  /** A job of the tube has become ready, which may be over its time. */
+  #offer(tube: ModelTube, nowMs: number): void {
+    this.runDue(tube.shard, nowMs);
+    this.#serve(tube, nowMs);
+    this.#dropIfUnused(tube);
+  }
+
   /** Buried jobs of the tube in the order of their burial. */
   buried(tube: ModelTube): ModelJob[] {
     return [...this.jobs.values()]
@@ -1140,6 +1281,7 @@ export class Model {
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.event;
     job.tube.groups?.taken(job);
+    this.given.set(job.id, job);
     if (job.policy.untilReserve) this.#endKey(job, nowMs);
     return job;
   }
@@ -1157,6 +1299,10 @@ export class Model {
     job.deadlineAtMs = nowMs + delayMs;
   }
 }
+
+/** Whether the session may change the job: it has it, or nobody has. */
+const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>
+  state !== "moving" && (state !== "reserved" || holder === session);
 
 /** Whether settings may keep ready jobs of a tube back. */
 const isLimited = ({ values }: Resolved): boolean =>

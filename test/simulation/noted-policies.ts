@@ -65,16 +65,16 @@ export function settingsAt({ policy, counts, groups }: Tube): object {
   const sources = [...(policy?.sources ?? [])];
   return {
     settings: Object.fromEntries(sources.map(([name, source]) => [name, [policy![name], source]])),
-    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead],
+    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead, counts.movedIn, counts.movedOut],
     groups: [groups?.size ?? 0, groups?.blocked ?? 0],
   };
 }
 
-export function settingsOf({ resolved: { values, sources }, counts, groups }: ModelTube): object {
+export function settingsOf({ resolved: { values, sources }, counts, groups, movedIn, movedOut }: ModelTube): object {
   const names = Object.keys(sources) as SettingName[];
   return {
     settings: Object.fromEntries(names.map((name) => [name, [values[name], sources[name]]])),
-    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead],
+    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead, movedIn, movedOut],
     groups: [groups?.count ?? 0, groups?.blocked ?? 0],
   };
 }

@@ -60,6 +60,8 @@ interface Pending {
   held: number;
   /** What must be durable before its reply leaves. */
   promised: readonly OwedChange[];
+  /** Of a move-jobs: jobs that it has moved, and whether it has begun. */
+  moved: number;
   /** Bytes that its client has sent up to its beginning. */
   readonly beginsAt: number;
 }
@@ -183,6 +185,7 @@ export class SimClient {
       deletes: command.kind === "delete-batch" ? new BatchDeletes(command.ids) : undefined,
       held: 0,
       promised: [],
+      moved: 0,
       beginsAt,
     };
     this.#pending.push(pending);
@@ -202,7 +205,7 @@ export class SimClient {
     const { kind } = pending.command;
     if (pending.reply !== undefined || kind === "read" || kind === "gather") return true;
     // On one shard what comes behind a batch may take effect before its reply is seen.
-    if (pending.given.length > 0 || pending.deletes?.isDone) return true;
+    if (pending.given.length > 0 || pending.deletes?.isDone || kind === "move") return true;
     // Whoever holds nothing is told so by its acceptor.
     if (kind === "touch-all" && (pending.asked.size > 0 || this.gone)) return true;
     if (kind === "put" && this.#world.isDraining()) return true;
@@ -454,6 +457,30 @@ export class SimClient {
     return true;
   }
 
+  /** A job of its move-jobs has moved, or has begun to. False if there is none. */
+  onMoved(isDone: boolean): boolean {
+    const pending = this.#pending.find(({ command }) => command.kind === "move");
+    if (pending === undefined) return false;
+    const isPassed = this.#pending.indexOf(pending) < this.#cursor;
+    assert.ok(!isPassed, `client ${this.name}: "${pending.command.text}" goes on behind what came after it`);
+    if (!isDone) return true;
+    pending.moved++;
+    pending.promised = [...pending.promised, ...(this.#world.promises?.lastCall ?? [])];
+    return true;
+  }
+
+  /** What it had under way when it went is over. */
+  forgetMoves(): void {
+    if (!this.gone) return;
+    for (const [at, { command }] of this.#pending.entries())
+      if (command.kind === "move") this.#pending[at]!.reply = "over";
+  }
+
+  /** Whether it has a move-jobs under way. */
+  get moves(): boolean {
+    return this.#pending.some(({ command, reply }) => command.kind === "move" && reply === undefined);
+  }
+
   /** Whether such a command is not known to have taken effect. */
   isUnderWay(matches: (command: Command) => boolean): boolean {
     return this.#pending.some((pending) => pending.reply === undefined && matches(pending.command));
@@ -545,6 +572,7 @@ export class SimClient {
     }
     if (pending.given.length > 0) this.#settleGiven(pending);
     else if (pending.deletes !== undefined) pending.reply = pending.deletes.reply;
+    else if (pending.command.kind === "move") pending.reply = `MOVED ${pending.moved}\r\n`;
     else if (pending.command.kind === "touch-all") this.#settleTouches(pending);
     if (reply === "ABORTED\r\n" && pending.reply === "TIMED_OUT\r\n" && this.#mayBeAborted(pending))
       pending.reply = reply;

@@ -64,6 +64,8 @@ export interface SimulationOptions {
   readonly extensions?: boolean;
   /** Whether jobs have options and tubes settings, where there is no log; they do if it is left out. */
   readonly policies?: boolean;
+  /** Whether jobs are moved; they are where nothing is said of extensions. */
+  readonly jobMoves?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
 }
@@ -111,6 +113,7 @@ class Simulation {
   readonly #bigBodies: number;
   readonly #extensions: boolean;
   readonly #policies: boolean;
+  readonly #jobMoves: boolean;
   readonly #jobBytesMax: number;
   readonly #holdUps: number;
   readonly #forgetful: number;
@@ -142,6 +145,7 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#extensions = options.extensions ?? true;
+    this.#jobMoves = options.jobMoves ?? options.extensions === undefined;
     const random = new SeededRandom(options.seed);
     this.#random = random;
     this.#hurry = random.pick([0.1, 0.5, 0.9]);
@@ -318,7 +322,8 @@ class Simulation {
         this.#log?.ledger.checkNew(job);
         this.#clientOf(session).onPut(jobOf(job));
       },
-      reserved: (session, job) => this.#clientOf(session).onReserved(jobOf(job)),
+      // A clear-tube may have ended it since, in the same call.
+      reserved: (session, job) => this.#clientOf(session).onReserved(this.#model.given.get(job)!),
       reservedBatch: (session, jobs, isPart) =>
         this.#clientOf(session).onReservedBatch(jobs.map(jobOf), isPart),
       touchedAll: (session, shard, held) => this.#clientOf(session).onTouchedAll(shard, held),
@@ -345,6 +350,10 @@ class Simulation {
           `CLEARED ${count}\r\n`,
           true,
         ),
+      moved: (isDone) => {
+        const mover = this.#clients.find((client) => client.moves);
+        assert.ok(mover?.onMoved(isDone), "jobs move because somebody has said so");
+      },
       putRefused: (session) => this.#clientOf(session).onPutRefused(),
       putDeclined: (session, reply) => this.#clientOf(session).onPutDeclined(reply),
       followed: (shard) => {
@@ -491,6 +500,7 @@ class Simulation {
     this.#say("settle");
     this.#guard(() => this.#server.settle());
     if (this.#isDoomed) return;
+    for (const client of this.#clients) client.forgetMoves();
     this.#check();
     this.#log?.ledger.checkRest(this.#server.nowMs);
     if (this.#clients.every((client) => client.socket.readsAtOnce)) this.#checkRest();
@@ -711,6 +721,7 @@ class Simulation {
       inspect: 1,
       ...{ reserveBatch: this.#reserves, deleteBatch: 3, touchAll: 2 },
       setTube: this.#policies ? 5 : 0,
+      moveJobs: this.#jobMoves ? 6 : 0,
     });
     switch (kind) {
       case "putInTube":
@@ -751,6 +762,9 @@ class Simulation {
           random.pick([0, 0, 3, this.#id(client)]),
           random.pick([0, 3, 20]),
         );
+      case "moveJobs":
+        // Engines do not tell whose move it is.
+        return this.#clients.some((each) => each.moves) ? undefined : this.#moveJobs();
       case "clearTube": {
         const jobs = this.#choice();
         return this.#isFree((each) => each.kind === "clear" && isSameChoice(each.jobs, jobs))
@@ -806,6 +820,14 @@ class Simulation {
     ];
     const made = changes.filter(() => random.chance(0.5));
     return command.byId("update-job", this.#id(client), made.join("") || changes[0]);
+  }
+
+  #moveJobs(): Command {
+    const random = this.#random;
+    const { states, ...choice } = this.#choice();
+    const movable = states.filter((state) => state !== "reserved");
+    const jobs = { ...choice, states: movable.length === 0 ? (["ready", "delayed"] as const) : movable };
+    return command.moveJobs(jobs, this.#tube(), random.chance(0.2));
   }
 
   #choice(): JobChoice {

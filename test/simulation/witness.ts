@@ -8,10 +8,11 @@ import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts
 import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
+import { MoveOutcome } from "../../src/engine/tube-moving.ts";
 import type { TubeClearing } from "../../src/engine/tube-clearing.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
 import type { JobChoice } from "./job-choice.ts";
-import type { ByIdResult, Effect, Model, ModelSession, PutVerdict, State } from "./model.ts";
+import type { ByIdResult, Effect, Model, ModelJob, ModelSession, PutVerdict, State } from "./model.ts";
 import { compared, policyAt, policyOf, settingsAt, settingsOf } from "./noted-policies.ts";
 
 /** What the witness tells of commands that took effect. */
@@ -35,6 +36,8 @@ export interface CommandSink {
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
+  /** A move-jobs has moved a job, or begun to. */
+  moved(isDone: boolean): void;
   /** A clear-tube has done all that it should. */
   cleared(jobs: JobChoice, count: number): void;
   /** The model has followed a call on a shard; what became of commands is told after this. */
@@ -57,6 +60,7 @@ export const NOBODY: CommandSink = {
   kicked() {},
   kickJob() {},
   paused() {},
+  moved() {},
   cleared() {},
   followed() {},
   changed() {},
@@ -81,6 +85,7 @@ const STATE_NAMES: Record<number, State> = {
   [JobState.Reserved]: "reserved",
   [JobState.Delayed]: "delayed",
   [JobState.Buried]: "buried",
+  [JobState.Moving]: "moving",
 };
 
 const OUTCOMES = {
@@ -94,6 +99,12 @@ const PUT_OUTCOMES: Readonly<Record<PutVerdict["kind"], Outcome>> = {
   duplicate: Outcome.Duplicate,
   full: Outcome.TubeFull,
 };
+
+const MOVE_OUTCOMES = {
+  moved: MoveOutcome.Moved,
+  stays: MoveOutcome.Stays,
+  full: MoveOutcome.Full,
+} as const;
 
 const NOTHING = (): void => {};
 
@@ -122,6 +133,7 @@ export class EngineWitness {
     this.#watchReserves();
     this.#watchBatches();
     this.#watchJobs();
+    this.#watchMovesOfJobs();
   }
 
   // --- wrapping ---------------------------------------------------------------------------------------------------
@@ -440,6 +452,41 @@ export class EngineWitness {
     );
   }
 
+  #jobOf(id: number): ModelJob {
+    const job = this.#model.jobs.get(id);
+    assert.ok(job !== undefined, `job ${id} that moves is there`);
+    return job;
+  }
+
+  #watchMovesOfJobs(): void {
+    const model = this.#model;
+    const shard = this.#shard;
+    this.#watch("move", ([slot, target, asReady, nowMs], outcome, seen) => {
+      if (outcome === MoveOutcome.Elsewhere) return;
+      const job = this.#jobOf(this.#idOf(slot));
+      const became = this.#follow(seen, () => model.move(job, target, asReady, nowMs));
+      assert.equal(outcome, MOVE_OUTCOMES[became], "outcome of a move");
+      if (became === "moved") this.#sink.moved(true);
+    });
+    this.#watch("depart", ([slot, shipment], _, seen) => {
+      this.#follow(seen, () => model.depart(this.#jobOf(this.#idOf(slot)), shipment));
+      this.#sink.moved(false);
+    });
+    this.#watch("arrive", ([job, , , { asReady }, nowMs], outcome, seen) => {
+      const isTaken = this.#follow(seen, () =>
+        model.arrive(this.#jobOf(job.id), job.tube, asReady, nowMs),
+      );
+      assert.equal(outcome, isTaken ? Outcome.Done : Outcome.TubeFull, "outcome of an arrival");
+      if (isTaken) this.#sink.moved(true);
+    });
+    this.#watch("departed", ([id, shipment, nowMs], _, seen) =>
+      this.#follow(seen, () => model.departed(id, shard, shipment, nowMs)),
+    );
+    this.#watch("stay", ([id, shipment, nowMs], _, seen) =>
+      this.#follow(seen, () => model.stay(this.#jobOf(id), shipment, nowMs)),
+    );
+  }
+
   /** Whether the answer of this shard is the answer: the job lives here, or nowhere. */
   #isSettled(id: number): boolean {
     const job = this.#model.jobs.get(id);
@@ -484,9 +531,10 @@ export class EngineWitness {
   #compareJobs(): void {
     const { engine } = this;
     const expected = [...this.#model.jobs.values()].filter((job) => job.tube.shard === this.#shard);
-    assert.equal(engine.jobs.live, expected.length, `jobs of shard ${this.#shard}`);
     const keys = this.#model.keys.filter(({ tube }) => this.#model.tubeShard(tube) === this.#shard);
     assert.equal(engine.policies.keys.size, keys.length, `unique keys of shard ${this.#shard}`);
+    const copies = this.#model.copiesOn(this.#shard);
+    assert.equal(engine.jobs.live, expected.length + copies.length, `jobs of shard ${this.#shard}`);
     for (const job of expected) {
       const slot = engine.find(job.id);
       assert.notEqual(slot, NO_SLOT, `job ${job.id} is there`);
