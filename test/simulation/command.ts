@@ -51,7 +51,7 @@ export type Command = Common &
     | { readonly kind: "kick"; readonly tube: string; readonly bound: number }
     | { readonly kind: "pause"; readonly tube: string; readonly seconds: number }
     | { readonly kind: "clear"; readonly jobs: JobChoice }
-    | { readonly kind: "move" }
+    | { readonly kind: "move"; readonly tube: string; readonly target: string }
     /** Changes nothing; the reply is what the model says at some moment while the command is under way. */
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
@@ -215,7 +215,7 @@ export function clearTube(jobs: JobChoice): Command {
   return { ...simple(`clear-tube ${choiceText(jobs)}`), kind: "clear", jobs };
 }
 
-/** Jobs of the choice go to another tube. */
+/** Jobs of the choice go to another tube, with `*` dead ones to where they died. */
 export function moveJobs(jobs: JobChoice, target: string, asReady: boolean): Command {
   const { tube, states, contains, limit } = jobs;
   const options = [
@@ -224,7 +224,7 @@ export function moveJobs(jobs: JobChoice, target: string, asReady: boolean): Com
     asReady ? " as=ready" : "",
     limit === undefined ? "" : ` limit=${limit}`,
   ];
-  return { ...simple(`move-jobs ${tube} ${target}${options.join("")}`), kind: "move" };
+  return { ...simple(`move-jobs ${tube} ${target}${options.join("")}`), kind: "move", tube, target };
 }
 
 export function listJobs(jobs: JobChoice, afterId: number, showBytes: number): Command {

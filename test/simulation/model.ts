@@ -1160,9 +1160,7 @@ export class Model {
   arrive(job: ModelJob, target: string, asReady: boolean, nowMs: number): boolean {
     this.runDue(this.tubeShard(target), nowMs);
     assert.equal(job.state, "moving", `job ${job.id} arrives once, and has left before`);
-    const stale = this.copies.find(
-      ({ id, tube }) => id === job.id && tube.shard === this.tubeShard(target),
-    );
+    const stale = this.copies.find(({ id, tube }) => id === job.id && tube.shard === this.tubeShard(target));
     if (stale !== undefined) this.#forgetCopy(stale, nowMs);
     const there = this.tube(target);
     if (this.#isFull(there)) {

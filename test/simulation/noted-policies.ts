@@ -65,12 +65,25 @@ export function settingsAt({ policy, counts, groups }: Tube): object {
   const sources = [...(policy?.sources ?? [])];
   return {
     settings: Object.fromEntries(sources.map(([name, source]) => [name, [policy![name], source]])),
-    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead, counts.movedIn, counts.movedOut],
+    counts: [
+      counts.duplicates,
+      counts.rejected,
+      counts.expired,
+      counts.dead,
+      counts.movedIn,
+      counts.movedOut,
+    ],
     groups: [groups?.size ?? 0, groups?.blocked ?? 0],
   };
 }
 
-export function settingsOf({ resolved: { values, sources }, counts, groups, movedIn, movedOut }: ModelTube): object {
+export function settingsOf({
+  resolved: { values, sources },
+  counts,
+  groups,
+  movedIn,
+  movedOut,
+}: ModelTube): object {
   const names = Object.keys(sources) as SettingName[];
   return {
     settings: Object.fromEntries(names.map((name) => [name, [values[name], sources[name]]])),

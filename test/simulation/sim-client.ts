@@ -457,9 +457,15 @@ export class SimClient {
     return true;
   }
 
-  /** A job of its move-jobs has moved, or has begun to. False if there is none. */
-  onMoved(isDone: boolean): boolean {
-    const pending = this.#pending.find(({ command }) => command.kind === "move");
+  /** A job of its move-jobs from one tube to another has moved, or has begun to. False if there is none. */
+  onMoved(from: string, to: string, isDone: boolean): boolean {
+    const pending = this.#pending.find(
+      ({ command, reply }) =>
+        reply === undefined &&
+        command.kind === "move" &&
+        command.tube === from &&
+        [to, "*"].includes(command.target),
+    );
     if (pending === undefined) return false;
     const isPassed = this.#pending.indexOf(pending) < this.#cursor;
     assert.ok(!isPassed, `client ${this.name}: "${pending.command.text}" goes on behind what came after it`);
@@ -474,11 +480,6 @@ export class SimClient {
     if (!this.gone) return;
     for (const [at, { command }] of this.#pending.entries())
       if (command.kind === "move") this.#pending[at]!.reply = "over";
-  }
-
-  /** Whether it has a move-jobs under way. */
-  get moves(): boolean {
-    return this.#pending.some(({ command, reply }) => command.kind === "move" && reply === undefined);
   }
 
   /** Whether such a command is not known to have taken effect. */

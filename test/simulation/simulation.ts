@@ -113,7 +113,8 @@ class Simulation {
   readonly #bigBodies: number;
   readonly #extensions: boolean;
   readonly #policies: boolean;
-  readonly #jobMoves: boolean;
+  /** How much they like to move jobs. */
+  readonly #jobMoves: number;
   readonly #jobBytesMax: number;
   readonly #holdUps: number;
   readonly #forgetful: number;
@@ -145,7 +146,6 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#extensions = options.extensions ?? true;
-    this.#jobMoves = options.jobMoves ?? options.extensions === undefined;
     const random = new SeededRandom(options.seed);
     this.#random = random;
     this.#hurry = random.pick([0.1, 0.5, 0.9]);
@@ -162,6 +162,8 @@ class Simulation {
     this.#firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
     this.#log = random.chance(0.5) ? new SimulatedLog(random) : undefined;
     this.#policies = this.#extensions && this.#log === undefined && (options.policies ?? true);
+    const jobMoves = options.jobMoves ?? options.extensions === undefined;
+    this.#jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
   }
 
   get shape(): string {
@@ -350,10 +352,11 @@ class Simulation {
           `CLEARED ${count}\r\n`,
           true,
         ),
-      moved: (isDone) => {
-        const mover = this.#clients.find((client) => client.moves);
-        assert.ok(mover?.onMoved(isDone), "jobs move because somebody has said so");
-      },
+      moved: (from, to, isDone) =>
+        assert.ok(
+          this.#clients.some((client) => client.onMoved(from, to, isDone)),
+          `a job moves from ${from} to ${to} because somebody has said so`,
+        ),
       putRefused: (session) => this.#clientOf(session).onPutRefused(),
       putDeclined: (session, reply) => this.#clientOf(session).onPutDeclined(reply),
       followed: (shard) => {
@@ -721,7 +724,7 @@ class Simulation {
       inspect: 1,
       ...{ reserveBatch: this.#reserves, deleteBatch: 3, touchAll: 2 },
       setTube: this.#policies ? 5 : 0,
-      moveJobs: this.#jobMoves ? 6 : 0,
+      moveJobs: this.#jobMoves,
     });
     switch (kind) {
       case "putInTube":
@@ -763,8 +766,7 @@ class Simulation {
           random.pick([0, 3, 20]),
         );
       case "moveJobs":
-        // Engines do not tell whose move it is.
-        return this.#clients.some((each) => each.moves) ? undefined : this.#moveJobs();
+        return this.#moveJobs();
       case "clearTube": {
         const jobs = this.#choice();
         return this.#isFree((each) => each.kind === "clear" && isSameChoice(each.jobs, jobs))
@@ -822,12 +824,26 @@ class Simulation {
     return command.byId("update-job", this.#id(client), made.join("") || changes[0]);
   }
 
-  #moveJobs(): Command {
+  #moveJobs(): Command | undefined {
     const random = this.#random;
     const { states, ...choice } = this.#choice();
     const movable = states.filter((state) => state !== "reserved");
-    const jobs = { ...choice, states: movable.length === 0 ? (["ready", "delayed"] as const) : movable };
-    return command.moveJobs(jobs, this.#tube(), random.chance(0.2));
+    const some = random.chance(0.8) ? random.pick([...this.#model.jobs.values()]) : undefined;
+    const tube = some?.tube.name ?? choice.tube;
+    const target = this.#policies && random.chance(0.1) ? "*" : this.#tube();
+    const jobs = {
+      ...choice,
+      tube,
+      states: movable.length === 0 ? (["ready", "delayed"] as const) : movable,
+    };
+    // Engines do not tell whose move it is.
+    const isFree = this.#isFree(
+      (each) =>
+        each.kind === "move" &&
+        each.tube === tube &&
+        [target, each.target].some((to) => to === "*" || (to === each.target && to === target)),
+    );
+    return isFree ? command.moveJobs(jobs, target, random.chance(0.2)) : undefined;
   }
 
   #choice(): JobChoice {

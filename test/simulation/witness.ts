@@ -8,8 +8,8 @@ import { type Engine, Outcome, ReserveOutcome } from "../../src/engine/engine.ts
 import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../src/engine/session.ts";
 import type { Tube } from "../../src/engine/tube.ts";
-import { MoveOutcome } from "../../src/engine/tube-moving.ts";
 import type { TubeClearing } from "../../src/engine/tube-clearing.ts";
+import { MoveOutcome } from "../../src/engine/tube-moving.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
 import type { JobChoice } from "./job-choice.ts";
 import type { ByIdResult, Effect, Model, ModelJob, ModelSession, PutVerdict, State } from "./model.ts";
@@ -36,8 +36,8 @@ export interface CommandSink {
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
-  /** A move-jobs has moved a job, or begun to. */
-  moved(isDone: boolean): void;
+  /** A move-jobs has moved a job from one tube to another, or begun to. */
+  moved(from: string, to: string, isDone: boolean): void;
   /** A clear-tube has done all that it should. */
   cleared(jobs: JobChoice, count: number): void;
   /** The model has followed a call on a shard; what became of commands is told after this. */
@@ -119,6 +119,8 @@ export class EngineWitness {
   #effects: Effect[] | undefined;
   /** What is told of the present call behind its effects. */
   #afterReport = NOTHING;
+  /** Where the job of the last move is to go, which is on another shard. */
+  #elsewhere = "";
   /** Something was called since the last check. */
   touched = false;
 
@@ -462,22 +464,27 @@ export class EngineWitness {
     const model = this.#model;
     const shard = this.#shard;
     this.#watch("move", ([slot, target, asReady, nowMs], outcome, seen) => {
-      if (outcome === MoveOutcome.Elsewhere) return;
+      if (outcome === MoveOutcome.Elsewhere) {
+        this.#elsewhere = target;
+        return;
+      }
       const job = this.#jobOf(this.#idOf(slot));
+      const from = job.tube.name;
       const became = this.#follow(seen, () => model.move(job, target, asReady, nowMs));
       assert.equal(outcome, MOVE_OUTCOMES[became], "outcome of a move");
-      if (became === "moved") this.#sink.moved(true);
+      if (became === "moved") this.#sink.moved(from, target, true);
     });
     this.#watch("depart", ([slot, shipment], _, seen) => {
-      this.#follow(seen, () => model.depart(this.#jobOf(this.#idOf(slot)), shipment));
-      this.#sink.moved(false);
+      const job = this.#jobOf(this.#idOf(slot));
+      this.#follow(seen, () => model.depart(job, shipment));
+      this.#sink.moved(job.tube.name, this.#elsewhere, false);
     });
     this.#watch("arrive", ([job, , , { asReady }, nowMs], outcome, seen) => {
-      const isTaken = this.#follow(seen, () =>
-        model.arrive(this.#jobOf(job.id), job.tube, asReady, nowMs),
-      );
+      const known = this.#jobOf(job.id);
+      const from = known.tube.name;
+      const isTaken = this.#follow(seen, () => model.arrive(known, job.tube, asReady, nowMs));
       assert.equal(outcome, isTaken ? Outcome.Done : Outcome.TubeFull, "outcome of an arrival");
-      if (isTaken) this.#sink.moved(true);
+      if (isTaken) this.#sink.moved(from, job.tube, true);
     });
     this.#watch("departed", ([id, shipment, nowMs], _, seen) =>
       this.#follow(seen, () => model.departed(id, shard, shipment, nowMs)),
