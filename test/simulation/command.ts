@@ -371,7 +371,7 @@ function inspectTubeText(model: Model, name: string): string {
 function statsTubeText(model: Model, name: string): string {
   const tube = model.tubes.get(name);
   if (tube === undefined) return "NOT_FOUND\r\n";
-  const jobs = [...model.jobs.values()].filter((job) => job.tube === tube);
+  const jobs = model.jobsOf(tube);
   const count = (state: string): number => jobs.filter((job) => job.state === state).length;
   return ok({
     name,
