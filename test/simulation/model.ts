@@ -787,9 +787,10 @@ export class Model {
   }
 
   /** The job of a key is gone: it is remembered for a while, if it is to be. */
-  #endKey(job: ModelJob, nowMs: number): void {
-    for (const key of this.keys) if (key.id === job.id) key.isHeld = false;
-    this.keys = this.keys.filter(({ id, untilMs }) => id !== job.id || untilMs > nowMs);
+  #endKey({ id, tube }: ModelJob, nowMs: number): void {
+    const isMeant = (key: ModelKey): boolean => key.id === id && key.tube === tube.name;
+    for (const key of this.keys) if (isMeant(key)) key.isHeld = false;
+    this.keys = this.keys.filter((key) => !isMeant(key) || key.untilMs > nowMs);
   }
 
   /** A reservation ended by a release, its time or its holder's end. */
