@@ -4,6 +4,8 @@
 
 /** What is counted. */
 export const MEMORY_PAGE_BYTES = 4096;
+/** Of a word: 8 TiB. */
+const PAGES_MAX = 0x7fff_ffff;
 /** Puts are taken again at this share of the limit, so that they are not taken and refused by turns. */
 const AGAIN_SHARE = 0.98;
 
@@ -29,7 +31,8 @@ export class MemoryWords {
 
   /** At least one page; Infinity for no limit. What is there stays, also where it is more. */
   set limitBytes(bytes: number) {
-    const pages = bytes === Number.POSITIVE_INFINITY ? 0 : Math.floor(bytes / MEMORY_PAGE_BYTES);
+    const pages =
+      bytes === Number.POSITIVE_INFINITY ? 0 : Math.min(PAGES_MAX, Math.floor(bytes / MEMORY_PAGE_BYTES));
     Atomics.store(this.#words, this.#limit, pages);
     if (pages > 0 && this.usedPages > pages) this.noteFull();
   }

@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { BodyArena, CELL_BYTES_MAX } from "../../../../src/engine/body-arena.ts";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { createTopology, memoryWords } from "../../../../src/message/topology.ts";
+import { MemoryWords } from "../../../../src/ring/memory-words.ts";
 import { JOB_BYTES, MemoryBudget } from "../../../../src/shard/work/memory-budget.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
@@ -131,4 +132,11 @@ describe("MemoryBudget", () => {
     full.budget.settle();
     assert.ok(words.usedBytes > before);
   });
+});
+
+it("a limit of more than a word holds is the most that it does", () => {
+  const words = new MemoryWords(new Int32Array(3), 0, 1, 2);
+  words.limitBytes = 2 ** 50;
+  assert.ok(words.claim(1000));
+  assert.equal(words.limitBytes, (2 ** 31 - 1) * 4096);
 });
