@@ -1,4 +1,5 @@
-// kill -9 while jobs move between tubes of several shards: each is there once afterwards, whatever was under way.
+// kill -9 while jobs move between tubes of several shards, are handed on and die: each is there once afterwards, whatever was under way,
+// and where it was to go.
 //
 //   MOVE_KILLS=50 npm test -- moves-kill
 
@@ -34,13 +35,51 @@ async function moveOn(server: ServerProcess, random: SeededRandom, onMoved: () =
   }
 }
 
-async function checkAll(server: ServerProcess): Promise<void> {
+/** Takes jobs, which die, or hands them on to another tube, until the server is gone. */
+async function workOn(server: ServerProcess, random: SeededRandom, onDone: () => void): Promise<void> {
+  try {
+    const client = await WireClient.connect(server.address);
+    for (const tube of TUBES) await client.ask(`watch ${tube}`);
+    for (;;) {
+      const { line } = await client.ask("reserve");
+      const id = /^RESERVED (\d+)/.exec(line)?.[1];
+      const [command, reply] = random.chance(0.5)
+        ? [`release ${id} 0 0`, "RELEASED"]
+        : [`update-job ${id} tube=${random.pick(TUBES)} pri=1`, "UPDATED"];
+      assert.equal((await client.ask(command!)).line, reply);
+      onDone();
+    }
+  } catch (error) {
+    // The connection ends with the server.
+    if (error instanceof assert.AssertionError) throw error;
+  }
+}
+
+/** The end of a connection is the death of the jobs that it holds: they are on their way when the server is killed. */
+async function letManyDie(server: ServerProcess): Promise<void> {
   const client = await WireClient.connect(server.address);
+  await client.ask("watch mails");
+  for (let held = 0; held < 50; held++) await client.ask("reserve-with-timeout 0");
+  client.close();
+  const other = await WireClient.connect(server.address);
+  await other.ask("stats-tube mails");
+  other.close();
+}
+
+async function countReady(client: WireClient): Promise<number> {
   let ready = 0;
   for (const tube of TUBES) {
     const { body } = await client.ask(`stats-tube ${tube}`);
     ready += Number(/current-jobs-ready: (\d+)/.exec(body?.toString() ?? "")?.[1] ?? 0);
   }
+  return ready;
+}
+
+async function checkAll(server: ServerProcess): Promise<void> {
+  const client = await WireClient.connect(server.address);
+  let ready = await countReady(client);
+  // Those that had died go on to their dead-letter tube, and are ready there.
+  for (let more = 2000; ready !== JOBS && more > 0; more--) ready = await countReady(client);
   assert.equal(ready, JOBS, "no job is lost, and none is there twice");
   for (let id = 1; id <= JOBS; id++) {
     const { line, body } = await client.ask(`peek ${id}`);
@@ -64,6 +103,7 @@ describe("kill -9 while jobs move between shards", () => {
       try {
         if (round === 0) {
           const client = await WireClient.connect(server.address);
+          await client.ask("set-tube mails max-attempts=1 dead-letter=done");
           for (let id = 1; id <= JOBS; id++) {
             const body = bodyOf(id);
             await client.ask(`put-in-tube ${random.pick(TUBES)} 0 0 60 ${body.length}\r\n${body}`);
@@ -71,13 +111,15 @@ describe("kill -9 while jobs move between shards", () => {
           client.close();
         } else await checkAll(server);
         if (round === ROUNDS) continue;
-        let left = random.between(1, 12);
+        let left = random.between(1, 60);
         await new Promise<void>((resolve) => {
           const onMoved = (): void => {
             if (--left === 0) resolve();
           };
           for (let mover = 0; mover < 3; mover++) void moveOn(server, random, onMoved);
+          for (let worker = 0; worker < 2; worker++) void workOn(server, random, onMoved);
         });
+        if (random.chance(0.5)) await letManyDie(server);
       } finally {
         await server.kill();
       }

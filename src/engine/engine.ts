@@ -1265,6 +1265,26 @@ export class Engine {
     return this.#travel.arrive(job, body, attributes, arrival, nowMs);
   }
 
+  /** Whether a dead job is still here that has to go, or is on its way. */
+  isLeaving(id: number): boolean {
+    const slot = this.find(id);
+    return slot !== NO_SLOT && (this.policies.isLeaving(slot) || this.isMoving(id));
+  }
+
+  /** The tube of another shard where a job that was marked to leave has to go now; "" if there is none, or it is here: then it is there. */
+  leavesFor(id: number, nowMs: number): string {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return "";
+    const tube = this.tubeOf(slot);
+    const target = this.policies.endLeaving(slot, tube);
+    if (target === "" || target === tube.name) return "";
+    if (!this.#ownsTube(target)) return target;
+    this.#serve(this.policies.bringToDeadLetter(slot, tube, target, nowMs), nowMs);
+    this.#dropIfUnreferenced(tube);
+    return "";
+  }
+
   /** The tube that a dead job died in, or "". */
   originOf(slot: number): string {
     return this.#changes.originOf(slot);

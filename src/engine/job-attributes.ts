@@ -28,6 +28,7 @@ export class JobAttributes {
   origin: Uint8Array = NO_BYTES;
   reason: number = DeathReason.None;
   moved = false;
+  leaving = false;
 
   clear(): this {
     this.fixed.clear();
@@ -39,6 +40,7 @@ export class JobAttributes {
     this.origin = NO_BYTES;
     this.reason = DeathReason.None;
     this.moved = false;
+    this.leaving = false;
     return this;
   }
 
@@ -89,6 +91,9 @@ export class JobAttributes {
         break;
       case Attribute.Moved:
         this.moved = true;
+        break;
+      case Attribute.Leaving:
+        this.leaving = true;
         break;
       default:
         // What a later version adds is kept, as long as it does not change.

@@ -89,4 +89,6 @@ export const ExtraFlag = {
   Moved: 0x10,
   /** Its key ends with its first reservation. */
   UntilReserve: 0x20,
+  /** It is dead, and has to go to the dead-letter tube of its tube. */
+  Leaving: 0x40,
 } as const;

@@ -48,6 +48,8 @@ export class Policies {
   /** The job that a put was a duplicate of. */
   duplicateOf = 0;
   readonly #host: PolicyHost;
+  /** Dead jobs that are marked to leave: their ids, in the order of their deaths. */
+  #leaving: number[] = [];
   /** Keys of a log that must not be remembered: their jobs are other ones. */
   readonly #orphans: number[] = [];
 
@@ -127,7 +129,7 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const extras = page.extras!;
     const row = rowOf(slot);
-    extras.flags[row]! &= ~ExtraFlag.Reason;
+    extras.flags[row]! &= ~(ExtraFlag.Reason | ExtraFlag.Leaving);
     bodies.free(extras.origin[row]!);
     extras.origin[row] = EMPTY_BODY;
     extras.originBytes[row] = 0;
@@ -191,6 +193,7 @@ export class Policies {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#keep(page.makeExtras(), row, attributes);
+    if (attributes.leaving) this.#markLeaving(slot);
     this.#joinGroup(slot, tube, true);
     if (attributes.keyEnd === attributes.keyStart) return;
     if ((attributes.reason & ExtraFlag.Reason) !== DeathReason.None) return;
@@ -346,15 +349,61 @@ export class Policies {
     const row = rowOf(slot);
     const hadOrigin = extras.origin[row] !== EMPTY_BODY;
     this.#markDead(slot, tube, DeathReason.Attempts);
-    if (policy.deadLetter !== "" && !hadOrigin && ownsTube(policy.deadLetter)) {
-      const target = this.changeTube(slot, tube, policy.deadLetter);
-      queues.becomeReady(slot, target, nowMs);
-      records.updated(slot);
-      return target;
+    if (policy.deadLetter !== "" && !hadOrigin) {
+      if (ownsTube(policy.deadLetter)) return this.#enterDeadLetter(slot, tube, policy.deadLetter, nowMs);
+      this.#markLeaving(slot);
     }
     queues.becomeBuried(slot, tube, nowMs);
     records.updated(slot);
     return undefined;
+  }
+
+  #enterDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
+    const there = this.changeTube(slot, tube, target);
+    this.#host.queues.becomeReady(slot, there, nowMs);
+    this.#host.records.updated(slot);
+    return there;
+  }
+
+  // A dead job whose dead-letter tube is elsewhere is buried until it is taken there. The mark is in the log: only what was on its
+  // way goes on after a start, and not what was buried before a dead-letter tube was set.
+
+  #markLeaving(slot: number): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.extras!.flags[row]! |= ExtraFlag.Leaving;
+    this.#leaving.push(page.id[row]!);
+  }
+
+  get someLeave(): boolean {
+    return this.#leaving.length > 0;
+  }
+
+  /** The ids of jobs that were marked to leave since the last call; some may have done other things since. */
+  takeLeaving(): readonly number[] {
+    const leaving = this.#leaving;
+    this.#leaving = [];
+    return leaving;
+  }
+
+  isLeaving(slot: number): boolean {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Leaving) !== 0;
+  }
+
+  /** Takes the mark of a job away; returns the tube where it has to go, or "" if that is over. */
+  endLeaving(slot: number, tube: Tube): string {
+    if (!this.isLeaving(slot)) return "";
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.extras!.flags[row]! &= ~ExtraFlag.Leaving;
+    return page.state[row] === JobState.Buried ? (tube.policy?.deadLetter ?? "") : "";
+  }
+
+  /** A buried dead job goes to its dead-letter tube, which is here: it was not when it died. */
+  bringToDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
+    this.#host.queues.leave(slot);
+    return this.#enterDeadLetter(slot, tube, target, nowMs);
   }
 
   /** A dead job has no time to live and no key, and knows where it died. */
@@ -400,7 +449,7 @@ export class Policies {
     const { bodies, jobs } = this.#host;
     const extras = jobs.pageOf(slot).extras!;
     const row = rowOf(slot);
-    extras.flags[row]! &= ~ExtraFlag.Reason;
+    extras.flags[row]! &= ~(ExtraFlag.Reason | ExtraFlag.Leaving);
     bodies.free(extras.origin[row]!);
     extras.origin[row] = EMPTY_BODY;
     extras.originBytes[row] = 0;
@@ -562,6 +611,7 @@ export class Policies {
     const { Attribute } = attribute;
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
+    if ((flags & ExtraFlag.Leaving) !== 0) writer.flag(Attribute.Leaving);
     if (extras.expiresAtMs[row]! > 0)
       writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
     if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);

@@ -31,6 +31,8 @@ export const Attribute = {
   Reason: 20,
   /** No value: the job is in another tube than its PUT says, so that each UPDATE has to name it. */
   Moved: 21,
+  /** No value: it is dead, and on its way to the dead-letter tube of its tube. */
+  Leaving: 22,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
 

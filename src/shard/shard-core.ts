@@ -45,6 +45,7 @@ import { ControlDesk } from "./control/control-desk.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { Looks } from "./looks.ts";
 import { Arrivals } from "./work/arrivals.ts";
+import { DeadLetters } from "./work/dead-letters.ts";
 import { DeferredMessages } from "./work/deferred-messages.ts";
 import { Departures } from "./work/departures.ts";
 import { GiveBack } from "./work/give-back.ts";
@@ -111,6 +112,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly moves: LongMoves;
   readonly memory: MemoryBudget;
   readonly departures: Departures;
+  readonly #deadLetters: DeadLetters;
   readonly #arrivals: Arrivals;
   readonly #looks: Looks;
   readonly records: RecordLog | undefined;
@@ -175,6 +177,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       records: options.records,
     };
     this.departures = new Departures({ ...travel, shardOf });
+    this.#deadLetters = new DeadLetters(this.engine, this.departures);
     this.#arrivals = new Arrivals({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
       this.control = new ControlDesk({
@@ -206,6 +209,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.resume(session);
     }
     this.lists.pump();
+    if (this.#deadLetters.hasWork) this.#deadLetters.step(this.nowMs);
     this.departures.step();
     if (this.control !== undefined) {
       this.readClock();
@@ -282,6 +286,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       this.moves.hasWork(this.#mayAnswer) ||
+      this.#deadLetters.hasWork ||
       this.departures.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||

@@ -108,6 +108,13 @@ class InvariantCheck {
     }
   }
 
+  /** Held, or handed on by its holder and not yet elsewhere. */
+  #isInWork(slot: number): boolean {
+    const state = this.#state(slot);
+    if (state !== JobState.Moving) return state === JobState.Reserved;
+    return this.#page(slot).previous[rowOf(slot)] === JobState.Reserved;
+  }
+
   /** Groups have the jobs that name them, and as many in work as are held. */
   #groups(tube: Tube): void {
     const { groups } = tube;
@@ -118,7 +125,7 @@ class InvariantCheck {
       const count = counts.get(number) ?? { jobs: 0, inWork: 0 };
       counts.set(number, count);
       count.jobs++;
-      if (this.#state(slot) === JobState.Reserved) count.inWork++;
+      if (this.#isInWork(slot)) count.inWork++;
     });
     if (groups === undefined) {
       assert.ok(

@@ -1,6 +1,7 @@
 // `move-jobs`: jobs of a tube go to another one, or dead ones to where they died.
 
 import { JobState } from "../../engine/job-table.ts";
+import { Travel } from "../../engine/job-travel.ts";
 import { stateBit } from "../../engine/job-walk.ts";
 import { TubeMoving } from "../../engine/tube-moving.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
@@ -23,7 +24,7 @@ export const moveJobs: ShardCommand = (shard, session, request) => {
   const walk = engine.walk(jobFilterOf(request, USUAL_STATES, nowMs), 0);
   const limit = optionNumber(options, OptionTag.Limit) ?? Number.POSITIVE_INFINITY;
   const asReady = optionNumber(options, OptionTag.As) !== undefined;
-  const far = new FarMove(departures);
+  const far = new FarMove(departures, Travel.Move);
   const moving = new TubeMoving(engine, tube.text, walk, far, { target, asReady, limit });
   moves.start(session, new MoveMany(engine, replies, session, moving, far), nowMs);
 };

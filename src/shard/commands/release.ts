@@ -1,10 +1,16 @@
 // `release`: gives a reserved job back.
 
+import { Outcome } from "../../engine/engine.ts";
 import { Reply } from "../../protocol/reply.ts";
+import { WhenGone } from "../work/when-gone.ts";
 import type { ShardCommand } from "./command.ts";
 
-export const release: ShardCommand = ({ engine, replies, nowMs }, session, request) => {
+export const release: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
   const { id, pri, delaySeconds, flags } = request;
   const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs);
+  if (outcome === Outcome.Done && engine.policies.someLeave && engine.isLeaving(id)) {
+    moves.join(session, new WhenGone(engine, id, () => replies.fixed(session, Reply.released)));
+    return;
+  }
   replies.outcome(session, outcome, Reply.released, flags);
 };

@@ -1,6 +1,6 @@
-// The jobs of one move-jobs that go to tubes of other shards: one round of shipments after the other.
+// Many jobs that go to tubes of other shards, such as those of one move-jobs: one round of shipments after the other.
 
-import { Travel } from "../../engine/job-travel.ts";
+import type { Travel } from "../../engine/job-travel.ts";
 import { Outcome } from "../../engine/outcome.ts";
 import type { FarMoves } from "../../engine/tube-moving.ts";
 import { SHIPMENT_BYTES_MAX, SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
@@ -19,8 +19,11 @@ export class FarMove implements FarMoves, Sender {
   /** Shipments that are being filled, by their tubes. */
   readonly #open = new Map<string, Shipment>();
 
-  constructor(departures: Departures) {
+  readonly #travel: Travel;
+
+  constructor(departures: Departures, travel: Travel) {
     this.#departures = departures;
+    this.#travel = travel;
   }
 
   get isFull(): boolean {
@@ -35,7 +38,7 @@ export class FarMove implements FarMoves, Sender {
     let shipment = open;
     if (shipment === undefined || !this.#departures.hasRoom(shipment, slot)) {
       if (open !== undefined) this.#departures.send(open);
-      shipment = this.#departures.begin(target, Travel.Move, this);
+      shipment = this.#departures.begin(target, this.#travel, this);
       shipment.asReady = asReady;
       this.#open.set(target, shipment);
     }

@@ -1,0 +1,209 @@
+// Jobs that have to go to tubes of other shards, as long as they are here: what limits count, and what of a death the log knows.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Memory } from "../../../src/base/memory.ts";
+import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
+import { NO_RECORDS, type RecordSink } from "../../../src/engine/effects.ts";
+import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../src/engine/job-attributes.ts";
+import { JobState, rowOf } from "../../../src/engine/job-table.ts";
+import type { JobChange } from "../../../src/engine/new-job.ts";
+import type { SettingValues } from "../../../src/engine/tube-settings.ts";
+import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../support/effects.ts";
+import { checkInvariants } from "../../support/engine-invariants.ts";
+
+const GONE: JobChange = { pri: undefined, ttrSeconds: undefined, delayMs: undefined, tube: "elsewhere" };
+const SHIPMENT = 7;
+/** The session that waits. */
+const WAITING = 1;
+
+/** An engine whose log is the last record of each job. */
+class Bench {
+  readonly given: number[] = [];
+  readonly log = new Map<number, { state: JobState; attributes: Buffer }>();
+  readonly engine: Engine;
+
+  constructor(settings: Partial<SettingValues>, ownsAll = false) {
+    this.engine = new Engine({
+      effects: unheardEffects({ reserved: (_, slot) => this.given.push(this.#id(slot)) }),
+      records: this.#records(),
+      ownsDefaultTube: true,
+      ownsTube: (name) => ownsAll || name !== "elsewhere",
+    });
+    this.engine.setTubes("a", settings, 0);
+  }
+
+  #id(slot: number): number {
+    return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+  }
+
+  #records(): RecordSink {
+    return {
+      ...NO_RECORDS,
+      roomForPut: () => true,
+      put: (slot) => this.#note(slot),
+      updated: (slot) => void this.#note(slot),
+    };
+  }
+
+  #note(slot: number): true {
+    const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+    this.engine.policies.writeFixed(slot, writer, 0);
+    this.engine.policies.writeMutable(slot, writer, 0);
+    const state = this.engine.jobs.pageOf(slot).state[rowOf(slot)] as JobState;
+    this.log.set(this.#id(slot), { state, attributes: Buffer.from(writer.bytes.subarray(0, writer.length)) });
+    return true;
+  }
+
+  put(id: number, group = ""): void {
+    const job = { id, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
+    const attributes = new JobAttributes();
+    if (group !== "") attributes.fixed.text(Attribute.Group, Buffer.from(group), 0, group.length);
+    const outcome = this.engine.put(this.engine.session(0), job, EMPTY_BODY, 0, "a", attributes);
+    assert.equal(outcome, Outcome.Done);
+  }
+
+  hold(id: number): void {
+    assert.equal(this.engine.reserveJob(this.engine.session(0), id, 0), Outcome.Done);
+  }
+
+  die(id: number): void {
+    this.hold(id);
+    assert.equal(this.engine.release(this.engine.session(0), id, 0, 0, 0), Outcome.Done);
+  }
+
+  wait(): void {
+    const waiting = this.engine.session(WAITING);
+    this.engine.watch(waiting, "a");
+    assert.equal(this.engine.reserve(waiting, 60_000, 0), ReserveOutcome.Waits);
+  }
+
+  handOn(id: number): void {
+    assert.equal(this.engine.update(this.engine.session(0), id, GONE, 0), Outcome.OtherShard);
+    this.engine.depart(this.engine.find(id), SHIPMENT);
+    this.check();
+  }
+
+  /** The same jobs after a restart, in an engine of all tubes or not. */
+  again(settings: Partial<SettingValues>, ownsAll = false): Bench {
+    const next = new Bench(settings, ownsAll);
+    for (const [id, { state, attributes }] of this.log) {
+      const counts = { reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 };
+      const facts = { id, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, file: 0 };
+      const known = new JobAttributes().read(attributes, 0, attributes.length, 0);
+      const job = { ...facts, ...counts, tube: "a", state, deadlineAtMs: 0 };
+      next.engine.restore(job, EMPTY_BODY, known);
+    }
+    next.engine.endRestore();
+    return next;
+  }
+
+  /** Where each job that was marked to leave has to go, by id. */
+  leaving(): [id: number, tube: string][] {
+    return this.engine.policies.takeLeaving().map((id) => [id, this.engine.leavesFor(id, 0)]);
+  }
+
+  check(): void {
+    checkInvariants(this.engine, [0, WAITING]);
+  }
+}
+
+describe("a held job on its way to another shard", () => {
+  for (const [what, settings, group] of [
+    ["max-reserved", { maxReserved: 1 }, ""],
+    ["group-max-reserved", { groupMaxReserved: 1 }, "g"],
+  ] as const) {
+    it(`is one of ${what} until it is there`, () => {
+      const bench = new Bench(settings);
+      bench.put(1, group);
+      bench.hold(1);
+      bench.put(2, group);
+      bench.wait();
+      bench.handOn(1);
+      // What is done in the tube meanwhile opens nothing.
+      bench.put(3, group);
+      assert.deepEqual(bench.given, []);
+      bench.engine.departed(1, SHIPMENT, 0);
+      assert.deepEqual(bench.given, [2]);
+      bench.check();
+    });
+
+    it(`is held as before where it is refused, and ${what} counts it once`, () => {
+      const bench = new Bench(settings);
+      bench.put(1, group);
+      bench.hold(1);
+      bench.put(2, group);
+      bench.wait();
+      bench.handOn(1);
+      bench.engine.stay(1, SHIPMENT, 0);
+      bench.check();
+      assert.deepEqual(bench.given, []);
+      assert.equal(bench.engine.delete(bench.engine.session(0), 1, 0), Outcome.Done);
+      assert.deepEqual(bench.given, [2]);
+      bench.check();
+    });
+  }
+});
+
+describe("a job that dies where the dead-letter tube is on another shard", () => {
+  const settings = { maxAttempts: 1, deadLetter: "elsewhere" };
+
+  it("is marked to leave, also after a restart at any moment before it is there", () => {
+    const bench = new Bench(settings);
+    bench.put(1);
+    bench.die(1);
+    assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
+    assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
+    bench.engine.depart(bench.engine.find(1), SHIPMENT);
+    assert.ok(bench.engine.isLeaving(1));
+    bench.check();
+    assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
+    bench.engine.departed(1, SHIPMENT, 0);
+    assert.ok(!bench.engine.isLeaving(1));
+  });
+
+  it("goes there at once where a restart brings that tube here", () => {
+    const bench = new Bench(settings);
+    bench.put(1);
+    bench.die(1);
+    const next = bench.again(settings, true);
+    assert.deepEqual(next.leaving(), [[1, ""]]);
+    assert.equal(next.engine.findTube("elsewhere")!.jobsIn(JobState.Ready), 1);
+    assert.equal(next.engine.findTube("a"), undefined);
+    next.check();
+  });
+
+  it("stays where it is refused, or there is none any more, or was none when it died", () => {
+    const bench = new Bench(settings);
+    bench.put(1);
+    bench.die(1);
+    assert.deepEqual(bench.again({ maxAttempts: 1 }).leaving(), [[1, ""]]);
+    assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
+    bench.engine.depart(bench.engine.find(1), SHIPMENT);
+    bench.engine.stay(1, SHIPMENT, 0);
+    assert.deepEqual(bench.again(settings).leaving(), []);
+    const other = new Bench({ maxAttempts: 1 });
+    other.put(1);
+    other.die(1);
+    assert.deepEqual(other.again(settings).leaving(), []);
+  });
+
+  it("does not leave if it is kicked, taken or deleted before", () => {
+    const bench = new Bench(settings);
+    for (const id of [1, 2, 3]) {
+      bench.put(id);
+      bench.die(id);
+    }
+    assert.equal(bench.engine.kickJob(1, 0), Outcome.Done);
+    bench.hold(2);
+    assert.equal(bench.engine.delete(bench.engine.session(0), 3, 0), Outcome.Done);
+    assert.deepEqual(
+      bench.leaving().map(([, tube]) => tube),
+      ["", "", ""],
+    );
+    for (const id of [1, 2, 3]) assert.ok(!bench.engine.isLeaving(id));
+    bench.check();
+  });
+});
