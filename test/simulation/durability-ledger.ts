@@ -49,7 +49,7 @@ export class DurabilityLedger {
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   readonly #bodies = new Map<number, string>();
   readonly #digests = new Map<number, string>();
-  /** The order of burials, by id and count of burials. */
+  /** The order of burials, by id, tube and count of burials. */
   readonly #burials = new Map<string, number>();
   #lastBurial = 0;
   /** Ids that the log is known to know. */
@@ -207,7 +207,8 @@ function checkOrder(taken: readonly OwedChange[]): void {
   }
 }
 
-const burialKey = ({ id, counts }: KeptJob): string => `${id} ${counts[3]}`;
+/** A job that moves to another tube is buried there anew, and the log may end before that. */
+const burialKey = ({ id, tube, counts }: KeptJob): string => `${id} ${tube} ${counts[3]}`;
 
 function bodyDigest(body: Buffer): string {
   return body.length <= SHOWN_BODY_BYTES ? body.toString("latin1") : `${body.length} bytes, ${crc32(body)}`;

@@ -5,7 +5,10 @@ import type { SimulationOptions } from "./simulation.ts";
 
 export interface PlantedBug {
   readonly name: string;
-  readonly options: Pick<SimulationOptions, "createServer" | "plant" | "extensions" | "policies">;
+  readonly options: Pick<
+    SimulationOptions,
+    "createServer" | "plant" | "extensions" | "policies" | "jobMoves"
+  >;
 }
 
 /** True at every `n`th call. */

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { PLANTED_BATCH_BUGS } from "./planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted-job-bugs.ts";
+import { PLANTED_JOB_MOVE_BUGS } from "./planted-job-move-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
 import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted-move-bugs.ts";
@@ -56,6 +57,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a failed socket is closed before its shards know of it": 4,
   "a group's turn is forgotten with its last job": 4,
   "a kick goes on with delayed jobs": 4,
+  "a job that has come to a tube of the same shard serves nobody": 4,
   "a client is refused before other acceptors have looked for the end of a holder": 5,
   "a connection leaves before its shards have let it go": 5,
   "a connection that holds a job moves": 5,
@@ -88,13 +90,18 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a shard rings no acceptor that waits for room": 17,
   "an acceptor sleeps for want of room and asks nobody to ring": 17,
   "the log rings no shard that waits for room": 17,
+  "a job that has come serves nobody": 25,
   "an acceptor does not look at the log once more after it has announced its sleep": 35,
+  "a command by id does not wait for a job that is on its way": 36,
   "of more than 40 commands behind a wait one is dropped": 40,
   "the log has room again and rings no shard": 59,
+  "a long job that moves gets no credit": 63,
+  "buried jobs come in another order": 69,
   "a long reply gets no credit": 72,
   "a sync that failed is taken for one that worked": 76,
   "of the acceptors of a thread only the first is asked whether there is work": 80,
   "a composed reply waits for the record of one shard only": 114,
+  "a job that moves while all shards are asked for it is not found": 152,
   "an acceptor does not look for room before it sleeps": 280,
   "a shard counts on the log to ring for replies whose records were written before": 575,
 };
@@ -135,6 +142,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_LOG_BUGS,
     ...PLANTED_MOVE_BUGS,
     ...PLANTED_JOB_BUGS,
+    ...PLANTED_JOB_MOVE_BUGS,
     ...PLANTED_BATCH_BUGS,
     ...PLANTED_POLICY_BUGS,
   ];

@@ -420,6 +420,7 @@ export class EngineWitness {
       this.#sink.cleared(jobs, count);
     });
     this.#watch("kickJob", ([id, nowMs], outcome, seen) => {
+      this.#checkWaited("kick-job", id);
       const settled = this.#isSettled(id);
       const done = this.#agree(
         outcome,
@@ -500,6 +501,22 @@ export class EngineWitness {
     return job === undefined || job.tube.shard === this.#shard;
   }
 
+  /** A command that may change a job which nobody holds waits for one that is on its way. */
+  #checkWaited(name: string, id: number): void {
+    if (name === "release" || name === "bury" || name === "touch") return;
+    const slot = this.engine.find(id);
+    if (slot === NO_SLOT) return;
+    const state = this.engine.jobs.pageOf(slot).state[rowOf(slot)]!;
+    assert.notEqual(STATE_NAMES[state], "moving", `job ${id} is not on its way when a ${name} looks at it`);
+  }
+
+  /** Whether what is left here of a job says that a session does not hold it: it did not when the job left, nor does it now. */
+  #hasLeft(name: ByIdCommand, session: Session, id: number): boolean {
+    if (name !== "release" && name !== "bury" && name !== "touch") return false;
+    const isLeft = this.#model.copiesOn(this.#shard).some((copy) => copy.id === id);
+    return isLeft && this.#model.jobs.get(id)?.holder !== this.#session(session);
+  }
+
   #byId(
     name: ByIdCommand,
     session: Session,
@@ -508,7 +525,8 @@ export class EngineWitness {
     seen: readonly Effect[],
     run: (session: ModelSession) => ByIdResult,
   ): void {
-    const settled = this.#isSettled(id);
+    this.#checkWaited(name, id);
+    const settled = this.#isSettled(id) || this.#hasLeft(name, session, id);
     const done = this.#agree(
       outcome,
       this.#follow(seen, () => run(this.#session(session))),

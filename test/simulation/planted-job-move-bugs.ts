@@ -1,0 +1,254 @@
+// Bugs planted in the moves of jobs between shards, to prove that the simulation finds such.
+
+import type { Engine } from "../../src/engine/engine.ts";
+import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
+import { Outcome } from "../../src/engine/outcome.ts";
+import { RequestOp } from "../../src/message/request.ts";
+import { Shipping } from "../../src/message/shipment.ts";
+import type { RecordLog } from "../../src/shard/work/record-log.ts";
+import type { InProcessServer } from "./in-process-server.ts";
+import { everyNth, type PlantedBug } from "./planted-bug.ts";
+
+function plantedInMoves(
+  name: string,
+  plant: (server: InProcessServer) => void,
+  hasPolicies = false,
+): PlantedBug {
+  return { name, options: { plant, extensions: true, jobMoves: true, policies: hasPolicies } };
+}
+
+/** Breaks each engine. */
+const plantedInEngine = (
+  name: string,
+  plant: (engine: Engine, records: RecordLog | undefined) => void,
+  hasPolicies = false,
+): PlantedBug =>
+  plantedInMoves(
+    name,
+    ({ shards, records }) => {
+      for (const [shard, { engine }] of shards.entries()) plant(engine, records[shard]);
+    },
+    hasPolicies,
+  );
+
+/** Some of what shards say to each other gets lost. */
+const plantedOnTheWay = (name: string, isKept: (kind: Shipping) => boolean): PlantedBug =>
+  plantedInMoves(name, ({ acceptors }) => {
+    for (const core of acceptors) {
+      const post = core.post.bind(core);
+      core.post = (shard, message) => {
+        if (message.op !== RequestOp.Carried) post(shard, message);
+        else if (isKept(message.count as Shipping)) post(shard, message);
+      };
+    }
+  });
+
+/** Runs `run` with `put` in the place of what `target` has under a name. */
+function without<Target extends object, Name extends keyof Target, Result>(
+  target: Target,
+  name: Name,
+  put: Target[Name],
+  run: () => Result,
+): Result {
+  const before = target[name];
+  target[name] = put;
+  try {
+    return run();
+  } finally {
+    target[name] = before;
+  }
+}
+
+export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
+  plantedInEngine("a job is lost between two shards", (engine) => {
+    const { arrive } = engine;
+    const isLost = everyNth(3);
+    engine.arrive = (...args) => (isLost() ? Outcome.Done : arrive.apply(engine, args));
+  }),
+  plantedInEngine("a job that has moved stays where it was, too", (engine) => {
+    engine.departed = (id, shipment, nowMs) => engine.stay(id, shipment, nowMs);
+  }),
+  plantedOnTheWay("word that jobs have arrived gets lost", (kind) => kind !== Shipping.Landed),
+  plantedOnTheWay("a piece of a long job that moves gets lost", (kind) => kind !== Shipping.Piece),
+  plantedOnTheWay("a long job that moves gets no credit", (kind) => kind !== Shipping.Credit),
+  plantedInEngine("a job that has come is not logged where it is", (engine, records) => {
+    const { arrive } = engine;
+    engine.arrive = (...args) =>
+      records === undefined
+        ? arrive.apply(engine, args)
+        : without(
+            records,
+            "updated",
+            () => {},
+            () => arrive.apply(engine, args),
+          );
+  }),
+  plantedInEngine("a job that has left is logged as deleted", (engine, records) => {
+    const { departed } = engine;
+    engine.departed = (id, ...rest) => {
+      const before = engine.find(id);
+      departed.call(engine, id, ...rest);
+      if (before !== NO_SLOT && engine.find(id) === NO_SLOT) records?.deleted(id);
+    };
+  }),
+  plantedInMoves("a shipment overtakes the records of its shard", ({ acceptors }) => {
+    for (const core of acceptors) core.isWritten = () => true;
+  }),
+  plantedInMoves("MOVED is said before the record of the other shard is durable", ({ shards, records }) => {
+    for (const [shard, { ports }] of shards.entries())
+      for (const port of ports) {
+        const carry = port.beginCarry.bind(port);
+        port.beginCarry = (kind, to, number, bytes, durable, recordNumber) => {
+          const isEarly = records[shard] !== undefined && kind === Shipping.Landed;
+          carry(kind, to, number, bytes, durable && !isEarly, isEarly ? 0 : recordNumber);
+        };
+      }
+  }),
+  plantedInEngine("a job that has come serves nobody", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (...args) =>
+      without(
+        engine.waiters,
+        "longest",
+        () => undefined,
+        () => arrive.apply(engine, args),
+      );
+  }),
+  plantedInEngine("a job that has come to a tube of the same shard serves nobody", (engine) => {
+    const { move } = engine;
+    engine.move = (...args) =>
+      without(
+        engine.waiters,
+        "longest",
+        () => undefined,
+        () => move.apply(engine, args),
+      );
+  }),
+  plantedInEngine("a command by id does not wait for a job that is on its way", (engine) => {
+    engine.isMoving = () => false;
+  }),
+  plantedInMoves("a job that moves while all shards are asked for it is not found", ({ acceptors }) => {
+    for (const core of acceptors) core.jobEntry = () => 0;
+  }),
+  plantedInMoves("a command for a job that has moved is answered where it was", ({ shards }) => {
+    for (const { replies } of shards) replies.mayBeElsewhere = () => false;
+  }),
+  plantedInEngine("a job that moves forgets how often it was reserved", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (job, ...rest) => arrive.call(engine, { ...job, reserves: 0 }, ...rest);
+  }),
+  plantedInEngine("a job that moves has another time to run", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (job, ...rest) =>
+      arrive.call(engine, { ...job, ttrSeconds: job.ttrSeconds + 1 }, ...rest);
+  }),
+  plantedInEngine("a delayed job that moves begins its delay anew", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (job, body, attributes, arrival, nowMs) =>
+      arrive.call(
+        engine,
+        { ...job, deadlineAtMs: nowMs + job.delaySeconds * 1000 },
+        ...([body, attributes, arrival, nowMs] as const),
+      );
+  }),
+  plantedInEngine("a job that moves has another body", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (job, body, ...rest) => {
+      if (job.bodyBytes > 0) engine.bodies.write(body, 0, Buffer.from("#"), 0, 1);
+      return arrive.call(engine, job, body, ...rest);
+    };
+  }),
+  plantedInEngine("a job that has come is not counted", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (job, ...rest) => {
+      const outcome = arrive.call(engine, job, ...rest);
+      const tube = engine.tubes.get(job.tube);
+      if (outcome === Outcome.Done && tube !== undefined) tube.counts.movedIn--;
+      return outcome;
+    };
+  }),
+  plantedInEngine("buried jobs come in another order", (engine) => {
+    const { arrive } = engine;
+    engine.arrive = (job, ...rest) => {
+      const outcome = arrive.call(engine, job, ...rest);
+      const tube = engine.tubes.get(job.tube);
+      const slot = engine.find(job.id);
+      if (tube !== undefined && tube.buriedJobs > 1 && slot !== NO_SLOT && tube.buried.first !== slot) {
+        const first = tube.buried.first;
+        tube.buried.remove(first);
+        tube.buried.append(first);
+      }
+      return outcome;
+    };
+  }),
+  plantedInEngine(
+    "a job that moves forgets its unique key",
+    ({ policies }) => {
+      const { arrive } = policies;
+      policies.arrive = (...args) =>
+        without(
+          policies,
+          "takeKey",
+          () => {},
+          () => arrive.apply(policies, args),
+        );
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a key stays behind when its job has gone to another shard",
+    (engine) => {
+      const { departed } = engine;
+      engine.departed = (...args) =>
+        without(
+          engine.policies,
+          "dropKey",
+          () => {},
+          () => departed.apply(engine, args),
+        );
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a job comes to a tube that is full",
+    (engine) => {
+      const { arrive } = engine;
+      engine.arrive = (...args) =>
+        without(
+          engine.policies,
+          "isFull",
+          () => false,
+          () => arrive.apply(engine, args),
+        );
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a job that is not taken is lost",
+    (engine) => {
+      engine.stay = (id, shipment, nowMs) => engine.departed(id, shipment, nowMs);
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a dead job that moves stays dead",
+    ({ policies }) => {
+      policies.forgetDeath = () => {};
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a job that moves forgets when it expires",
+    (engine) => {
+      const { arrive } = engine;
+      engine.arrive = (job, ...rest) => {
+        const outcome = arrive.call(engine, job, ...rest);
+        const slot = engine.find(job.id);
+        const { extras } = slot === NO_SLOT ? {} : engine.jobs.pageOf(slot);
+        if (extras !== undefined) extras.expiresAtMs[rowOf(slot)] = 0;
+        return outcome;
+      };
+    },
+    true,
+  ),
+];
