@@ -6,7 +6,7 @@
 // If one shard has the whole choice, it answers the client itself, so that one big job can be sent as its client reads.
 
 import { assert } from "../base/assert.ts";
-import { RequestFlag, RequestOp } from "../message/request.ts";
+import { LISTED_BYTES, RequestFlag, RequestOp } from "../message/request.ts";
 import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../protocol/limits.ts";
 import type { Request, Span } from "../protocol/request.ts";
@@ -21,7 +21,6 @@ import type { Turnstile } from "./turnstile.ts";
 
 /** The soonest deadline stands before a list. */
 const LIST_AT = 8;
-const ID_BYTES = 8;
 /** Most bytes of a job besides its body and the name of its tube. */
 const HEAD_BYTES_MAX = 48;
 
@@ -72,7 +71,7 @@ class CandidateList {
 
 /** What is asked of a shard. */
 interface Share {
-  readonly ids: number[];
+  readonly listed: Candidate[];
   /** Bytes that it will be at most. */
   bytes: number;
 }
@@ -100,7 +99,7 @@ export class PickBatch implements Picker {
     this.#replies = replies;
     this.#budget = budget;
     this.turnstile = budget.turnstile;
-    this.#shareMax = Math.floor(host.payloadBytesMax / ID_BYTES);
+    this.#shareMax = Math.floor(host.payloadBytesMax / LISTED_BYTES);
     this.waitFlags = RequestFlag.Batch | (request.withTubes ? RequestFlag.Tubes : 0);
   }
 
@@ -125,11 +124,15 @@ export class PickBatch implements Picker {
     if (shares.size === 0) return false;
     const isWhole = shares.size === 1;
     const isSingle = this.#order.length === 1;
-    for (const [shard, { ids }] of shares) {
+    for (const [shard, { listed }] of shares) {
       const take = this.#host.message(RequestOp.TakeBatch);
       take.flags = this.waitFlags | (isWhole ? RequestFlag.Whole : 0) | (isSingle ? RequestFlag.Single : 0);
-      const bytes = new Uint8Array(Float64Array.from(ids).buffer);
-      take.body.set(bytes, 0, bytes.length);
+      const view = new DataView(new ArrayBuffer(listed.length * LISTED_BYTES));
+      for (const [index, { id, pri }] of listed.entries()) {
+        view.setFloat64(index * LISTED_BYTES, id, true);
+        view.setUint32(index * LISTED_BYTES + 8, pri, true);
+      }
+      take.body.set(new Uint8Array(view.buffer), 0, view.byteLength);
       this.#host.post(shard, take);
     }
     if (!isWhole) this.#expect(shares);
@@ -149,15 +152,15 @@ export class PickBatch implements Picker {
       if (list === undefined || job === undefined) break;
       bodyBytes += job.bodyBytes;
       if (this.#order.length > 0 && (job.isLost || bodyBytes > bytesMax)) break;
-      const share = shares.get(list.shard) ?? { ids: [], bytes: 0 };
+      const share = shares.get(list.shard) ?? { listed: [], bytes: 0 };
       shares.set(list.shard, share);
-      share.ids.push(job.id);
+      share.listed.push(job);
       share.bytes += job.bodyBytes + HEAD_BYTES_MAX + (withTubes ? TUBE_NAME_BYTES_MAX + 1 : 0);
       this.#order.push(list.shard);
       list.shift();
       // What comes next on a shard that has named no more, nobody knows.
       const isEnd = list.first === undefined && list.isCut;
-      if (job.isLost || isEnd || share.ids.length === this.#shareMax) break;
+      if (job.isLost || isEnd || share.listed.length === this.#shareMax) break;
     }
     return shares;
   }
@@ -176,8 +179,8 @@ export class PickBatch implements Picker {
 
   #expect(shares: ReadonlyMap<number, Share>): void {
     this.#parts = new Map();
-    for (const [shard, { ids, bytes }] of shares) {
-      const part = new GatheredJobs(ids.length, bytes);
+    for (const [shard, { listed, bytes }] of shares) {
+      const part = new GatheredJobs(listed.length, bytes);
       this.#parts.set(shard, part);
       this.#budgetBytes += part.bytes;
     }

@@ -2,6 +2,12 @@
 
 import { type JobTable, rowOf } from "./job-table.ts";
 
+/** A job as it was listed for a batch over several shards. */
+export interface ListedJob {
+  readonly id: number;
+  readonly pri: number;
+}
+
 export interface BatchLimits {
   readonly jobsMax: number;
   /** Bytes of bodies; the first job goes whatever its size. */

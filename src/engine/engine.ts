@@ -8,7 +8,7 @@
 // `JobQueues`, who waits by `Waiters`.
 
 import { assert } from "../base/assert.ts";
-import { Batch, type BatchLimits, wasLost } from "./batch.ts";
+import { Batch, type BatchLimits, type ListedJob, wasLost } from "./batch.ts";
 import { BodyArena } from "./body-arena.ts";
 import { BodySearch } from "./body-search.ts";
 import { EarliestTime } from "./earliest-time.ts";
@@ -786,20 +786,20 @@ export class Engine {
   }
 
   /**
-   * Gives the session those of the jobs `ids` that it may still have, as a part of a batch over several shards, or as the
+   * Gives the session those of the jobs `listed` that it may still have, as a part of a batch over several shards, or as the
    * whole of it if `isAlone`. Their slots are added to `into`, NO_SLOT for the others. Returns how many they are.
    */
   takeBatch(
     session: Session,
-    ids: readonly number[],
+    listed: readonly ListedJob[],
     isAlone: boolean,
     nowMs: number,
     into: number[],
   ): number {
     this.runDue(nowMs);
     let taken = 0;
-    for (const id of ids) {
-      const slot = this.#takeable(session, id, isAlone, nowMs);
+    for (const job of listed) {
+      const slot = this.#takeable(session, job, isAlone, nowMs);
       into.push(slot);
       if (slot === NO_SLOT) continue;
       this.#assign(slot, session, nowMs);
@@ -809,9 +809,11 @@ export class Engine {
   }
 
   /** The slot of a ready job that the session may have, or NO_SLOT. */
-  #takeable(session: Session, id: number, isAlone: boolean, nowMs: number): number {
+  #takeable(session: Session, { id, pri }: ListedJob, isAlone: boolean, nowMs: number): number {
     const slot = this.find(id);
     if (slot === NO_SLOT || this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready) return NO_SLOT;
+    // Somebody has released it since with another priority: others may be better now.
+    if (this.jobs.pageOf(slot).pri[rowOf(slot)] !== pri) return NO_SLOT;
     const tube = this.tubeOf(slot);
     if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
     // Among groups only the one whose turn it is.

@@ -26,6 +26,9 @@ import type { Request, Span } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
+/** Of each job that a TakeBatch names. */
+export const LISTED_BYTES = 12;
+
 /** Messages that are not commands of the wire. */
 export const RequestOp = {
   /** A connection opened: it uses and watches `default`, which lives here. */
@@ -76,7 +79,7 @@ export const RequestOp = {
   /** Name the best `count` jobs, with bodies of up to `bodyBytes`, without taking them: answered with Candidates. */
   CollectBatch: COMMAND_OPS + 20,
   /**
-   * Take those of the jobs that are still there; the body has their ids as float64. Answered with Gathered, or with flag
+   * Take those of the jobs that are still there; the body has their ids as float64, each with its pri as uint32. Answered with Gathered, or with flag
    * Whole with the reply for the client, or with Absent if none is there.
    */
   TakeBatch: COMMAND_OPS + 21,

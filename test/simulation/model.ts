@@ -907,15 +907,15 @@ export class Model {
   takeBatch(
     session: ModelSession,
     shard: number,
-    ids: readonly number[],
+    listed: readonly { id: number; pri: number }[],
     isAlone: boolean,
     nowMs: number,
   ): (ModelJob | undefined)[] {
     this.runDue(shard, nowMs);
     const watched = this.#watchedOn(session, shard);
-    return ids.map((id) => {
+    return listed.map(({ id, pri }) => {
       const job = this.#on(shard, id);
-      if (job?.state !== "ready" || !watched.includes(job.tube)) return undefined;
+      if (job?.state !== "ready" || job.pri !== pri || !watched.includes(job.tube)) return undefined;
       const next = this.nextOf(job.tube);
       if (next === undefined || (job.tube.groups !== undefined && next !== job)) return undefined;
       return isAlone || !wasLost(job) ? this.#hold(job, session, nowMs) : undefined;

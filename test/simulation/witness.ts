@@ -342,9 +342,9 @@ export class EngineWitness {
         "the jobs that a shard has for a batch",
       );
     });
-    this.#watch("takeBatch", ([session, ids, isAlone, nowMs, slots], taken, seen) => {
+    this.#watch("takeBatch", ([session, listed, isAlone, nowMs, slots], taken, seen) => {
       const expected = this.#follow(seen, () =>
-        model.takeBatch(this.#session(session), shard, ids, isAlone, nowMs),
+        model.takeBatch(this.#session(session), shard, listed, isAlone, nowMs),
       );
       assert.deepEqual(
         slots.map((slot) => (slot === NO_SLOT ? undefined : this.#idOf(slot))),

@@ -1,8 +1,9 @@
 // `reserve-batch`, of this shard alone, and this shard's part of one over several: see acceptor/pick-batch.ts.
 
+import type { ListedJob } from "../../engine/batch.ts";
 import { ReserveOutcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT } from "../../engine/job-table.ts";
-import { RequestFlag } from "../../message/request.ts";
+import { LISTED_BYTES, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Span } from "../../protocol/request.ts";
@@ -68,23 +69,26 @@ export const collectBatch: ShardCommand = (shard, session, { count, bodyBytes })
 };
 
 export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, session, { body, flags }) => {
-  const ids = idsOf(body);
+  const listed = listedOf(body);
   const withTubes = (flags & RequestFlag.Tubes) !== 0;
   const isSingle = (flags & RequestFlag.Single) !== 0;
   const isWhole = (flags & RequestFlag.Whole) !== 0;
   const run = (atMs: number): void => {
     const slots: number[] = [];
-    const taken = engine.takeBatch(session.engineSession, ids, isSingle, atMs, slots);
+    const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
     if (!isWhole) replies.gathered(session, slots, withTubes);
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);
     else replies.batch(session, withoutGaps(slots), withTubes);
   };
-  moves.start(session, new OneStep(session, ids.length, run), nowMs);
+  moves.start(session, new OneStep(session, listed.length, run), nowMs);
 };
 
-function idsOf({ bytes, start, end }: Span): number[] {
+function listedOf({ bytes, start, end }: Span): ListedJob[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
-  return Array.from({ length: (end - start) / 8 }, (_, index) => view.getFloat64(index * 8, true));
+  return Array.from({ length: (end - start) / LISTED_BYTES }, (_, index) => {
+    const at = index * LISTED_BYTES;
+    return { id: view.getFloat64(at, true), pri: view.getUint32(at + 8, true) };
+  });
 }
 
 const withoutGaps = (slots: readonly number[]): number[] => slots.filter((slot) => slot !== NO_SLOT);

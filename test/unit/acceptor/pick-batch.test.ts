@@ -6,7 +6,7 @@ import { GatherBudget } from "../../../src/acceptor/gather-budget.ts";
 import { ListReplies } from "../../../src/acceptor/list-replies.ts";
 import { PickBatch } from "../../../src/acceptor/pick-batch.ts";
 import { Next } from "../../../src/acceptor/picker.ts";
-import { RequestFlag, RequestOp } from "../../../src/message/request.ts";
+import { LISTED_BYTES, RequestFlag, RequestOp } from "../../../src/message/request.ts";
 import { CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../../src/message/response.ts";
 import { BATCH_BYTES_MAX } from "../../../src/protocol/limits.ts";
 import { type Request, Span } from "../../../src/protocol/request.ts";
@@ -41,8 +41,11 @@ class Stage {
 
   #note(shard: number, { op, flags, body }: Request): string {
     assert.equal(op, RequestOp.TakeBatch);
-    const bytes = body.bytes.slice(body.start, body.end);
-    this.#shares.set(shard, { ids: [...new Float64Array(bytes.buffer)], flags });
+    const { buffer } = body.bytes.slice(body.start, body.end);
+    const ids = Array.from({ length: buffer.byteLength / LISTED_BYTES }, (_, index) =>
+      new DataView(buffer).getFloat64(index * LISTED_BYTES, true),
+    );
+    this.#shares.set(shard, { ids, flags });
     return `ask ${shard}`;
   }
 

@@ -33,7 +33,13 @@ function taken(meanwhile: (engine: Engine) => void, groups: readonly string[] = 
   assert.deepEqual(ids, groups.length === 0 ? [1, 2, 3] : [1]);
   meanwhile(engine);
   const slots: number[] = [];
-  const count = engine.takeBatch(client, ids, false, 0, slots);
+  const count = engine.takeBatch(
+    client,
+    ids.map((id) => ({ id, pri: 0 })),
+    false,
+    0,
+    slots,
+  );
   assert.equal(slots.length, ids.length);
   assert.equal(count, idsOf(slots).length);
   return idsOf(slots);
@@ -60,6 +66,22 @@ describe("a part of a batch", () => {
       taken((engine) => engine.setTubes("a", { rate: "1/60" }, 0)),
       [1],
     );
+  });
+
+  it("has no job that somebody has given another priority since", () => {
+    const releases = (engine: Engine): void => {
+      const other = engine.session(1);
+      engine.reserveJob(other, 2, 0);
+      engine.release(other, 2, 7, 0, 0);
+    };
+    assert.deepEqual(
+      taken(
+        (engine) =>
+          void engine.update(engine.session(1), 2, { pri: 7, ttrSeconds: undefined, delayMs: undefined }, 0),
+      ),
+      [1, 3],
+    );
+    assert.deepEqual(taken(releases), [1, 3]);
   });
 
   it("goes past no pause, and has no job that was taken", () => {
