@@ -207,6 +207,14 @@ export class AcceptorCore implements ConnectionHost {
     return connection;
   }
 
+  get jobsMove(): boolean {
+    return this.#control.isSet(ControlWord.JobsMove);
+  }
+
+  noteMove(): void {
+    if (this.shards > 1) this.#control.set(ControlWord.JobsMove);
+  }
+
   /**
    * The connection takes no more commands: every shard that knows it gives back what it holds and forgets it. Called in
    * the turn in which its end is decided or read, so that the Close is in the rings before what others send afterwards.

@@ -40,6 +40,10 @@ export interface ConnectionHost extends LogProgress {
   readonly shards: number;
   /** Whether ends of connections may be on their way at other acceptors. */
   readonly hasOtherAcceptors: boolean;
+  /** Whether a job may have gone to another shard, or be about to. */
+  readonly jobsMove: boolean;
+  /** A command comes that may send one there. */
+  noteMove(): void;
   /** Takes connections to other acceptors, where that is done. */
   readonly moves: MoveChooser | undefined;
   /** Keeps the ends of connections, where somebody may ask for them. */

@@ -281,10 +281,14 @@ export class Connection
     this.#host.waitingInput.count(change);
   }
 
-  /** Whether every command of a client that sends no more is with its shard: the end may follow them there. */
+  /**
+   * Whether every command of a client that sends no more is with its shard: the end may follow them there. Where jobs move it may
+   * not: a command may have to follow its job to a shard that would hear of the end first, or never.
+   */
   #mayEnd(): boolean {
     return (
-      this.#conversation === undefined && (this.#lane.underWay === 0 || this.#reader.bufferedBytes === 0)
+      this.#conversation === undefined &&
+      (this.#lane.underWay === 0 || (this.#reader.bufferedBytes === 0 && !this.#host.jobsMove))
     );
   }
 
@@ -764,7 +768,9 @@ export class Connection
   }
 
   #sendCounted(shard: number, request: Request): boolean {
-    request.counted = request.op;
+    const { op } = request;
+    if (op === Op.UpdateJob || op === Op.MoveJobs) this.#host.noteMove();
+    request.counted = op;
     return this.#send(shard, request);
   }
 
@@ -871,8 +877,19 @@ export class Connection
   /** An answer for the acceptor itself. */
   onSignal(signal: Signal): void {
     this.#noteHolding(signal.shard, signal.flags);
-    if (signal.kind === ResponseKind.Strayed) this.#follow(signal);
-    else this.#conversation?.onSignal(signal);
+    if (signal.kind === ResponseKind.Strayed) {
+      if (this.#ending) this.#giveUp(signal.shard);
+      else this.#follow(signal);
+    } else this.#conversation?.onSignal(signal);
+  }
+
+  /**
+   * A command has strayed whose client was at its end before anybody knew that jobs move: only the first of all moves can be so
+   * late. No shard may hear of the connection any more, so it is told that there is no such job.
+   */
+  #giveUp(shard: number): void {
+    this.#strayed = shard;
+    this.finishConversation(Reply.notFound);
   }
 
   onTubes(shard: number, names: Span): void {

@@ -44,8 +44,10 @@ export const ControlWord = {
   MemoryUsed: 176,
   MemoryLimit: 192,
   MemoryFull: 208,
+  /** 1 from the first command on that may send a job to another shard: commands by id may have to follow theirs. */
+  JobsMove: 224,
 } as const;
-const CONTROL_WORDS = 224;
+const CONTROL_WORDS = 240;
 
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
 export const COUNTERS_PER_ROLE = 256;

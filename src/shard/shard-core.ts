@@ -176,7 +176,11 @@ export class ShardCore implements ClientEffects, CommandShard {
       port: this.ports[shard % topology.acceptors]!,
       records: options.records,
     };
-    this.departures = new Departures({ ...travel, shardOf });
+    this.departures = new Departures({
+      ...travel,
+      shardOf,
+      onBegin: () => this.#control.set(ControlWord.JobsMove),
+    });
     this.#deadLetters = new DeadLetters(this.engine, this.departures);
     this.#arrivals = new Arrivals({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {

@@ -77,6 +77,8 @@ export interface DeparturesOptions {
   readonly port: ReplyPort;
   readonly records: RecordLog | undefined;
   readonly shardOf: (tube: string) => number;
+  /** Called before a job can leave. */
+  readonly onBegin: () => void;
 }
 
 export class Departures {
@@ -96,6 +98,7 @@ export class Departures {
 
   /** A shipment to a tube of another shard, to be filled and sent. */
   begin(tube: string, travel: Travel, sender: Sender): Shipment {
+    this.#options.onBegin();
     this.#lastNumber = (this.#lastNumber + 1) % NUMBERS;
     const shipment = new Shipment(this.#lastNumber, tube, travel, sender);
     shipment.bytes = SHIP_HEADER_BYTES + tube.length;
