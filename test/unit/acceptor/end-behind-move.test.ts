@@ -1,23 +1,58 @@
 // A client that half-closes behind commands whose job goes to other shards meanwhile: each is answered, and its end comes last.
 
 import assert from "node:assert/strict";
-import { it } from "node:test";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { describe, it } from "node:test";
+import { HandDrivenServer, type HandDrivenClient } from "../../support/hand-driven-server.ts";
 
-it("commands behind a move are answered where the job is, then the end comes", () => {
-  const server = new HandDrivenServer(4);
+const SHARDS = 4;
+const TURNS_MAX = 14;
+const MOVES = ["b", "c", "d", "e"].map((tube) => `update-job 1 tube=${tube}\r\n`).join("");
+
+/** A server with one job, and a client that says what moves it about and looks at it, then half-closes `turns` turns later. */
+function halfCloseAfter(turns: number): { server: HandDrivenServer; client: HandDrivenClient } {
+  const server = new HandDrivenServer(SHARDS);
   const putter = server.connect(true);
   putter.say("put-in-tube a 0 0 60 1\r\nx\r\n");
   server.settle();
   assert.equal(putter.take(), "INSERTED 1\r\n");
   const client = server.connect(true);
-  const moves = ["b", "c", "d", "e"].map((tube) => `update-job 1 tube=${tube}\r\n`).join("");
-  client.say(`reserve-job 1\r\n${moves}peek 1\r\n`);
+  client.say(`reserve-job 1\r\n${MOVES}peek 1\r\n`);
+  for (let turn = 0; turn < turns; turn++) server.turn();
   client.connection.onEnd();
+  return { server, client };
+}
+
+/** Nobody holds the job, and no shard knows the connection any more: the next one gets its slot. */
+function expectForgotten(server: HandDrivenServer, { connection: { slot } }: HandDrivenClient): string {
   server.settle();
-  assert.equal(client.take(), `RESERVED 1 1\r\nx\r\n${"UPDATED\r\n".repeat(4)}FOUND 1 1\r\nx\r\n`);
-  assert.ok(client.ended);
-  putter.say("stats-job 1\r\n");
+  const next = server.connect(true);
+  assert.equal(next.connection.slot, slot);
+  next.say("stats-job 1\r\nreserve-job 1\r\n");
   server.settle();
-  assert.match(putter.take(), /tube: e\n/);
+  const reply = next.take();
+  assert.match(reply, /state: ready\n/);
+  assert.match(reply, /RESERVED 1 1\r\nx\r\n$/);
+  return reply;
+}
+
+describe("a client that half-closes behind commands whose job moves", () => {
+  for (let turns = 0; turns < TURNS_MAX; turns++) {
+    it(`is answered where the job is, then ends and is forgotten, ${turns} turns later`, () => {
+      const { server, client } = halfCloseAfter(turns);
+      server.settle();
+      assert.ok(client.ended);
+      assert.equal(client.take(), `RESERVED 1 1\r\nx\r\n${"UPDATED\r\n".repeat(4)}FOUND 1 1\r\nx\r\n`);
+      server.disconnect(client);
+      assert.match(expectForgotten(server, client), /tube: e\n/);
+    });
+
+    it(`and is gone at any moment after that, ${turns} turns later`, () => {
+      for (let more = 0; more < TURNS_MAX; more++) {
+        const { server, client } = halfCloseAfter(turns);
+        for (let turn = 0; turn < more; turn++) server.turn();
+        server.disconnect(client);
+        expectForgotten(server, client);
+      }
+    });
+  }
 });
