@@ -577,7 +577,8 @@ export class Connection
     if (this.#abortable === 0) return;
     const number = this.#abortable;
     this.#abortable = 0;
-    if (this.#conversation === undefined) {
+    // A command before the batch may have strayed, and be looked for in a conversation of its own.
+    if (this.#conversation === undefined || this.#strayed !== NOWHERE) {
       const abort = this.message(RequestOp.Abort);
       abort.waitNumber = number;
       this.post(this.#lane.shard, abort);
@@ -669,8 +670,10 @@ export class Connection
     goOn.readBytes = unreadBytes;
     this.outbox.meter.begin(unreadBytes);
     this.post(shard, goOn);
-    if (this.#lane.answered()) this.#host.expected.expectNothing(this);
-    else this.#host.expected.expect(this);
+    if (this.#lane.answered()) {
+      this.#abortable = 0;
+      this.#host.expected.expectNothing(this);
+    } else this.#host.expected.expect(this);
   }
 
   #changeTubes(request: Request): boolean {
@@ -916,7 +919,8 @@ export class Connection
 
   finishConversation(reply: Uint8Array | undefined): void {
     this.#conversation = undefined;
-    this.#abortable = 0;
+    // Behind a command that had strayed a batch may be under way that can be aborted.
+    if (this.#strayed === NOWHERE) this.#abortable = 0;
     this.outbox.meter.begin(0);
     this.#host.expected.expectNothing(this);
     if (reply !== undefined) this.#append(reply, 0, reply.length);

@@ -29,12 +29,12 @@ import {
   shardRole,
   type Topology,
 } from "../message/topology.ts";
-import { Op } from "../protocol/commands.ts";
+import { Op, ROUTE_OF, Route } from "../protocol/commands.ts";
 import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords } from "../ring/claim-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
-import { JobDirectory } from "../ring/job-directory.ts";
+import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
@@ -170,7 +170,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
-    if (directory !== undefined) this.replies.mayBeElsewhere = (id) => directory.find(id) !== shard;
+    if (directory !== undefined) this.#lookInto(directory, shard);
     const travel = {
       engine: this.engine,
       port: this.ports[shard % topology.acceptors]!,
@@ -194,6 +194,11 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns);
     this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
+  }
+
+  #lookInto(directory: JobDirectory, own: number): void {
+    this.replies.mayBeElsewhere = (id) => directory.find(id) !== own;
+    this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
   }
 
   /**
@@ -419,12 +424,21 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
-    if (this.engine.jobsMoving > 0 && waitsForMove(request) && this.engine.isMoving(request.id)) {
+    if (this.engine.jobsMoving > 0 && isById(request) && this.engine.isMoving(request.id))
+      this.#runOfMoving(session, request);
+    else this.#run(session, request);
+  }
+
+  /**
+   * A command by id whose job is on its way. The word that it has arrived may be long in coming, as with a full disk: what somebody
+   * has done there since is not to be denied here.
+   */
+  #runOfMoving(session: ShardSession, request: Request): void {
+    if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
+    else if (waitsForMove(request)) {
       const run = (settled: Request): void => this.#run(session, settled);
       this.moves.join(session, new WhenSettled(this.engine, request.clone(), run));
-      return;
-    }
-    this.#run(session, request);
+    } else this.#run(session, request);
   }
 
   #run(session: ShardSession, request: Request): void {
@@ -646,6 +660,11 @@ function overtakes(op: number, flags: number): boolean {
 /** Messages that a session which has ended may still get. */
 function isMoot(op: number): boolean {
   return op === RequestOp.Close || op === RequestOp.Credit || op === RequestOp.GoOn;
+}
+
+/** Whether a message is a command of a client for a job that it names. */
+function isById({ op }: Request): boolean {
+  return ROUTE_OF[op] === Route.Job;
 }
 
 /**

@@ -1,12 +1,17 @@
 // The peeks at the front of a queue of the tube in use.
 
+import { NO_SLOT } from "../../engine/job-table.ts";
 import type { Tube } from "../../engine/tube.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 
 function peekAt(front: (tube: Tube) => number): ShardCommand {
   return ({ engine, replies, nowMs }, session) => {
     engine.runDue(nowMs);
-    replies.found(session, front(session.engineSession.tubeInUse), 0);
+    const slot = front(session.engineSession.tubeInUse);
+    // No job was named that another shard could have.
+    if (slot === NO_SLOT) replies.fixed(session, Reply.notFound);
+    else replies.job(session, ReplyWord.found, slot, 0);
   };
 }
 

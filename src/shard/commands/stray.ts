@@ -6,7 +6,8 @@ import type { ShardCommand } from "./command.ts";
 
 export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }) => {
   engine.runDue(nowMs);
-  replies.signal(session, engine.find(id) === NO_SLOT ? ResponseKind.Absent : ResponseKind.Ack);
+  const isHere = engine.find(id) !== NO_SLOT && !(engine.isMoving(id) && replies.isElsewhere(id));
+  replies.signal(session, isHere ? ResponseKind.Ack : ResponseKind.Absent);
 };
 
 /** The command is answered; the client has not read so much of what it was sent before and since. */

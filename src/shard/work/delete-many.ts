@@ -48,7 +48,8 @@ export class DeleteMany implements LongMove {
   }
 
   get isWaiting(): boolean {
-    return this.#isBegun && this.#engine.isMoving(this.#ids.id);
+    const { id } = this.#ids;
+    return this.#isBegun && this.#engine.isMoving(id) && !this.#replies.isElsewhere(id);
   }
 
   step(jobsMax: number, nowMs: number): boolean {
@@ -68,11 +69,17 @@ export class DeleteMany implements LongMove {
       this.#results[this.#done] = Deleted.Yes;
       return;
     }
-    if (this.#engine.find(id) === NO_SLOT && this.#replies.mayBeElsewhere(id)) {
+    if (this.#mayBeElsewhere(id)) {
       this.#results[this.#done] = Deleted.Elsewhere;
       this.#hasStrays = true;
     }
     if (!this.#forAcceptor) this.#missing.push(this.#ids.text);
+  }
+
+  /** It is not here, or has arrived elsewhere and no word of that has come yet. */
+  #mayBeElsewhere(id: number): boolean {
+    if (this.#engine.find(id) === NO_SLOT) return this.#replies.mayBeElsewhere(id);
+    return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
   }
 
   finish(): void {

@@ -55,6 +55,8 @@ export class Replies {
   request: Request = new Request();
   /** Whether a job that is not here may be on another shard. */
   mayBeElsewhere: (id: number) => boolean = () => false;
+  /** Whether a job is known to be on another shard: of one that is on its way, that it has arrived. */
+  isElsewhere: (id: number) => boolean = () => false;
   readonly #records: RecordNumbers;
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
@@ -110,10 +112,16 @@ export class Replies {
    */
   notFound(session: ShardSession, requestFlags: number): void {
     const { id } = this.request;
-    if (this.#engine.find(id) !== NO_SLOT) this.fixed(session, Reply.notFound);
-    else if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
-    else if (this.mayBeElsewhere(id)) this.strayed(session, this.request, NO_BYTES);
+    const isHere = this.#engine.find(id) !== NO_SLOT;
+    if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
+      this.elsewhere(session, this.request, requestFlags);
     else this.fixed(session, Reply.notFound);
+  }
+
+  /** A command by id is for another shard: the acceptor is told so. */
+  elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
+    if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    else this.strayed(session, request, NO_BYTES);
   }
 
   /** A command for whose job the acceptor has to look elsewhere: nothing follows before it says GoOn. */
@@ -131,7 +139,7 @@ export class Replies {
     copyBytes(port.target, at, details, 0, details.length);
   }
 
-  /** FOUND with the job in `slot`, or NOT_FOUND for NO_SLOT. */
+  /** FOUND with the job in `slot`, which was asked for by its id, or NOT_FOUND for NO_SLOT. */
   found(session: ShardSession, slot: number, requestFlags: number): void {
     if (slot === NO_SLOT) this.notFound(session, requestFlags);
     else this.job(session, ReplyWord.found, slot, 0);

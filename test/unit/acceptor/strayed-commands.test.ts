@@ -1,0 +1,111 @@
+// Commands by id whose job has gone to another shard since they were sent, and what stands behind them.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { asciiBytes } from "../../../src/base/bytes.ts";
+import { shardOfTube } from "../../../src/base/tube-hash.ts";
+import { RequestOp } from "../../../src/message/request.ts";
+import { Shipping } from "../../../src/message/shipment.ts";
+import { type HandDrivenClient, HandDrivenServer } from "../../support/hand-driven-server.ts";
+
+const SHARDS = 2;
+const tubeOn = (shard: number, prefix: string): string => {
+  for (let number = 0; ; number++) {
+    const name = `${prefix}${number}`;
+    if (shardOfTube(asciiBytes(name), 0, name.length, SHARDS) === shard) return name;
+  }
+};
+const [WORK, JOBS] = [tubeOn(0, "work"), tubeOn(0, "jobs")];
+const ELSEWHERE = tubeOn(1, "elsewhere");
+const put = (tube: string): string => `put-in-tube ${tube} 0 0 60 1\r\nx\r\n`;
+
+interface Scene {
+  readonly server: HandDrivenServer;
+  readonly client: HandDrivenClient;
+  readonly other: HandDrivenClient;
+  ask(client: HandDrivenClient, text: string): string;
+}
+
+/** Job 1 is in JOBS, and a client that watches WORK waits for a job; `behind` is sent behind that. */
+function scene(behind: string): Scene {
+  const server = new HandDrivenServer(SHARDS);
+  const other = server.connect(true);
+  const ask = (client: HandDrivenClient, text: string): string => {
+    client.say(`${text}\r\n`);
+    server.settle();
+    return client.take();
+  };
+  assert.equal(ask(other, put(JOBS).slice(0, -2)), "INSERTED 1\r\n");
+  const client = server.connect(true);
+  assert.equal(ask(client, `watch ${WORK}\r\nignore default`), "WATCHING 2\r\nWATCHING 1\r\n");
+  client.say(`reserve\r\n${behind}`);
+  server.settle();
+  return { server, client, other, ask };
+}
+
+/** What shards are told of arrivals is lost. */
+function holdWord({ acceptor }: HandDrivenServer): void {
+  const post = acceptor.post.bind(acceptor);
+  acceptor.post = (shard, message) => {
+    if (message.op !== RequestOp.Carried || message.count !== Shipping.Landed) post(shard, message);
+  };
+}
+
+describe("a job that has arrived elsewhere, while no word of it has come to where it was,", () => {
+  const DONE: readonly (readonly [command: string, reply: RegExp])[] = [
+    ["stats-job 1", new RegExp(`\ntube: ${ELSEWHERE}\nstate: ready\n`)],
+    ["inspect-job 1", new RegExp(`\ntube: ${ELSEWHERE}\nstate: ready\n`)],
+    ["peek 1", /^FOUND 1 1\r\nx\r\n$/],
+    ["touch 1", /^NOT_FOUND\r\n$/],
+    ["reserve-job 1", /^RESERVED 1 1\r\nx\r\n$/],
+    ["kick-job 1", /^NOT_FOUND\r\n$/],
+    ["update-job 1 pri=5", /^UPDATED\r\n$/],
+    ["delete 1", /^DELETED\r\n$/],
+    ["delete-batch 1", /^DELETED_BATCH 1 0\r\n$/],
+  ];
+  for (const [command, reply] of DONE)
+    it(`is there for a ${command}`, () => {
+      const { server, client, other, ask } = scene(`${command}\r\n`);
+      holdWord(server);
+      // Nobody is told that it has moved.
+      assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "");
+      const third = server.connect(true);
+      assert.equal(ask(third, put(WORK).slice(0, -2)), "INSERTED 2\r\n");
+      const reserved = "RESERVED 2 1\r\nx\r\n";
+      const answer = client.take();
+      assert.ok(answer.startsWith(reserved));
+      assert.match(answer.slice(reserved.length), reply);
+    });
+});
+
+describe("a batch behind a command that strays", () => {
+  const TURNS = 12;
+  for (let turns = 0; turns < TURNS; turns++)
+    it(`is aborted by what its client says ${turns} turns later`, () => {
+      const { server, client, other, ask } = scene("peek 1\r\nreserve-batch 1 -1 abort=yes\r\n");
+      assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "UPDATED\r\n");
+      other.say(put(WORK));
+      for (let turn = 0; turn < turns; turn++) server.turn();
+      client.say("list-tube-used\r\n");
+      server.settle();
+      const replies = "RESERVED 2 1\r\nx\r\nFOUND 1 1\r\nx\r\nABORTED\r\nUSING default\r\n";
+      assert.equal(client.take(), replies);
+    });
+});
+
+it("who peeks at an empty queue asks the shard of the tube and no other", () => {
+  const server = new HandDrivenServer(SHARDS);
+  const client = server.connect(true);
+  server.settle();
+  const nobody = (): void => {};
+  for (const queue of ["ready", "delayed", "buried"]) {
+    client.say(`peek-${queue}\r\n`);
+    server.acceptor.publish(nobody);
+    const own = server.shards[shardOfTube(asciiBytes("default"), 0, 7, SHARDS)]!;
+    own.step(1000);
+    for (const { ring } of own.ports) ring.publish();
+    server.acceptor.takeAnswers(nobody);
+    server.acceptor.flush();
+    assert.equal(client.take(), "NOT_FOUND\r\n");
+  }
+});
