@@ -44,7 +44,10 @@ export const ControlWord = {
   MemoryUsed: 176,
   MemoryLimit: 192,
   MemoryFull: 208,
-  /** 1 from the first command on that may send a job to another shard: commands by id may have to follow theirs. */
+  /**
+   * 1 from the first command on that may send a job to another shard, or after which jobs may go there by themselves: commands by
+   * id may have to follow theirs.
+   */
   JobsMove: 224,
 } as const;
 const CONTROL_WORDS = 240;

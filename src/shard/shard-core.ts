@@ -176,11 +176,8 @@ export class ShardCore implements ClientEffects, CommandShard {
       port: this.ports[shard % topology.acceptors]!,
       records: options.records,
     };
-    this.departures = new Departures({
-      ...travel,
-      shardOf,
-      onBegin: () => this.#control.set(ControlWord.JobsMove),
-    });
+    const noteMoves = (): void => this.#control.set(ControlWord.JobsMove);
+    this.departures = new Departures({ ...travel, shardOf, onBegin: noteMoves });
     this.#deadLetters = new DeadLetters(this.engine, this.departures);
     this.#arrivals = new Arrivals({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
@@ -192,7 +189,7 @@ export class ShardCore implements ClientEffects, CommandShard {
         waiting: () => this.#waiting(),
       });
     }
-    this.tubeSetter = new TubeSetter(this.engine, options.records, owns);
+    this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
     this.puts = new PutIntake(this.engine, this.replies, () => this.#control.isSet(ControlWord.Draining));
   }
 

@@ -93,13 +93,21 @@ export class TubeSetter {
   readonly #records: RecordLog | undefined;
   /** Whether the shard logs what is set for a pattern, and has its tube if it is a name. */
   readonly owns: (pattern: string) => boolean;
+  readonly #onMayLeave: () => void;
   /** By pattern of several tubes, then by tag of a setting: the number of its last change. */
   readonly #changes = new Map<string, Map<number, number>>();
 
-  constructor(engine: Engine, records: RecordLog | undefined, owns: (pattern: string) => boolean) {
+  /** `onMayLeave` is called before anything is set by which jobs may leave for another shard by themselves. */
+  constructor(
+    engine: Engine,
+    records: RecordLog | undefined,
+    owns: (pattern: string) => boolean,
+    onMayLeave: () => void = () => {},
+  ) {
     this.#engine = engine;
     this.#records = records;
     this.owns = owns;
+    this.#onMayLeave = onMayLeave;
   }
 
   /** Whether a pattern has settings, or may get some. */
@@ -132,6 +140,7 @@ export class TubeSetter {
       if (length === 0) delete values[kind.name];
       else Object.assign(values, { [kind.name]: kind.read(bytes, at + 2, at + 2 + length) });
     }
+    if (values.deadLetter !== undefined && !this.owns(values.deadLetter)) this.#onMayLeave();
   }
 
   #isNewer(pattern: string, tag: number, change: number): boolean {
