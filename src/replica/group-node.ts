@@ -15,10 +15,12 @@ import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { type FollowEnd, FollowerCore } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
+import { HeldBatches } from "./held-batches.ts";
 import { JetStreamLog } from "./jetstream-log.ts";
 import { LeaderWatch } from "./leader-watch.ts";
 import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
 import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
+import { readInDoubt } from "./read-in-doubt.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
 import { SharedWords } from "./shared-words.ts";
 
@@ -336,7 +338,7 @@ export class GroupNode {
         acknowledged: ({ n, tag, numbers, idsLent }) => {
           this.#place = { epoch: place.epoch, n, tag };
           if (!this.#options.waitsForStandby) this.#words.publishAcknowledged(n, numbers, idsLent);
-          else this.#held.push({ n, numbers, idsLent });
+          else this.#held.hold({ n, numbers, idsLent });
           this.#words.publishBatch(n);
         },
         purge: (below) => void this.#purge(below),
@@ -358,12 +360,10 @@ export class GroupNode {
     this.#tick();
   }
 
-  /** Acknowledged by the shared log, and not known to be on the disk of a standby. */
-  #held: { n: number; numbers: Float64Array; idsLent: number }[] = [];
+  readonly #held = new HeldBatches();
 
   #release(n: number): void {
-    let last: { n: number; numbers: Float64Array; idsLent: number } | undefined;
-    while (this.#held[0] !== undefined && this.#held[0].n <= n) last = this.#held.shift();
+    const last = this.#held.release(n);
     if (last === undefined) return;
     this.#words.publishAcknowledged(last.n, last.numbers, last.idsLent);
     this.#words.publishBatch(this.#primary!.acknowledgedN);
@@ -403,8 +403,7 @@ export class GroupNode {
     const primary = this.#primary!;
     try {
       const { first, last } = await this.#log.ends();
-      const messages: LogMessage[] = [];
-      for await (const message of this.#log.read(Math.max(from, first), last)) messages.push(message);
+      const messages = await readInDoubt(this.#log, primary, Math.max(from, first), last);
       primary.looked(messages, last, monotonicMs());
     } catch (error) {
       this.#readFailed(error);

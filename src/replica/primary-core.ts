@@ -8,7 +8,7 @@ import {
   type ChainPlace,
   isOfBatches,
 } from "../message/batch.ts";
-import { follows, placeBefore, placeOf } from "./chain.ts";
+import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
 
 /** Messages under way at most, and their bytes. */
@@ -31,6 +31,8 @@ export interface OfferedBatch {
   bytes: Uint8Array;
   /** Of each shard the last record that is in it or an earlier one. */
   numbers: Float64Array;
+  /** When it was sent first, ms. */
+  sentAtMs?: number;
 }
 
 export type LeadEnd =
@@ -155,6 +157,7 @@ export class PrimaryCore {
       if (batch.segment !== segment || (count > 0 && bytes + batch.bytes.length > BATCH_BYTES_MAX)) break;
       count++;
       bytes += batch.bytes.length;
+      batch.sentAtMs ??= nowMs;
     }
     const batches = this.#waiting.splice(0, count);
     const message = new Uint8Array(bytes);
@@ -237,7 +240,13 @@ export class PrimaryCore {
     this.#lookAtMs = nowMs + LOOK_AGAIN_MS;
   }
 
-  /** The log from the last acknowledged message on; `last`: its end. */
+  /** Whether the first messages of a look say already that another node leads: the rest, which may be all of the log, need not be read. */
+  seesOtherLead(messages: readonly LogMessage[]): boolean {
+    const own = messages[0]?.sequence === this.#sequence ? this.#acknowledged : undefined;
+    return lastPlace(messages, own).epoch > this.#epoch;
+  }
+
+  /** The log from the last acknowledged message on, or as much of it as shows another lead; `last`: its end. */
   looked(messages: readonly LogMessage[], last: number, nowMs: number): void {
     if (this.#ended) return;
     this.#looking = false;
@@ -249,16 +258,14 @@ export class PrimaryCore {
     const found = this.#judge(messages, last);
     if (found === undefined) return;
     const { place, sequences } = found;
-    const sent = this.#underWay.flatMap(({ batches, sentAtMs }) =>
-      batches.map((batch) => ({ batch, sentAtMs })),
-    );
-    const all = [...sent, ...this.#waiting.map((batch) => ({ batch, sentAtMs: nowMs }))];
+    const all = [...this.#underWay.flatMap(({ batches }) => batches), ...this.#waiting];
     this.#underWay = [];
     this.#underWayBytes = 0;
     this.#waiting = [];
-    for (const { batch, sentAtMs } of all) {
+    for (const batch of all) {
       if (batch.n > place.n) this.#waiting.push(batch);
-      else this.#acknowledge(batch, sequences.get(batch.n)!, sentAtMs);
+      // What is in the log may be what was sent first, however late it was sent again: a lease from then on is the one that others count on.
+      else this.#acknowledge(batch, sequences.get(batch.n)!, batch.sentAtMs!);
     }
     this.#sequence = sequences.get(place.n) ?? this.#sequence;
     this.#predicted = last;
@@ -297,12 +304,7 @@ export class PrimaryCore {
 
   /** The last acknowledged message is gone: another node that leads may have purged it, and says so further on. */
   #judgePurged(messages: readonly LogMessage[]): undefined {
-    let place: ChainPlace | undefined;
-    for (const { header } of messages.flatMap(({ bytes }) => batchesOf(bytes) ?? [])) {
-      place ??= placeBefore(header);
-      if (follows(place, header)) place = placeOf(header);
-    }
-    const epoch = place?.epoch ?? 0;
+    const { epoch } = lastPlace(messages);
     if (epoch > this.#epoch) return this.#end("lost-lead", `epoch ${epoch} has begun`);
     const { sequence } = messages[0]!;
     return this.#end("log-lost", `it begins at message ${sequence}, and had acknowledged ${this.#sequence}`);
@@ -330,4 +332,14 @@ export class PrimaryCore {
     const first = this.#underWay[0];
     return first === undefined ? Number.POSITIVE_INFINITY : first.sentAtMs + ANSWER_MS_MAX;
   }
+}
+
+/** Where the chain ends in these messages; without `place` its beginning is believed of the first batch. */
+function lastPlace(messages: readonly LogMessage[], place?: ChainPlace): ChainPlace {
+  let last = place;
+  for (const { header } of messages.flatMap(({ bytes }) => batchesOf(bytes) ?? [])) {
+    last ??= placeBefore(header);
+    if (follows(last, header)) last = placeOf(header);
+  }
+  return last ?? ORIGIN;
 }

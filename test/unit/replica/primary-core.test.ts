@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Memory } from "../../../src/base/memory.ts";
+import {
+  BATCH_HEADER_BYTES,
+  BatchKind,
+  type ChainPlace,
+  encodeBatchHeader,
+  sealBatch,
+} from "../../../src/message/batch.ts";
+import { PrimaryCore } from "../../../src/replica/primary-core.ts";
+import { readInDoubt } from "../../../src/replica/read-in-doubt.ts";
+import type { LogMessage } from "../../../src/replica/shared-log.ts";
+
+const LEASE_MS = 3000;
+const NODE = 7;
+/** Message 1 is the LEAD with which it all begins. */
+const LEAD: ChainPlace = { epoch: 1, n: 1, tag: 101 };
+
+/** The successor of the batch at `place`, whose tag is 100 + n, with so many bytes behind it. */
+function batchBehind(place: ChainPlace, kind: BatchKind = BatchKind.data, bodyBytes = 0): Uint8Array {
+  const memory = Memory.ofSize(BATCH_HEADER_BYTES + bodyBytes);
+  encodeBatchHeader(memory, 0, {
+    kind,
+    epoch: kind === BatchKind.lead ? place.epoch + 1 : place.epoch,
+    segment: 1,
+    n: place.n + 1,
+    previousTag: place.tag,
+    tag: 101 + place.n,
+    sequence: place.n,
+    idsLent: 0,
+    frames: 0,
+    bodyBytes,
+    node: NODE,
+    oldest: 1,
+    unacknowledged: 0,
+  });
+  sealBatch(memory, 0);
+  return memory.bytes;
+}
+
+const ORIGIN: ChainPlace = { epoch: 0, n: 0, tag: 0 };
+const LEAD_MESSAGE: LogMessage = { sequence: 1, bytes: batchBehind(ORIGIN, BatchKind.lead) };
+
+function primary() {
+  const sent: { bytes: Uint8Array; expectedLast: number; ticket: number }[] = [];
+  const looks: number[] = [];
+  const ends: string[] = [];
+  const acknowledged: number[] = [];
+  const core = new PrimaryCore({
+    host: {
+      append: (bytes, expectedLast, ticket) => void sent.push({ bytes, expectedLast, ticket }),
+      look: (from) => void looks.push(from),
+      acknowledged: ({ n }) => void acknowledged.push(n),
+      purge() {},
+      ended: (how) => void ends.push(how),
+    },
+    place: LEAD,
+    sequence: 1,
+    sentAtMs: 0,
+    leaseMs: LEASE_MS,
+    keepBytes: 0,
+    firstSequences: new Map(),
+  });
+  const offer = (bytes: Uint8Array, nowMs: number): void => {
+    core.offer(
+      {
+        n: 2,
+        tag: 102,
+        segment: 1,
+        oldest: 1,
+        idsLent: 0,
+        bytes,
+        numbers: new Float64Array(1),
+      },
+      nowMs,
+    );
+  };
+  return { core, sent, looks, ends, acknowledged, offer };
+}
+
+describe("PrimaryCore", () => {
+  it("may serve for a lease from when a batch was sent, if its append is acknowledged", () => {
+    const { core, sent, acknowledged, offer } = primary();
+    offer(batchBehind(LEAD), 1000);
+    core.appended(sent[0]!.ticket, 2, 1900);
+    assert.deepEqual(acknowledged, [2]);
+    assert.equal(core.serveUntilMs, 1000 + LEASE_MS);
+  });
+
+  it("may not serve for longer where a batch that was sent twice is found in the log: others may have read the first one", () => {
+    const { core, sent, looks, acknowledged, offer } = primary();
+    const bytes = batchBehind(LEAD);
+    offer(bytes, 1000);
+    core.doubt(1100);
+    // A slow look: what was sent arrives behind the end that it has asked for.
+    core.looked([LEAD_MESSAGE], 1, 3500);
+    assert.equal(sent.length, 2, "it is sent again");
+    core.failed(sent[1]!.ticket, 3600);
+    assert.deepEqual(looks, [1, 1]);
+    core.looked([LEAD_MESSAGE, { sequence: 2, bytes }], 2, 3700);
+    assert.deepEqual(acknowledged, [2]);
+    assert.equal(core.serveUntilMs, 1000 + LEASE_MS);
+  });
+
+  it("ends by the first messages of a look that show another lead, without the rest", async () => {
+    const { core, ends } = primary();
+    const other = batchBehind(LEAD, BatchKind.lead, 128 * 1024);
+    const log = {
+      reads: 0,
+      async *read(from: number, to: number) {
+        let place: ChainPlace = LEAD;
+        for (let sequence = from; sequence <= to; sequence++) {
+          this.reads++;
+          if (sequence === 1) yield LEAD_MESSAGE;
+          else if (sequence === 2) {
+            yield { sequence, bytes: other };
+            place = { epoch: 2, n: 2, tag: 102 };
+          } else {
+            yield { sequence, bytes: batchBehind(place, BatchKind.data, 128 * 1024) };
+            place = { epoch: 2, n: place.n + 1, tag: 101 + place.n };
+          }
+        }
+      },
+    };
+    core.doubt(0);
+    const messages = await readInDoubt(log, core, 1, 10_000);
+    assert.ok(log.reads < 100, `${log.reads} of 10,000 messages were read`);
+    core.looked(messages, 10_000, 0);
+    assert.deepEqual(ends, ["lost-lead"]);
+  });
+
+  it("reads all where strangers have filled the log", async () => {
+    const { core, ends } = primary();
+    const log = {
+      async *read(from: number, to: number) {
+        for (let sequence = from; sequence <= to; sequence++)
+          yield sequence === 1 ? LEAD_MESSAGE : { sequence, bytes: new Uint8Array(128 * 1024) };
+      },
+    };
+    core.doubt(0);
+    const messages = await readInDoubt(log, core, 1, 200);
+    assert.equal(messages.length, 200);
+    core.looked(messages, 200, 0);
+    assert.deepEqual(ends, []);
+  });
+});
