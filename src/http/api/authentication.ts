@@ -199,26 +199,30 @@ function challenge({ headers }: FastifyRequest): string {
 
 /** Throws unless all that the request touches is of the token's tubes: what is not known to be is refused. */
 function checkTubes(request: FastifyRequest, identity: Identity): void {
-  const named = namedTubes(request);
-  const known = named.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
+  const { own, others } = namedTubes(request);
+  const named = [...own, ...others];
+  const known = own.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
   const strange = named.find((tube) => !mayTouchTube(identity, tube));
   if (known && strange === undefined) return;
   const what = strange === undefined ? "what is not of some tube" : `the tube "${strange}"`;
   throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not touch ${what}.`);
 }
 
-function namedTubes({ params, query, body, routeOptions }: FastifyRequest): string[] {
+/** The tubes that a request is about, and others that it names: a job that is moved to one of them may be of any tube. */
+function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
+  own: string[];
+  others: string[];
+} {
   const { tube } = (params ?? {}) as { tube?: string };
   const { tube: asked, view } = (query ?? {}) as { tube?: string; view?: string };
   const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
   // This view shows nothing but its tube. Elsewhere a query is no proof: some routes do not look at it.
   const isTubeView = routeOptions.url === "/v1/events" && view === "tube";
-  const own = tube === "-" || isTubeView ? asked : tube;
-  return [
-    ...(own === undefined ? [] : [own]),
-    ...(Array.isArray(tubes) ? tubes.map(String) : []),
-    ...(typeof to === "string" ? [to] : []),
-  ];
+  const named = tube === "-" || isTubeView ? asked : tube;
+  return {
+    own: [...(named === undefined ? [] : [named]), ...(Array.isArray(tubes) ? tubes.map(String) : [])],
+    others: typeof to === "string" ? [to] : [],
+  };
 }
 
 const isPlain = (body: unknown): boolean =>
