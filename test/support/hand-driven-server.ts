@@ -6,7 +6,7 @@ import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { buffers } from "../../src/acceptor/buffer-pool.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
 import type { Transport } from "../../src/acceptor/transport.ts";
-import { ControlWord, createTopology } from "../../src/message/topology.ts";
+import { ControlWord, createTopology, httpPort } from "../../src/message/topology.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 
@@ -83,10 +83,18 @@ export class HandDrivenClient implements Transport {
 
 export class HandDrivenServer {
   readonly acceptor: AcceptorCore;
+  /** The port of the http thread, where there is one. */
+  readonly http: AcceptorCore | undefined;
   readonly shards: readonly ShardCore[];
 
-  constructor(shards: number, trace?: (line: string) => void) {
-    const topology = createTopology({ shards, acceptors: 1, jobBytesMax: 1 << 20, ringBytes: RING_BYTES });
+  constructor(shards: number, trace?: (line: string) => void, { http = false } = {}) {
+    const topology = createTopology({
+      shards,
+      acceptors: 1,
+      jobBytesMax: 1 << 20,
+      ringBytes: RING_BYTES,
+      http,
+    });
     new JobIds(new Int32Array(topology.control), ControlWord.JobIds).reset(1);
     this.acceptor = new AcceptorCore({
       topology,
@@ -95,6 +103,8 @@ export class HandDrivenServer {
       statsText: () => `---\n${"statistic: 1\n".repeat(80)}`,
       trace,
     });
+    const port = { topology, acceptor: httpPort(topology), nowMs: () => 1000, statsText: () => "" };
+    this.http = http ? new AcceptorCore({ ...port, firstSlot: 1, extended: true }) : undefined;
     this.shards = Array.from(
       { length: shards },
       (_, shard) => new ShardCore({ topology, shard, quoteNames: false }),
@@ -110,17 +120,24 @@ export class HandDrivenServer {
   /** One turn of every thread. Returns whether there is something left to do. */
   turn(): boolean {
     const nobody = (): void => {};
-    this.acceptor.publish(nobody);
+    const acceptors = this.http === undefined ? [this.acceptor] : [this.acceptor, this.http];
+    for (const acceptor of acceptors) acceptor.publish(nobody);
     let moved = 0;
     for (const shard of this.shards) {
       moved += shard.step(1000);
       for (const ring of shard.requests) ring.release();
       for (const port of shard.ports) port.ring.publish();
     }
-    moved += this.acceptor.takeAnswers(nobody);
-    this.acceptor.flush();
-    this.acceptor.publish(() => moved++);
-    return moved > 0 || this.acceptor.hasWork || this.shards.some((shard) => shard.hasWork);
+    for (const acceptor of acceptors) {
+      moved += acceptor.takeAnswers(nobody);
+      acceptor.flush();
+      acceptor.publish(() => moved++);
+    }
+    return (
+      moved > 0 ||
+      acceptors.some((acceptor) => acceptor.hasWork) ||
+      this.shards.some((shard) => shard.hasWork)
+    );
   }
 
   settle(): void {

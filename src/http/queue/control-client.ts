@@ -17,6 +17,9 @@ const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "num
 interface Asked {
   onPart(bytes: Uint8Array): void;
   onEnd(): void;
+  /** Parts that are held, and the record that the last of them waits for. */
+  held: number;
+  heldRecord: number;
 }
 
 interface HeldPart {
@@ -94,7 +97,9 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
     message.body.set(packed, 0, packed.length);
     this.#core.post(shard, message);
     this.#wake();
-    const done = new Promise<void>((resolve) => this.#asked.set(number, { onPart, onEnd: resolve }));
+    const done = new Promise<void>((resolve) =>
+      this.#asked.set(number, { onPart, onEnd: resolve, held: 0, heldRecord: 0 }),
+    );
     return { number, done };
   }
 
@@ -113,12 +118,19 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
       asked.onPart(bytes);
       if (isLast) asked.onEnd();
     };
-    const waits = (flags & ResponseFlag.Durable) !== 0 && !this.#core.isDurable(shard, recordNumber);
-    if (!waits) {
+    const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.isDurable(shard, recordNumber);
+    // Parts of an answer stay in their order.
+    if (!isHeld && asked.held === 0) {
       deliver();
       return;
     }
-    this.#heldParts.push({ shard, recordNumber, deliver });
+    asked.held++;
+    if (isHeld) asked.heldRecord = recordNumber;
+    const deliverHeld = (): void => {
+      asked.held--;
+      deliver();
+    };
+    this.#heldParts.push({ shard, recordNumber: asked.heldRecord, deliver: deliverHeld });
     this.#core.agenda.holdBack(this);
   }
 
@@ -130,8 +142,11 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
 
   flush(): void {
     const parts = this.#heldParts;
-    this.#heldParts = parts.filter(({ shard, recordNumber }) => !this.#core.isDurable(shard, recordNumber));
-    for (const part of parts) if (!this.#heldParts.includes(part)) part.deliver();
+    this.#heldParts = [];
+    for (const part of parts) {
+      if (this.#core.isDurable(part.shard, part.recordNumber)) part.deliver();
+      else this.#heldParts.push(part);
+    }
     if (this.#heldParts.length > 0) this.#core.agenda.holdBack(this);
   }
 }
