@@ -97,6 +97,9 @@ describe("http auth", () => {
       ["/v1/tubes/secret", "GET", undefined],
       ["/v1/tubes/-?tube=secret", "GET", undefined],
       ["/v1/tubes/mail-2/move", "POST", { states: ["ready"], to: "secret" }],
+      // Jobs by their ids may be of any tube: one is not had by moving it here.
+      ["/v1/jobs/1/move", "POST", { to: "mail-2" }],
+      ["/v1/jobs/1/update", "POST", { tube: "mail-2" }],
       ["/v1/reserve", "POST", { tubes: ["mail-2", "secret"], wait: 0 }],
       ["/v1/reserve", "POST", { wait: 0 }],
       ["/v1/tubes", "GET", undefined],

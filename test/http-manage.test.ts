@@ -220,7 +220,7 @@ describe("Browsing and managing over HTTP", () => {
       assert.equal((await server.ask(`/v1/leases/${jobs[0].lease}/delete`, { method: "POST" })).status, 410);
     });
 
-    it("has jobs changed, and moved with their ids", async () => {
+    it("has jobs changed, and moved with their ids to tubes of any shard", async () => {
       const ids = await putTo("bulk-0", 20);
       const update = { states: ["ready"], where: { idTo: ids[9] }, set: { pri: 5, delay: 1000 } };
       assert.deepEqual((await server.ask("/v1/tubes/bulk-0/update", { json: update })).json, {
@@ -233,20 +233,33 @@ describe("Browsing and managing over HTTP", () => {
         delayed: 10,
         buried: 0,
       });
-      let moved = "";
-      for (let n = 1; moved === "" && n < 20; n++) {
-        const answer = await server.ask("/v1/tubes/bulk-0/move", {
-          json: { states: ["ready", "delayed"], to: `bulk-${n}` },
+      for (let n = 1; n <= 5; n++) {
+        const json = { states: ["ready", "delayed"], to: `bulk-${n}` };
+        const path = `/v1/tubes/bulk-${n - 1}/move`;
+        assert.deepEqual((await server.ask(path, { json: { ...json, dryRun: true } })).json, {
+          affected: 20,
         });
-        if (answer.status === 200) moved = `bulk-${n}`;
-        else assert.equal(answer.json.code, "other-shard");
+        assert.deepEqual((await server.ask(path, { json })).json, { affected: 20 });
+        const items = await all(`/v1/tubes/bulk-${n}/jobs?limit=100`);
+        assert.deepEqual(
+          items.map(({ id }) => id),
+          ids,
+        );
+        assert.deepEqual([items[0]!.pri, items[0]!.state], [5, "delayed"]);
       }
-      const items = await all(`/v1/tubes/${moved}/jobs?limit=100`);
-      assert.deepEqual(
-        items.map(({ id }) => id),
-        ids,
-      );
-      assert.equal(items[0]!.pri, 5);
+    });
+
+    it("is not moved to beyond what it may have, wherever it is", async () => {
+      for (const to of ["narrow-1", "narrow-2", "narrow-3", "narrow-4"]) {
+        assert.equal((await client.ask(`set-tube ${to} max-jobs=5`)).line, "SET");
+        await putTo(`wide-${to}`, 8);
+        const move = { json: { states: ["ready"], to } };
+        const { status, json } = await server.ask(`/v1/tubes/wide-${to}/move`, move);
+        assert.deepEqual([status, json.code], [409, "tube-full"]);
+        assert.match(json.detail, /^After 5 jobs /);
+        assert.equal((await get(`/v1/tubes/wide-${to}`)).jobs.ready, 3);
+        assert.equal((await get(`/v1/tubes/${to}`)).jobs.ready, 5);
+      }
     });
 
     it("has one request with a key done once", async () => {

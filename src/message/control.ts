@@ -178,7 +178,7 @@ export interface JobSet {
 export interface BulkQuestion {
   readonly tube: string;
   readonly act: "kick" | "delete" | "move" | "update" | "count";
-  /** The tube of a move: on the same shard. */
+  /** The tube of a move. */
   readonly to?: string | undefined;
   /** What an update sets. */
   readonly set?: JobSet | undefined;
@@ -193,6 +193,8 @@ export interface BulkPart {
   readonly examined: number;
   /** 0 to 1. */
   readonly progress: number;
+  /** Why it has ended before: the tube that jobs move to, or its shard, takes no more. */
+  readonly refusal?: "TUBE_FULL" | "OUT_OF_MEMORY";
 }
 
 export interface HeldJob {
@@ -232,7 +234,7 @@ export interface Answers {
   browse: BrowsePart;
   bulk: BulkPart;
   cancel: boolean;
-  "job-act": "done" | "not-found" | "reserved" | "state" | "full" | "other-shard";
+  "job-act": "done" | "not-found" | "reserved" | "state" | "full" | "elsewhere";
   sessions: readonly { held: number; jobs: readonly HeldJob[]; waiting: boolean }[];
 }
 

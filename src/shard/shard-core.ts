@@ -185,6 +185,7 @@ export class ShardCore implements ClientEffects, CommandShard {
         shard: this,
         port: this.ports[this.#leasePort]!,
         meter,
+        departures: this.departures,
         leaseSession: this.leaseSession,
         waiting: () => this.#waiting(),
       });

@@ -6,7 +6,7 @@ import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import type { Service } from "../queue/service.ts";
 import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
 import { noSuchJob } from "./job-routes.ts";
-import { JobSet, requireSomething } from "./job-set.ts";
+import { JobUpdate, requireSomething } from "./job-set.ts";
 import { Problem } from "./problem.ts";
 import { Fields, JobParams } from "./schemas.ts";
 
@@ -81,18 +81,20 @@ const addChanges: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Changes priority, delay or time to run of a job that nobody holds",
+        summary: "Changes priority, delay, time to run or tube of a job that nobody holds",
         params: JobParams,
-        body: JobSet,
-        response: answers({ 200: Fields({}) }, 400, 404, 409, 503),
+        body: JobUpdate,
+        response: answers({ 200: Fields({}) }, 400, 404, 409, 503, 507),
       },
     },
     async (request) => {
       requireServing(service);
-      requireSomething(request.body);
+      requireSomething(request.body, "pri, delay, ttr and tube");
       const { id } = request.params;
+      const { tube } = request.body;
+      if (tube !== undefined) tubeOf({ tube: "-" }, { tube });
       const options = Object.entries(request.body).map(([name, value]) => `${name}=${value}`);
-      await update(service, id, options.join(" "));
+      await update(service, id, options.join(" "), tube);
       return {};
     },
   );
@@ -128,12 +130,12 @@ async function act(
   // It has moved to another shard meanwhile.
   if (outcome === "not-found" && core.jobEntry(id) !== entry)
     return act(service, id, what, { force, ...(to === undefined ? {} : { to }) });
-  if (outcome === "other-shard") return update(service, id, `tube=${to}`, to);
+  if (outcome === "elsewhere") return update(service, id, `tube=${to}`, to);
   if (outcome !== "done") throw problemOf(outcome, id, what, to);
 }
 
 function problemOf(
-  outcome: Exclude<Answers["job-act"], "other-shard">,
+  outcome: Exclude<Answers["job-act"], "elsewhere">,
   id: number,
   what: Act,
   to: string | undefined,

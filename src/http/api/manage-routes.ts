@@ -5,9 +5,10 @@ import { type Static, Type } from "typebox";
 import { type BulkQuestion, type StateName, TubeField } from "../../message/control.ts";
 import { ControlWord } from "../../message/topology.ts";
 import { JobIds } from "../../ring/job-ids.ts";
-import { Copying, CopyRefused } from "../queue/copying.ts";
+import { Copying } from "../queue/copying.ts";
 import type { Service } from "../queue/service.ts";
 import type { Task } from "../queue/task-book.ts";
+import { TaskRefused } from "../queue/task-refused.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
@@ -141,7 +142,7 @@ const addMoveAndUpdate: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Moves jobs to another tube of the same shard; they keep their ids and all else",
+        summary: "Moves jobs to another tube; they keep their ids and all else",
         body: Fields({ ...bulkFields, to: Type.String(), copy }),
         ...shared,
         response: answers({ 200: Affected, 202: TaskBody }, 400, 404, 409, 503, 507),
@@ -150,16 +151,12 @@ const addMoveAndUpdate: Routes = (api, service) => {
     async (request, reply) => {
       const { states, where = {}, max, dryRun, to } = request.body;
       const tube = tubeOf(request.params, request.query);
-      if (request.body.copy === true) {
-        const question = questionOf(tube, "move", states, { where, max, dryRun });
-        return await copyTo(service, request, reply, {
-          ...question,
-          to: tubeOf({ tube: "-" }, { tube: to }),
-        });
-      }
-      requireSameShard(service, tube, tubeOf({ tube: "-" }, { tube: to }));
-      const question = { ...questionOf(tube, "move", states, { where, max, dryRun }), to };
-      return await bulk(service, request, reply, question);
+      const question = {
+        ...questionOf(tube, "move", states, { where, max, dryRun }),
+        to: tubeOf({ tube: "-" }, { tube: to }),
+      };
+      const isCopy = request.body.copy === true;
+      return await (isCopy ? copyTo : bulk)(service, request, reply, question);
     },
   );
   api.post(
@@ -181,14 +178,6 @@ const addMoveAndUpdate: Routes = (api, service) => {
     },
   );
 };
-
-function requireSameShard(service: Service, tube: string, to: string): void {
-  if (shardOf(service, tube) !== shardOf(service, to))
-    throw new Problem(
-      "other-shard",
-      `"${to}" lives on another shard than "${tube}": put the jobs there anew, or start the server with --shards 1.`,
-    );
-}
 
 function questionOf(
   tube: string,
@@ -223,7 +212,7 @@ function bulk(
   return answerTask(service, request, reply, question.tube, (shard) => service.tasks.start(shard, question));
 }
 
-/** The same for copies, which this thread puts: so they may go to another shard. A dry run counts as any other. */
+/** The same for copies, which this thread puts. A dry run counts as any other. */
 async function copyTo(
   service: Service,
   request: FastifyRequest,
@@ -232,15 +221,9 @@ async function copyTo(
 ): Promise<Static<typeof Affected> | Static<typeof TaskBody>> {
   if (question.act === "count") return await bulk(service, request, reply, question);
   const lastId = new JobIds(service.words.words, ControlWord.JobIds).next - 1;
-  try {
-    return await answerTask(service, request, reply, question.tube, (shard) =>
-      service.tasks.startCopying(question.tube, new Copying(service, shard, question, lastId)),
-    );
-  } catch (error) {
-    if (!(error instanceof CopyRefused)) throw error;
-    const { code, message } = refused(error.refusal, service);
-    throw new Problem(code, `${error.message}. ${message}`);
-  }
+  return await answerTask(service, request, reply, question.tube, (shard) =>
+    service.tasks.startCopying(question.tube, new Copying(service, shard, question, lastId)),
+  );
 }
 
 /** Waits a moment for the end of a task: if it has not come by then, the task is the answer. */
@@ -257,7 +240,7 @@ async function answerTask(
   const { status, payload } = await answeredOnce(request, service, async () => {
     const task = start(shard);
     const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
-    await Promise.race([task.done, soon]);
+    await Promise.race([doneOrProblem(service, task), soon]);
     return task.state === "running"
       ? { status: 202, payload: taskView(task) }
       : { status: 200, payload: { affected: task.affected } };
@@ -265,6 +248,16 @@ async function answerTask(
   reply.code(status);
   if ("id" in payload) reply.header("location", `/v1/tasks/${payload.id}`);
   return payload;
+}
+
+async function doneOrProblem(service: Service, task: Task): Promise<void> {
+  try {
+    await task.done;
+  } catch (error) {
+    if (!(error instanceof TaskRefused)) throw error;
+    const { code, message } = refused(error.refusal, service);
+    throw new Problem(code, `${error.message}. ${message}`);
+  }
 }
 
 const addDelete: Routes = (api, service) => {

@@ -19,7 +19,6 @@ const PROBLEMS = {
   "request-timeout": [408, "The request came too slowly"],
   "job-reserved": [409, "Somebody holds this job"],
   "job-state": [409, "The job is in another state"],
-  "other-shard": [409, "The tube lives on another shard"],
   "tube-full": [409, "The tube takes no more jobs"],
   "idempotency-in-progress": [409, "The same request is under way"],
   "lease-ended": [410, "The lease has ended"],

@@ -4,6 +4,7 @@ import type { BrowsePart, BulkPart, BulkQuestion, JobFacts } from "../../message
 import type { Bodies } from "./bodies.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { NewPut, PutLanes } from "./put-lanes.ts";
+import { TaskRefused } from "./task-refused.ts";
 
 /** Jobs, and bytes of their bodies, that are read before they are put. */
 const STEP_JOBS = 100;
@@ -14,16 +15,6 @@ const LOOKS_MAX = 50_000;
 
 export interface CopyQuestion extends Omit<BulkQuestion, "act"> {
   readonly to: string;
-}
-
-/** A put that was refused ends the copying. */
-export class CopyRefused extends Error {
-  readonly refusal: string;
-
-  constructor(refusal: string, affected: number) {
-    super(`After ${affected} copies a put was refused: ${refusal}`);
-    this.refusal = refusal;
-  }
 }
 
 export interface CopyWays {
@@ -56,7 +47,7 @@ export class Copying {
     this.#isStopped = true;
   }
 
-  /** Resolves when all are copied and as durable as `-f` asks; throws CopyRefused. */
+  /** Resolves when all are copied and as durable as `-f` asks; throws TaskRefused. */
   async run(report: (part: BulkPart) => void): Promise<void> {
     let afterId = this.#firstId;
     let hasEnded = false;
@@ -105,7 +96,8 @@ export class Copying {
     const outcomes = await this.#ways.puts.putMany(puts);
     this.#affected += outcomes.filter((outcome) => "id" in outcome).length;
     const refused = outcomes.find((outcome) => "refusal" in outcome);
-    if (refused !== undefined && "refusal" in refused) throw new CopyRefused(refused.refusal, this.#affected);
+    if (refused !== undefined && "refusal" in refused)
+      throw new TaskRefused(refused.refusal, `After ${this.#affected} copies a put`);
   }
 
   /** Undefined where it has gone meanwhile. */

@@ -4,6 +4,7 @@ import type { BulkPart, BulkQuestion } from "../../message/control.ts";
 import { Busy } from "./busy.ts";
 import type { ControlClient } from "./control-client.ts";
 import type { Copying } from "./copying.ts";
+import { TaskRefused } from "./task-refused.ts";
 
 const RUNNING_MAX = 8;
 const ENDED_MAX = 100;
@@ -55,9 +56,15 @@ export class TaskBook {
   /** Begins on the shard of the tube. */
   start(shard: number, question: BulkQuestion): Task {
     return this.#add(question.act, question.tube, (report) => {
-      const { number, done } = this.#control.begin(shard, "bulk", question, (bytes) =>
-        report(this.#control.valueOf<"bulk">(bytes)),
-      );
+      let last: BulkPart | undefined;
+      const { number, done: ended } = this.#control.begin(shard, "bulk", question, (bytes) => {
+        last = this.#control.valueOf<"bulk">(bytes);
+        report(last);
+      });
+      const done = ended.then(() => {
+        if (last?.refusal !== undefined)
+          throw new TaskRefused(last.refusal, `After ${last.affected} jobs one`);
+      });
       return { done, stop: () => void this.#control.ask(shard, "cancel", { number }).catch(() => {}) };
     });
   }
@@ -71,7 +78,9 @@ export class TaskBook {
     if (this.all.filter(({ state }) => state === "running").length >= RUNNING_MAX)
       throw new Busy(`${RUNNING_MAX} tasks are under way`);
     const id = `t${++this.#count}`;
-    const work = begin((part) => Object.assign(task, part));
+    const work = begin(({ affected, examined, progress }) =>
+      Object.assign(task, { affected, examined, progress }),
+    );
     const task: Task = {
       id,
       act,

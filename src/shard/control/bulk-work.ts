@@ -2,9 +2,12 @@
 
 import { Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import { type JobWalk, turnBudget } from "../../engine/job-walk.ts";
+import { Travel } from "../../engine/job-travel.ts";
+import { type JobWalk, turnBudget, type WalkBudget } from "../../engine/job-walk.ts";
 import { MoveOutcome } from "../../engine/tube-moving.ts";
 import type { BulkPart, BulkQuestion } from "../../message/control.ts";
+import type { Departures } from "../work/departures.ts";
+import { FarMove } from "../work/far-moves.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { filterOf, isMeant } from "./where.ts";
 
@@ -16,45 +19,76 @@ export class BulkWork implements ControlWork {
   readonly #question: BulkQuestion;
   readonly #walk: JobWalk;
   readonly #firstId: number;
-  #affected = 0;
+  readonly #far: FarMove;
+  #affectedHere = 0;
   #examined = 0;
-  #isCancelled = false;
+  /** Nothing more is begun. */
+  #isOver = false;
+  #isFull = false;
 
-  constructor(shard: ControlShard, question: BulkQuestion) {
+  constructor(shard: ControlShard, departures: Departures, question: BulkQuestion) {
     this.#shard = shard;
     this.#question = question;
     const { states, where } = question;
+    this.#far = new FarMove(departures, Travel.Move);
     this.#firstId = (where.idFrom ?? 1) - 1;
     this.#walk = shard.engine.walk(filterOf(states, where, shard.nowMs), this.#firstId);
   }
 
   cancel(): void {
-    this.#isCancelled = true;
+    this.#isOver = true;
+  }
+
+  /** Whether it can't go on before jobs have arrived at other shards. */
+  get isWaiting(): boolean {
+    return this.#far.underWay > 0 && (this.#far.isFull || this.#isOver);
   }
 
   step(answerer: ControlAnswerer): boolean {
-    const { engine } = this.#shard;
-    const { tube, max } = this.#question;
     const budget = turnBudget(TURN_JOBS_MAX);
     const looks = budget.looksLeft;
-    let hasEnded = this.#isCancelled;
-    for (let left = TURN_JOBS_MAX; left > 0 && !hasEnded; left--) {
-      const found = engine.findTube(tube);
-      const slot = found === undefined || this.#affected >= max ? NO_SLOT : this.#walk.next(found, budget);
-      if (slot === NO_SLOT) {
-        hasEnded = found === undefined || this.#affected >= max || this.#walk.hasEnded;
-        break;
-      }
-      hasEnded = this.#isPast(slot) || this.#walk.hasEnded;
-      if (this.#act(slot)) this.#affected++;
-    }
-    hasEnded ||= this.#affected >= max;
+    if (this.#mayGoOn) this.#goOn(budget);
+    this.#isOver ||= !this.#mayGoOn;
+    this.#far.sendAll();
     this.#examined += looks - budget.looksLeft;
+    const hasEnded = this.#isOver && this.#far.underWay === 0;
+    answerer.value(this.#part(hasEnded), hasEnded);
+    return hasEnded;
+  }
+
+  #part(hasEnded: boolean): BulkPart {
     const { doneId, lastId } = this.#walk;
     const progress = hasEnded ? 1 : (doneId - this.#firstId) / Math.max(1, lastId - this.#firstId);
-    const part: BulkPart = { affected: this.#affected, examined: this.#examined, progress };
-    answerer.value(part, hasEnded);
-    return hasEnded;
+    const part: BulkPart = {
+      affected: this.#affectedHere + this.#far.moved,
+      examined: this.#examined,
+      progress,
+    };
+    if (!hasEnded) return part;
+    if (this.#far.refusal === Outcome.NoRoom) return { ...part, refusal: "OUT_OF_MEMORY" };
+    return this.#isFull || this.#far.refused ? { ...part, refusal: "TUBE_FULL" } : part;
+  }
+
+  get #mayGoOn(): boolean {
+    const taken = this.#affectedHere + this.#far.moved + this.#far.underWay;
+    return (
+      !this.#isOver &&
+      !this.#isFull &&
+      !this.#far.refused &&
+      taken < this.#question.max &&
+      !this.#walk.hasEnded &&
+      this.#shard.engine.findTube(this.#question.tube) !== undefined
+    );
+  }
+
+  #goOn(budget: WalkBudget): void {
+    const { engine } = this.#shard;
+    for (let left = TURN_JOBS_MAX; left > 0 && this.#mayGoOn && !this.#far.isFull; left--) {
+      const slot = this.#walk.next(engine.findTube(this.#question.tube), budget);
+      if (slot === NO_SLOT) return;
+      this.#isOver = this.#isPast(slot);
+      if (this.#act(slot)) this.#affectedHere++;
+    }
   }
 
   #isPast(slot: number): boolean {
@@ -70,6 +104,16 @@ export class BulkWork implements ControlWork {
     return engine.update(engine.session(leaseSession), id, change, nowMs) === Outcome.Done;
   }
 
+  /** A job that goes to another shard counts when it is there. */
+  #move(slot: number): boolean {
+    const { engine, nowMs } = this.#shard;
+    const to = this.#question.to!;
+    const outcome = engine.move(slot, to, false, nowMs);
+    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, false);
+    if (outcome === MoveOutcome.Full) this.#isFull = true;
+    return outcome === MoveOutcome.Moved;
+  }
+
   /** Does it to one job, if it is meant; returns whether it was. */
   #act(slot: number): boolean {
     const { engine, nowMs } = this.#shard;
@@ -80,7 +124,7 @@ export class BulkWork implements ControlWork {
     const id = page.id[row]!;
     if (act === "count") return true;
     if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done;
-    if (act === "move") return engine.move(slot, this.#question.to!, false, nowMs) === MoveOutcome.Moved;
+    if (act === "move") return this.#move(slot);
     if (act === "update") return this.#update(id);
     engine.discard(slot, nowMs);
     return true;

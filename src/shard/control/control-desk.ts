@@ -8,6 +8,7 @@ import { copyBytes } from "../../base/bytes.ts";
 import { NO_SLOT } from "../../engine/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
 import { ResponseFlag } from "../../message/response.ts";
+import type { Departures } from "../work/departures.ts";
 import type { ReplyPort } from "../work/reply-port.ts";
 import { beginBrowse } from "./browse.ts";
 import { BulkWork } from "./bulk-work.ts";
@@ -33,6 +34,8 @@ export interface ControlDeskOptions {
   /** The way back to the http thread. */
   readonly port: ReplyPort;
   readonly meter: LatencyMeter;
+  /** Takes jobs that go to tubes of other shards. */
+  readonly departures: Departures;
   /** Index of the session that holds leased jobs. */
   readonly leaseSession: number;
   readonly waiting: () => number;
@@ -61,12 +64,17 @@ export class ControlDesk implements ControlAnswerer {
 
   /** Whether a slice could be done now. */
   get hasWork(): boolean {
-    return this.#questions.length > 0 && this.#hasRoom;
+    return this.#nextAt >= 0 && this.#hasRoom;
   }
 
   /** Asks for room where a question waits for it. */
   wantRoom(): void {
-    if (this.#questions.length > 0) this.#options.port.ring.wantRoom();
+    if (this.#nextAt >= 0) this.#options.port.ring.wantRoom();
+  }
+
+  /** Where the next question stands that can go on; -1 for none. */
+  get #nextAt(): number {
+    return this.#questions.findIndex(({ work }) => work.isWaiting !== true);
   }
 
   get #hasRoom(): boolean {
@@ -76,8 +84,9 @@ export class ControlDesk implements ControlAnswerer {
 
   /** Does a slice of one question. */
   step(): void {
-    if (!this.hasWork) return;
-    const question = this.#questions.shift()!;
+    const at = this.#nextAt;
+    if (at < 0 || !this.#hasRoom) return;
+    const [question] = this.#questions.splice(at, 1) as [Question];
     this.#number = question.number;
     this.#recordsBefore = this.#options.shard.records?.lastNumber ?? 0;
     if (!question.work.step(this)) this.#questions.push(question);
@@ -130,7 +139,7 @@ export class ControlDesk implements ControlAnswerer {
         return jobs.filter((job) => giveBackLease(shard, leaseSession, job.id, job.reserves)).length;
       }),
     browse: (question) => beginBrowse(this.#options.shard, question),
-    bulk: (question) => new BulkWork(this.#options.shard, question),
+    bulk: (question) => new BulkWork(this.#options.shard, this.#options.departures, question),
     cancel: ({ number }) => atOnce<"cancel">(() => this.#cancel(number)),
     "job-act": (question) => atOnce<"job-act">(() => actOnJob(this.#options.shard, question)),
     sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),

@@ -31,6 +31,8 @@ export interface ControlAnswerer {
 export interface ControlWork {
   /** Does a slice and sends at most one part; true when it has sent the last. */
   step(answerer: ControlAnswerer): boolean;
-  /** Nobody wants the rest: its next step is the last. */
+  /** Whether it can't go on before something comes from elsewhere; false if it is left out. */
+  readonly isWaiting?: boolean;
+  /** Nobody wants the rest: it ends with what it has begun. */
   cancel?(): void;
 }

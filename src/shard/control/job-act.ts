@@ -27,6 +27,6 @@ export function actOnJob(
 
 function moveTo({ engine, nowMs }: ControlShard, slot: number, to: string): Answers["job-act"] {
   const outcome = engine.move(slot, to, false, nowMs);
-  if (outcome === MoveOutcome.Elsewhere) return "other-shard";
+  if (outcome === MoveOutcome.Elsewhere) return "elsewhere";
   return outcome === MoveOutcome.Full ? "full" : "done";
 }

@@ -13,7 +13,8 @@ import type { Departures, Sender, Shipment } from "./departures.ts";
 export class FarMove implements FarMoves, Sender {
   underWay = 0;
   moved = 0;
-  refused = false;
+  /** Why the first that was not taken was not; Done if all were. */
+  refusal: Outcome = Outcome.Done;
   readonly #departures: Departures;
   #bytes = 0;
   /** Shipments that are being filled, by their tubes. */
@@ -24,6 +25,10 @@ export class FarMove implements FarMoves, Sender {
   constructor(departures: Departures, travel: Travel) {
     this.#departures = departures;
     this.#travel = travel;
+  }
+
+  get refused(): boolean {
+    return this.refusal !== Outcome.Done;
   }
 
   get isFull(): boolean {
@@ -59,7 +64,7 @@ export class FarMove implements FarMoves, Sender {
   landed({ ids }: Shipment, taken: number, refusal: Outcome): void {
     this.underWay -= ids.length;
     this.moved += taken;
-    if (refusal !== Outcome.Done) this.refused = true;
+    if (this.refusal === Outcome.Done) this.refusal = refusal;
     if (this.underWay > 0) return;
     this.#bytes = 0;
     this.#isSent = false;
