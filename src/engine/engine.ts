@@ -244,7 +244,11 @@ export class Engine {
    * `nextDueAtMs` stays in the past until then, so that the shard does not sleep.
    */
   runDue(nowMs: number): void {
-    if (this.nextDueAtMs > nowMs) return;
+    if (this.nextDueAtMs <= nowMs) this.#runAllDue(nowMs);
+  }
+
+  /** Apart, so that V8 puts `runDue`, which every command calls, into its callers. */
+  #runAllDue(nowMs: number): void {
     if (this.policies.nextAtMs <= nowMs) this.#expiryBehindAtMs = nowMs;
     while (this.policies.nextAtMs <= nowMs) {
       if (!this.#mayRunDue()) return;
@@ -529,7 +533,10 @@ export class Engine {
   }
 
   #dropIfUnreferenced(tube: Tube): void {
-    if (tube.referenced || tube === this.#defaultTube) return;
+    if (!tube.referenced && tube !== this.#defaultTube) this.#drop(tube);
+  }
+
+  #drop(tube: Tube): void {
     if (tube.paused) this.#pauseTimers.set(tube.pauseTimer, Number.POSITIVE_INFINITY);
     if (tube.gate !== undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
     this.#tubes.remove(tube);
@@ -557,7 +564,18 @@ export class Engine {
     attributes?: JobAttributes,
   ): Outcome {
     this.runDue(nowMs);
-    if (tubeName === "") return this.#put(session.tubeInUse, job, body, nowMs, attributes);
+    return tubeName === ""
+      ? this.#put(session.tubeInUse, job, body, nowMs, attributes)
+      : this.#putInNamed(tubeName, job, body, nowMs, attributes);
+  }
+
+  #putInNamed(
+    tubeName: string,
+    job: NewJob,
+    body: number,
+    nowMs: number,
+    attributes: JobAttributes | undefined,
+  ): Outcome {
     const tube = this.#tubes.open(tubeName);
     try {
       return this.#put(tube, job, body, nowMs, attributes);
@@ -570,10 +588,8 @@ export class Engine {
   #put(tube: Tube, job: NewJob, body: number, nowMs: number, attributes: JobAttributes | undefined): Outcome {
     const delayMs = job.delaySeconds * 1000 + job.delayMillis;
     const isPlain = attributes === undefined && tube.policy === undefined;
-    if (!isPlain) {
-      const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
-      if (verdict !== PutVerdict.Welcome) return OUTCOME_OF[verdict]!;
-    }
+    const refusal = isPlain ? Outcome.Done : this.#judge(tube, job, attributes);
+    if (refusal !== Outcome.Done) return refusal;
     if (!this.#records.roomForPut()) return Outcome.NoRoom;
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, job, body);
@@ -581,16 +597,24 @@ export class Engine {
     // A long turn began before the put was sent: its delay must not.
     if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.#queues.becomeReady(slot, tube, nowMs);
-    if (!this.#records.put(slot)) {
-      this.#queues.leave(slot);
-      this.#remove(slot, job.id, tube);
-      return Outcome.NoRoom;
-    }
+    if (!this.#records.put(slot)) return this.#undoPut(slot, tube, job);
     tube.totalJobs++;
     this.totalJobs++;
     this.#meter?.stored(job.bodyBytes);
     if (delayMs === 0) this.#serve(tube, nowMs);
     return Outcome.Done;
+  }
+
+  /** Whether a put is taken: Done if it is. */
+  #judge(tube: Tube, job: NewJob, attributes: JobAttributes | undefined): Outcome {
+    const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
+    return verdict === PutVerdict.Welcome ? Outcome.Done : OUTCOME_OF[verdict]!;
+  }
+
+  #undoPut(slot: number, tube: Tube, job: NewJob): Outcome {
+    this.#queues.leave(slot);
+    this.#remove(slot, job.id, tube);
+    return Outcome.NoRoom;
   }
 
   /** Gives a new job its extras; without memory for them there is no job. */
@@ -689,30 +713,21 @@ export class Engine {
   bestReady(session: Session): number {
     const { readyTubes } = this.#queues;
     if (readyTubes.length === 0) return NO_SLOT;
+    const { watches } = session;
     let best: number = NO_SLOT;
-    this.tubesLookedAt += Math.min(session.watches.size, readyTubes.length);
-    if (session.watches.size <= readyTubes.length) {
-      for (const tube of session.watches.keys()) {
-        if (
-          tube.open &&
-          tube.ready.size > 0 &&
-          betterJob(this.jobs, tube.ready.top, best) &&
-          !this.#isStale(tube)
-        )
-          best = tube.ready.top;
-      }
+    this.tubesLookedAt += Math.min(watches.size, readyTubes.length);
+    if (watches.size <= readyTubes.length) {
+      for (const tube of watches.keys()) if (tube.readyAt >= 0) best = this.#better(tube, best);
     } else {
-      for (const tube of readyTubes) {
-        if (
-          tube.open &&
-          betterJob(this.jobs, tube.ready.top, best) &&
-          session.watches.has(tube) &&
-          !this.#isStale(tube)
-        )
-          best = tube.ready.top;
-      }
+      for (const tube of readyTubes) if (watches.has(tube)) best = this.#better(tube, best);
     }
     return best;
+  }
+
+  /** The best job that a tube with ready jobs gives now, if it is better than `best`, else that. */
+  #better(tube: Tube, best: number): number {
+    const { top } = tube.ready;
+    return tube.open && betterJob(this.jobs, top, best) && !this.#isStale(tube) ? top : best;
   }
 
   /** Gives the session the best job, if it is at least as good as (pri, id); returns its slot or NO_SLOT. */
@@ -940,14 +955,14 @@ export class Engine {
     this.jobReserves++;
     if (this.#meter !== undefined) this.#meterWait(this.#meter, slot, nowMs);
     this.#queues.leave(slot);
-    this.#queues.becomeReserved(slot, session, nowMs);
+    const mayMatter = this.#queues.becomeReserved(slot, session, nowMs);
     this.#sessionTimers.set(session);
-    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.reserved(slot, nowMs);
-    if (this.settings.size > 0) this.#passGate(slot, nowMs);
+    if (mayMatter) this.#passGate(slot, nowMs);
   }
 
-  /** A job was given out: its tube may give none for a while. */
+  /** A job was given out: its key may end, and its tube may give none for a while. */
   #passGate(slot: number, nowMs: number): void {
+    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.reserved(slot, nowMs);
     const tube = this.tubeOf(slot);
     if (tube.gate === undefined) return;
     tube.gate.took(nowMs);

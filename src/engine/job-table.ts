@@ -156,12 +156,20 @@ export class JobTable {
    * A free slot, its columns undefined but for `state` = Free. Throws RangeError when memory is exhausted.
    */
   allocate(): number {
+    let page = this.pages[this.#firstRoomy];
+    if (page === undefined || page.freeRow === NO_SLOT) page = this.#findRoom();
+    const row = page.freeRow;
+    page.freeRow = page.next[row]!;
+    if (page.live++ === 0) this.#emptyPages--;
+    this.live++;
+    return (this.#firstRoomy << PAGE_BITS) | row;
+  }
+
+  /** The lowest page with a free row; a new one if there is none. */
+  #findRoom(): JobPage {
     let number = this.#firstRoomy;
     let page = this.pages[number];
-    while (number < this.pages.length && (page === undefined || page.freeRow === NO_SLOT)) {
-      if (page === undefined) break;
-      page = this.pages[++number];
-    }
+    while (page !== undefined && page.freeRow === NO_SLOT) page = this.pages[++number];
     if (page === undefined) {
       page = new JobPage();
       this.pages[number] = page;
@@ -169,11 +177,7 @@ export class JobTable {
       this.#emptyPages++;
     }
     this.#firstRoomy = number;
-    const row = page.freeRow;
-    page.freeRow = page.next[row]!;
-    if (page.live++ === 0) this.#emptyPages--;
-    this.live++;
-    return (number << PAGE_BITS) | row;
+    return page;
   }
 
   /** Returns a slot whose state is Free already. */
@@ -186,16 +190,19 @@ export class JobTable {
     page.freeRow = row;
     this.live--;
     if (number < this.#firstRoomy) this.#firstRoomy = number;
-    if (--page.live === 0) {
-      page.extras?.discard();
+    if (--page.live === 0) this.#emptied(page, number);
+  }
+
+  #emptied(page: JobPage, number: number): void {
+    if (page.extras !== undefined) {
+      page.extras.discard();
       page.extras = undefined;
     }
-    if (page.live === 0 && ++this.#emptyPages > 1) {
-      this.#emptyPages--;
-      page.discard();
-      this.reservedBytes -= PAGE_ROWS * ROW_BYTES;
-      this.pages[number] = undefined;
-    }
+    if (++this.#emptyPages <= 1) return;
+    this.#emptyPages--;
+    page.discard();
+    this.reservedBytes -= PAGE_ROWS * ROW_BYTES;
+    this.pages[number] = undefined;
   }
 
   /** Calls `visit` for each job. */

@@ -462,7 +462,7 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const target = tubes.open(name);
-    queues.becomeNone(slot, tube);
+    queues.becomeFree(slot, tube);
     if (page.extras !== undefined) this.#leaveGroup(page.extras, row, slot);
     page.tube[row] = target.index;
     tube.bytes -= page.bodyBytes[row]!;
