@@ -421,6 +421,12 @@ describe("Browsing and managing over HTTP", () => {
     );
     assert.deepEqual([connection.producer, connection.worker, connection.waiting], [true, true, false]);
     assert.equal(connection.address, `127.0.0.1:${other.socket.localPort}`);
+    assert.deepEqual((await get("/v1/server")).listeners, [connection.listener]);
+    assert.ok(connection.idle >= 0 && connection.idle <= connection.age, `${connection.idle}`);
+    const asked = `listener=${connection.listener}&address=${connection.address}&sort=idle`;
+    assert.equal((await get(`/v1/connections?${asked}`)).matched, 1);
+    assert.equal((await get("/v1/connections?listener=nowhere")).matched, 0);
+    assert.equal((await get("/v1/connections?address=10.0.0.1:")).matched, 0);
     assert.ok(
       connection.id.startsWith(`${(await get(`/v1/jobs/${id}`)).holder}.`),
       "the job names its holder so",
@@ -476,6 +482,12 @@ describe("Browsing and managing over HTTP", () => {
     );
     const some = await get("/v1/connections?state=closed&tube=end-client");
     assert.equal(some.matched, 1);
+    const there = `listener=${some.items[0].listener}&address=${ends.peer}`;
+    assert.equal((await get(`/v1/connections?state=closed&${there}`)).matched, 1);
+    const counted = /connections_closed_total\{reason="quit"\} (\d+)/.exec(
+      (await server.ask("/metrics?tubes=none")).text,
+    );
+    assert.ok(Number(counted?.[1]) >= 1, "metrics count it");
     assert.equal(some.items[0].id.split(".").length, 3);
     // A client that dies: its socket is reset.
     const dies = await open("end-reset");

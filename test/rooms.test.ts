@@ -151,7 +151,6 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-files.ts",
-      "http/metrics/peers.ts",
       "http/http-thread.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard-assets.ts",

@@ -121,13 +121,21 @@ export const ROWS: readonly Row[] = [
         unit: "ops",
         queries: [[`sum by (command) (${rate("commands_total")}) > 0`, "{{command}}"]],
       },
+      { title: "time of a command", width: 8, unit: "s", queries: quantiles("command_duration_seconds") },
       {
-        title: "turned away a second",
+        title: "bytes a second",
+        width: 8,
+        unit: "Bps",
+        queries: [[`sum by (direction) (${rate("network_bytes_total")})`, "{{direction}}"]],
+      },
+      {
+        title: "turned away, and broken, a second",
         width: 8,
         unit: "ops",
         queries: [
           [`sum by (reason) (${rate("connections_rejected_total")}) > 0`, "{{reason}}"],
           [`sum by (protocol) (${rate("auth_failures_total")}) > 0`, "wrong tokens, {{protocol}}"],
+          [`sum by (reason) (${rate("connections_closed_total")}) > 0`, "ended: {{reason}}"],
         ],
       },
     ],

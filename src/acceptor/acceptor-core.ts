@@ -34,6 +34,7 @@ import { EMPTY, type RingReader } from "../ring/ring-reader.ts";
 import type { RingWriter } from "../ring/ring-writer.ts";
 import { Agenda } from "./agenda.ts";
 import type { ClosedConnections } from "./closed-connections.ts";
+import { CommandSampler } from "./command-sampler.ts";
 import { type BodyPart, Connection } from "./connection.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
@@ -102,6 +103,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly closed: ClosedConnections | undefined;
   readonly trace: ((line: string) => void) | undefined;
   readonly counters: Float64Array;
+  readonly sampler: CommandSampler;
   readonly agenda: Agenda = new Agenda();
   readonly expected: ExpectedAnswers = new ExpectedAnswers();
   readonly waitingInput: WaitingInput = new WaitingInput(this.agenda);
@@ -120,6 +122,10 @@ export class AcceptorCore implements ConnectionHost {
   /** Takes connections to other acceptors, where that is done. */
   moves: Moves | undefined;
   #stopping = false;
+  /** Whether somebody may ask for what is counted only for metrics. */
+  readonly #hasMetrics: boolean;
+  /** When the present turn was asked for its time first; 0 before. */
+  #turnAtMs = 0;
   readonly #links: ShardLinks;
   readonly #ids: JobIds;
   /** Numbers of tubes, and of changes of what is set for them. */
@@ -168,6 +174,8 @@ export class AcceptorCore implements ConnectionHost {
     this.defaultTube = this.tubeRef(defaultName, 0, defaultName.length);
     this.claims = new ClaimWords(topology.claims[acceptor]!);
     this.counters = countersOf(topology, portRole(topology, acceptor));
+    this.sampler = new CommandSampler(this.counters, this.nowMs);
+    this.#hasMetrics = topology.ports > topology.acceptors;
     this.storedBytesMin = topology.storedBytesMin;
     this.#links = new ShardLinks(topology, acceptor);
     for (let slot = 0; slot < (options.firstSlot ?? 0); slot++) this.#connections.push(undefined);
@@ -195,7 +203,7 @@ export class AcceptorCore implements ConnectionHost {
   // --- connections ------------------------------------------------------------------------------------------------
 
   /** A new connection, with a gate where its listener has one; undefined when all slots are taken. */
-  connect(transport: Transport, gate?: Gate, peer?: string): Connection | undefined {
+  connect(transport: Transport, gate?: Gate, peer?: string, listener?: number): Connection | undefined {
     const slot = this.#freeSlots.pop() ?? this.#connections.length;
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
     this.open++;
@@ -203,6 +211,7 @@ export class AcceptorCore implements ConnectionHost {
     this.#add(Counter.TotalConnections, 1);
     const connection = new Connection(this, slot, transport, undefined, gate);
     connection.peer = peer;
+    connection.listener = listener;
     this.#connections[slot] = connection;
     return connection;
   }
@@ -406,6 +415,7 @@ export class AcceptorCore implements ConnectionHost {
   /** Takes answers and lets connections go on. Returns how many answers were taken. */
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
+    this.#turnAtMs = 0;
     for (let shard = 0; shard < this.shards; shard++) {
       const ring = this.#links.responses[shard]!;
       for (let i = 0; i < BATCH_MESSAGES; i++) {
@@ -416,6 +426,7 @@ export class AcceptorCore implements ConnectionHost {
       }
       if (ring.release()) onWriterWaits(shard);
     }
+    if (taken > 0 && this.#hasMetrics) this.sampler.turned();
     this.#links.drainPosted();
     if (this.#courier.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#courier.turn();
     if (this.agenda.hasWaitingForRoom) {
@@ -425,6 +436,11 @@ export class AcceptorCore implements ConnectionHost {
     this.agenda.letProceed();
     this.listReplies.turn();
     return taken;
+  }
+
+  get turnAtMs(): number {
+    if (this.#turnAtMs === 0) this.#turnAtMs = this.nowMs();
+    return this.#turnAtMs;
   }
 
   /** Whether record `number` of a shard is as far in the log as replies wait for. */

@@ -242,6 +242,8 @@ export class Acceptor {
     }
     if (client.fd >= this.#descriptorsEnd) {
       client.close();
+      const { counters } = this.core;
+      counters[Counter.RejectedDescriptors] = counters[Counter.RejectedDescriptors]! + 1;
       this.#outOfDescriptors();
     } else this.#nextTaker(this.#places[place]!).#take(client, place);
   }
@@ -260,13 +262,15 @@ export class Acceptor {
 
   #serveOne(client: AcceptedHandle, place: number): void {
     const serving =
-      this.core.closed === undefined ? this.#serving : { ...this.#serving, peer: peerName(client) };
+      this.core.closed === undefined
+        ? this.#serving
+        : { ...this.#serving, peer: peerName(client), listener: place };
     if (this.#gatekeeper.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, serving);
-    else this.#letIn(client, place, serving.peer);
+    else this.#letIn(client, place, serving);
   }
 
   /** A client of a listener, or of a server, that does not let in everybody. */
-  #letIn(client: AcceptedHandle, place: number, peer: string | undefined): void {
+  #letIn(client: AcceptedHandle, place: number, { peer, listener }: Serving): void {
     const entry = this.#gatekeeper.admit(place, peerAddress(client));
     if (typeof entry === "string") {
       client.close();
@@ -277,6 +281,7 @@ export class Acceptor {
       keepAlive: this.#gatekeeper.keepAlive,
       entry,
       peer,
+      listener,
       log: this.#logOf(entry),
     };
     const tls = this.#tls.get(place);

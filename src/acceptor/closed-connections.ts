@@ -1,17 +1,12 @@
 // The last connections that have ended, and why: for whoever asks where a client has gone.
 
+import type { EndReason } from "../message/end-reason.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 
 /** Kept by each acceptor: some 200 bytes each, with names of tubes. */
 const KEPT_MAX = 1000;
 /** Tubes that are named of one that has ended. */
 const NAMED_TUBES_MAX = 3;
-
-/**
- * Why a connection has ended: its client has closed it or has quit; it was idle for too long; somebody has closed it; it failed,
- * as when a client dies; the server stops; it was not let in.
- */
-export type EndReason = "client" | "quit" | "idle" | "admin" | "error" | "stop" | "auth";
 
 export interface ClosedConnection extends ConnectionFacts {
   /** Monotonic ms. */

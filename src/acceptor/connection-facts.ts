@@ -10,8 +10,12 @@ export interface ConnectionFacts {
   readonly descriptor: number;
   /** Address and port of its client, where they were noted when it came: see Serving. */
   readonly peer: string | undefined;
+  /** The place of its listener among those of the server, where it was noted as `peer` is. */
+  readonly listener: number | undefined;
   /** Monotonic ms. */
   readonly openedAtMs: number;
+  /** When it was sent something last, or came; monotonic ms. */
+  readonly answeredAtMs: number;
   readonly uses: string;
   /** The first of the tubes that it watches, and how many they are. */
   readonly watches: readonly string[];

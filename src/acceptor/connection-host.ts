@@ -6,6 +6,7 @@ import type { Request } from "../protocol/request.ts";
 import type { ClaimWords } from "../ring/claim-word.ts";
 import type { Agenda } from "./agenda.ts";
 import type { ClosedConnections } from "./closed-connections.ts";
+import type { CommandSampler } from "./command-sampler.ts";
 import type { Expectant, ExpectedAnswers } from "./expected-answers.ts";
 import type { GatherBudget } from "./gather-budget.ts";
 import type { ListReplies } from "./list-replies.ts";
@@ -53,6 +54,9 @@ export interface ConnectionHost extends LogProgress {
   readonly agenda: Agenda;
   readonly expected: ExpectedAnswers;
   readonly waitingInput: WaitingInput;
+  /** What is counted in this thread, by Counter. */
+  readonly counters: Float64Array;
+  readonly sampler: CommandSampler;
   readonly claims: ClaimWords;
   readonly listReplies: ListReplies;
   readonly tubeListings: TubeListings;
@@ -68,6 +72,8 @@ export interface ConnectionHost extends LogProgress {
   /** Takes a line for each command and reply (-VV). */
   readonly trace: ((line: string) => void) | undefined;
   readonly nowMs: () => number;
+  /** The time of the present turn, monotonic ms. */
+  readonly turnAtMs: number;
   readonly statsText: () => string;
   readonly extensionsText: () => string;
 

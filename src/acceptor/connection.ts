@@ -9,9 +9,11 @@ import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
 import type { BodyArena } from "../engine/body-arena.ts";
+import { END_REASONS, type EndReason } from "../message/end-reason.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { HandleBytes, RequestFlag, RequestOp } from "../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../message/response.ts";
+import { Counter } from "../message/topology.ts";
 import { Syntax } from "../protocol/command-parser.ts";
 import { Op, ROUTE_OF, Route, wordOf } from "../protocol/commands.ts";
 import { U32_MAX } from "../protocol/limits.ts";
@@ -21,7 +23,7 @@ import { isEveryTube } from "../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import type { AgendaEntry } from "./agenda.ts";
 import { readBatchOptions } from "./batch-request.ts";
-import type { EndReason } from "./closed-connections.ts";
+import type { CommandSample } from "./command-sampler.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "./connection-facts.ts";
 import type { Closing, ConnectionHost } from "./connection-host.ts";
 import type { Conversation, Signal } from "./conversation.ts";
@@ -86,6 +88,10 @@ export class Connection
   readonly slot: number;
   /** Monotonic ms. */
   readonly openedAtMs: number;
+  /** When it was sent something last, or came; monotonic ms. */
+  #answeredAtMs: number;
+  /** Its command that is timed. */
+  #sample: CommandSample | undefined;
   readonly touched: ShardSet = new ShardSet();
   /** Set once the socket moves no more bytes; the slot lives on until all shards have forgotten it. */
   dead = false;
@@ -125,6 +131,8 @@ export class Connection
   #endReason: EndReason | undefined;
   /** Address and port of the client: see Serving. */
   peer: string | undefined;
+  /** The place of its listener: see Serving. */
+  listener: number | undefined;
   /** The transport has been told to close. */
   #finished = false;
   #isProducer = false;
@@ -163,6 +171,7 @@ export class Connection
     this.#host = host;
     this.slot = slot;
     this.openedAtMs = moved?.openedAtMs ?? host.nowMs();
+    this.#answeredAtMs = moved === undefined ? this.openedAtMs : host.nowMs();
     this.#isGated = gate !== undefined;
     this.#transport = transport;
     this.#reader = new LineReader(gate?.guard(this) ?? this);
@@ -189,6 +198,7 @@ export class Connection
     this.#nextBatchNumber = nextBatchNumber;
     this.history = history;
     this.peer = state.peer;
+    this.listener = state.listener;
   }
 
   /** For whoever watches the server. */
@@ -199,7 +209,9 @@ export class Connection
       serial: this.serial,
       descriptor: this.descriptor,
       peer: this.peer,
+      listener: this.listener,
       openedAtMs: this.openedAtMs,
+      answeredAtMs: this.#answeredAtMs,
       uses: this.#used.name,
       watches: tubes.slice(0, NAMED_TUBES_MAX).map(({ name }) => name),
       watchCount: tubes.length,
@@ -225,6 +237,8 @@ export class Connection
   /** Bytes from the socket, valid during the call. */
   onBytes(bytes: Uint8Array, length: number): void {
     if (this.#ending) return;
+    const { counters } = this.#host;
+    counters[Counter.BytesIn] = counters[Counter.BytesIn]! + length;
     this.#abortBatch();
     this.#reader.take(bytes, length);
     if (this.#reader.bufferedBytes > 0) this.#abortBatch();
@@ -651,6 +665,7 @@ export class Connection
    */
   #follow(signal: Signal): void {
     this.#strayed = signal.shard;
+    this.#sample = undefined;
     this.outbox.meter.begin(0);
     const request = strayedRequest(signal);
     if (request.op !== Op.DeleteBatch) {
@@ -791,6 +806,8 @@ export class Connection
     if (first) meter.begin(unreadBytes);
     else meter.told(readBytes);
     lane.sent(shard);
+    const { sampler } = this.#host;
+    if (first && sampler.isDue) this.#sample = sampler.begin(request.op);
     this.#habit.note(shard);
     this.#host.expected.expect(this);
     this.touched.add(shard);
@@ -862,12 +879,20 @@ export class Connection
       this.#conversation.onReply(shard);
       return;
     }
+    const sample = this.#sample;
+    if (sample !== undefined && !sample.isAnswered)
+      this.#noteAnswer(sample, shard, durable ? recordNumber : 0);
     if (this.#lane.answered()) {
       this.outbox.meter.begin(0);
       this.#abortable = 0;
       if (!this.#ending) this.#host.expected.expectNothing(this);
     }
     if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
+  }
+
+  #noteAnswer(sample: CommandSample, shard: number, recordNumber: number): void {
+    const { sampler, expected } = this.#host;
+    this.#sample = sampler.answered(sample, expected.hasGivenUp(this), shard, recordNumber);
   }
 
   /** Returns how many bytes it was, with its CR LF. */
@@ -947,7 +972,7 @@ export class Connection
     // With the last Closed everything is handed over, so that the end can follow it.
     const isLast = this.#ending && this.closesLeft === 0;
     if (this.#transport.pendingBytes > 0 && !isLast) return;
-    outbox.flush();
+    this.#handOver(outbox);
     if (outbox.isHeld) this.#host.agenda.holdBack(this);
     this.#grantCredit();
     if (this.#ending) {
@@ -957,6 +982,17 @@ export class Connection
     this.#conversation?.onRoom?.();
     if (this.#reader.bufferedBytes > 0 || this.#halfClosed) this.#host.agenda.proceedLater(this);
     else if (this.#transport.pendingBytes === 0) this.#considerMove();
+  }
+
+  #handOver(outbox: Outbox): void {
+    const host = this.#host;
+    const before = outbox.gatheredBytes;
+    outbox.flush();
+    const sent = before - outbox.gatheredBytes;
+    if (sent === 0) return;
+    host.counters[Counter.BytesOut] = host.counters[Counter.BytesOut]! + sent;
+    if (host.closed !== undefined) this.#answeredAtMs = host.turnAtMs;
+    if (this.#sample !== undefined && host.sampler.flushed(this.#sample, host)) this.#sample = undefined;
   }
 
   get mayFlushHeld(): boolean {
@@ -1024,6 +1060,7 @@ export class Connection
       nextBatchNumber: this.#nextBatchNumber,
       openedAtMs: this.openedAtMs,
       peer: this.peer,
+      listener: this.listener,
       history,
     };
   }
@@ -1062,8 +1099,11 @@ export class Connection
   #end(): void {
     if (this.#ending) return;
     this.#ending = true;
-    const { closed, nowMs } = this.#host;
-    closed?.note(this.facts, this.#endReason ?? "error", nowMs());
+    const { closed, counters, nowMs } = this.#host;
+    const reason = this.#endReason ?? "error";
+    const at = Counter.Closed + END_REASONS.indexOf(reason);
+    counters[at] = counters[at]! + 1;
+    closed?.note(this.facts, reason, nowMs());
     this.#reader.stop();
     this.#stored?.abandon();
     this.#countWaitingInput(0);

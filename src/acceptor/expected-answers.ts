@@ -29,6 +29,11 @@ export class ExpectedAnswers {
     this.asking++;
   }
 
+  /** Whether the thread has given up looking for its answer since it was last expected. */
+  hasGivenUp(connection: Expectant): boolean {
+    return connection.expectsSince !== this.#epoch;
+  }
+
   /** Nothing of the connection is under way any more. */
   expectNothing(connection: Expectant): void {
     if (connection.expectsSince === this.#epoch) this.expecting--;

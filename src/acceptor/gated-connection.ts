@@ -1,6 +1,6 @@
 // What stands between a connection and its lines where a listener lets in not everybody.
 
-import type { EndReason } from "./closed-connections.ts";
+import type { EndReason } from "../message/end-reason.ts";
 import type { LineHandler } from "./line-reader.ts";
 
 /** A connection, as its gate sees it. */

@@ -250,9 +250,7 @@ export class Gatekeeper {
   }
 
   #close(gate: IdleGate): void {
-    const { counters } = this.#options;
     this.#idleGates.delete(gate);
-    counters[Counter.ClosedIdle] = counters[Counter.ClosedIdle]! + 1;
     gate.end();
   }
 }

@@ -16,6 +16,7 @@ export interface ConnectionState {
   /** Monotonic ms. */
   readonly openedAtMs: number;
   readonly peer: string | undefined;
+  readonly listener: number | undefined;
   readonly history: MoveHistory;
 }
 

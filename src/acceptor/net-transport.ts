@@ -27,7 +27,7 @@ export class NetTransport implements Transport {
    */
   static serve(
     handle: unknown,
-    { core, onActivity, log, keepAlive, entry, peer }: Serving,
+    { core, onActivity, log, keepAlive, entry, peer, listener }: Serving,
     readBuffer: Buffer,
   ): void {
     let connection: Connection | undefined;
@@ -42,7 +42,7 @@ export class NetTransport implements Transport {
     const options = { handle, onread, allowHalfOpen: true } as ConstructorParameters<typeof Socket>[0];
     const socket = new Socket(options);
     const transport = new NetTransport(socket);
-    connection = core.connect(entry?.wrap(transport) ?? transport, entry?.gate, peer);
+    connection = core.connect(entry?.wrap(transport) ?? transport, entry?.gate, peer, listener);
     if (connection === undefined) {
       log.noSlot();
       socket.destroy();

@@ -15,4 +15,6 @@ export interface Serving {
   readonly entry: Entry | undefined;
   /** Address and port of the client, or "unix"; noted only where ends of connections are kept. */
   readonly peer?: string | undefined;
+  /** The place of its listener among those of the server; noted where `peer` is. */
+  readonly listener?: number | undefined;
 }

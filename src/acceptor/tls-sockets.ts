@@ -101,13 +101,18 @@ class TlsTransport implements Transport {
   readonly descriptor: number;
   #onDrain: () => void = () => {};
 
-  static serve(socket: TLSSocket, raw: Socket, { core, entry, peer, onActivity, log }: Serving): void {
+  static serve(
+    socket: TLSSocket,
+    raw: Socket,
+    { core, entry, peer, listener, onActivity, log }: Serving,
+  ): void {
     const handle = (raw as unknown as { _handle?: { readonly fd?: number } | null })._handle;
     const transport = new TlsTransport(socket, handle?.fd ?? -1, onActivity);
     const connection: Connection | undefined = core.connect(
       entry?.wrap(transport) ?? transport,
       entry?.gate,
       peer,
+      listener,
     );
     if (connection === undefined) {
       log.noSlot();

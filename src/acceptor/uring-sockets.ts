@@ -75,12 +75,12 @@ export class UringSockets {
   }
 
   /** Takes over a handle that one of the acceptors has accepted, and serves it. */
-  serve(accepted: unknown, { core, entry, peer, keepAlive, log }: Serving): void {
+  serve(accepted: unknown, { core, entry, peer, listener, keepAlive, log }: Serving): void {
     const handle = accepted as AcceptedHandle;
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);
     socket.stays = entry !== undefined;
-    const connection = core.connect(entry?.wrap(socket) ?? socket, entry?.gate, peer);
+    const connection = core.connect(entry?.wrap(socket) ?? socket, entry?.gate, peer, listener);
     if (connection === undefined) {
       log.noSlot();
       this.#free.push(index);

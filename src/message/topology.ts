@@ -60,8 +60,12 @@ export const Counter = {
   RejectedAddress: 17,
   RejectedAuth: 18,
   RejectedHandshake: 19,
-  /** Connections that it closed because they did nothing for too long. */
-  ClosedIdle: 20,
+  RejectedDescriptors: 20,
+  /** The first of those of connections that have ended, by the place of the reason in END_REASONS. */
+  Closed: 21,
+  /** Bytes of the beanstalkd protocol, as clients sent them and as they were handed over for them. */
+  BytesIn: 28,
+  BytesOut: 29,
   JobsUrgent: 32,
   JobsReady: 33,
   JobsReserved: 34,
@@ -105,6 +109,8 @@ export const Counter = {
   Commands: 64,
   /** Behind those of commands, of the binlog thread only: see message/log-figures.ts. */
   LogFigures: 192,
+  /** In the same place, of acceptors and the http thread: see message/command-times.ts. */
+  CommandTimes: 192,
 } as const;
 
 /** The counter of the command `op`. */

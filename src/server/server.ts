@@ -196,7 +196,7 @@ class Server {
     const transport = await this.#startAcceptors(recovery.toShards);
     const { binlog, replicate } = options;
     // In a group the port is open where the clients are served, and nowhere else.
-    let where = replicate === undefined ? await this.#listen(addresses) : "";
+    let listeners = replicate === undefined ? await this.#listen(addresses) : [];
     const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
     // All threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
@@ -209,10 +209,11 @@ class Server {
     await loadLog?.();
     await this.#group?.mayServe;
     if (this.#stopping) return;
-    if (replicate !== undefined) where = await this.#listen(addresses);
+    if (replicate !== undefined) listeners = await this.#listen(addresses);
+    const where = listeners.join(", ");
     this.#serving = true;
     for (const acceptor of this.#acceptors) acceptor.serve();
-    this.#http?.tell({ order: "serve", listeners: [where], transport });
+    this.#http?.tell({ order: "serve", listeners, transport });
     this.#group?.serves();
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
     // Clients of the protocol are served meanwhile: that thread has more code to read than the others.
@@ -466,11 +467,11 @@ class Server {
     return port2;
   }
 
-  /** Has every acceptor listen everywhere; returns the addresses in words. */
-  async #listen(addresses: readonly [Listen, boolean][]): Promise<string> {
+  /** Has every acceptor listen everywhere; returns the addresses in words, in their order. */
+  async #listen(addresses: readonly [Listen, boolean][]): Promise<string[]> {
     const where: string[] = [];
     for (const [listen, isTls] of addresses) where.push(await this.#listening.listen(listen, isTls));
-    return where.join(", ");
+    return where;
   }
 
   #onNews(news: AcceptorNews): void {

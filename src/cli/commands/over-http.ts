@@ -82,7 +82,7 @@ function connections(): Command {
   return overHttp("connections", "open connections of beanstalkd's protocol, and what each holds")
     .option("--state <state>", "only those that are waiting, or holding jobs; or the last that were closed")
     .option("--tube <name>", "only those that use or watch it")
-    .option("--sort <by>", "age, held or bytes, the largest first")
+    .option("--sort <by>", "age, idle, held or bytes, the largest first")
     .option("--limit <n>", "so many at most, up to 1000", "100")
     .action((options: ConnectionOptions) =>
       withHttp(options, async (target) => {

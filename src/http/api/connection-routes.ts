@@ -2,7 +2,6 @@
 
 import { type Static, Type } from "typebox";
 import type { Answers } from "../../message/control.ts";
-import { peersOf } from "../metrics/peers.ts";
 import type { OpenConnection } from "../queue/connection-desk.ts";
 import type { Service } from "../queue/service.ts";
 import { answers, type Routes, requireServing } from "./api.ts";
@@ -15,7 +14,13 @@ const LIMIT_MAX = 1000;
 const ConnectionView = Fields({
   id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
   address: Type.Union([Type.String(), Type.Null()]),
+  listener: Type.Union([Type.String(), Type.Null()], {
+    description: "Where it came in, as /v1/server names it.",
+  }),
   age: Type.Number({ description: "Seconds since it was accepted; of a closed one, until its end." }),
+  idle: Type.Number({
+    description: "Seconds since it was sent something, or came; of a closed one, until its end.",
+  }),
   closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since its end." }),
   reason: Type.Union([Type.String(), Type.Null()], {
     description: "Why it has ended: client, quit, idle, admin, error, stop, auth.",
@@ -44,7 +49,13 @@ const Query = Type.Object(
       ]),
     ),
     tube: Type.Optional(Type.String({ description: "It uses or watches this tube." })),
-    sort: Type.Optional(Type.Union([Type.Literal("age"), Type.Literal("held"), Type.Literal("bytes")])),
+    listener: Type.Optional(Type.String({ description: "It came in there." })),
+    address: Type.Optional(
+      Type.String({ minLength: 1, description: "Its address begins so: with or without the port." }),
+    ),
+    sort: Type.Optional(
+      Type.Union([Type.Literal("age"), Type.Literal("idle"), Type.Literal("held"), Type.Literal("bytes")]),
+    ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
   },
   { additionalProperties: false },
@@ -53,6 +64,7 @@ const List = Fields({ items: Type.Array(ConnectionView), total: Type.Integer(), 
 const Params = Type.Object({ id: Type.String({ maxLength: 60 }) });
 
 type View = Static<typeof ConnectionView>;
+type Asked = Pick<Static<typeof Query>, "tube" | "listener" | "address">;
 type Held = Answers["sessions"][number];
 
 export const connectionRoutes: Routes = (api, service) => {
@@ -68,24 +80,24 @@ export const connectionRoutes: Routes = (api, service) => {
     },
     async (request) => {
       requireServing(service);
-      const { state = "open", tube, sort = "age", limit = LIMIT } = request.query;
-      if (state === "closed") return await closedOnes(service, tube, limit);
+      const { state = "open", sort = "age", limit = LIMIT } = request.query;
+      if (state === "closed") return await closedOnes(service, request.query, limit);
       const all = await service.connections.list();
       const held = await heldBy(service, all);
       const matched = all.filter((each) => {
-        if (tube !== undefined && each.uses !== tube && !each.watches.includes(tube)) return false;
+        if (!isMeant(each, request.query, service)) return false;
         if (state === "waiting") return each.waits;
         return state === "open" || held.get(each)!.held > 0;
       });
       const value = {
         age: (each: OpenConnection) => -each.openedAtMs,
+        idle: (each: OpenConnection) => -each.answeredAtMs,
         held: (each: OpenConnection) => held.get(each)!.held,
         bytes: (each: OpenConnection) => each.bytesIn + each.bytesOut,
       }[sort];
       matched.sort((a, b) => value(b) - value(a));
       const shown = matched.slice(0, limit);
-      const peers = peersOf(shown.map(({ descriptor }) => descriptor));
-      const items = shown.map((each, index) => viewOf(each, peers[index]!, held.get(each)!, service.nowMs()));
+      const items = shown.map((each) => viewOf(each, held.get(each)!, service, service.nowMs()));
       return { items, total: all.length, matched: matched.length };
     },
   );
@@ -105,7 +117,7 @@ export const connectionRoutes: Routes = (api, service) => {
       const found = (await service.connections.list()).find((each) => idOf(each) === request.params.id);
       if (found === undefined) throw noSuchConnection(request.params.id);
       const held = await heldBy(service, [found]);
-      return viewOf(found, peersOf([found.descriptor])[0]!, held.get(found)!, service.nowMs());
+      return viewOf(found, held.get(found)!, service, service.nowMs());
     },
   );
 
@@ -134,27 +146,26 @@ export const connectionRoutes: Routes = (api, service) => {
 };
 
 /** The last that have ended, the last first, whatever the order that was asked for. */
-async function closedOnes(
-  { connections, nowMs }: Service,
-  tube: string | undefined,
-  limit: number,
-): Promise<Static<typeof List>> {
-  const all = await connections.closed();
-  const matched = all.filter(
-    (each) => tube === undefined || each.uses === tube || each.watches.includes(tube),
-  );
+async function closedOnes(service: Service, asked: Asked, limit: number): Promise<Static<typeof List>> {
+  const all = await service.connections.closed();
+  const matched = all.filter((each) => isMeant(each, asked, service));
   const items = matched.slice(0, limit).map((each) => {
-    const { peer, reason, closedAtMs } = each;
-    const view = viewOf(
-      { ...each, waits: false, bytesIn: 0, bytesOut: 0 },
-      peer ?? null,
-      NOTHING,
-      closedAtMs,
-    );
-    return { ...view, closedFor: Math.round(nowMs() - closedAtMs) / 1000, reason };
+    const { reason, closedAtMs } = each;
+    const ended = { ...each, waits: false, bytesIn: 0, bytesOut: 0 };
+    const view = viewOf(ended, NOTHING, service, closedAtMs);
+    return { ...view, closedFor: Math.round(service.nowMs() - closedAtMs) / 1000, reason };
   });
   return { items, total: all.length, matched: matched.length };
 }
+
+function isMeant(each: OpenConnection, { tube, listener, address }: Asked, service: Service): boolean {
+  if (tube !== undefined && each.uses !== tube && !each.watches.includes(tube)) return false;
+  if (listener !== undefined && listenerOf(each, service) !== listener) return false;
+  return address === undefined || each.peer?.startsWith(address) === true;
+}
+
+const listenerOf = ({ listener }: OpenConnection, { state }: Service): string | null =>
+  listener === undefined ? null : (state.listeners[listener] ?? null);
 
 const NOTHING: Held = { held: 0, jobs: [], waiting: false };
 
@@ -194,12 +205,15 @@ async function heldBy(
   return sum;
 }
 
-function viewOf(facts: OpenConnection, address: string | null, { held, jobs }: Held, nowMs: number): View {
-  const { uses, watches, watchCount, isProducer, isWorker, waits, bytesIn, bytesOut, openedAtMs } = facts;
+function viewOf(facts: OpenConnection, { held, jobs }: Held, service: Service, nowMs: number): View {
+  const { uses, watches, watchCount, isProducer, isWorker, waits, bytesIn, bytesOut } = facts;
+  const since = (ms: number): number => Math.max(0, Math.round(nowMs - ms)) / 1000;
   return {
     id: idOf(facts),
-    address,
-    age: Math.round(nowMs - openedAtMs) / 1000,
+    address: facts.peer ?? null,
+    listener: listenerOf(facts, service),
+    age: since(facts.openedAtMs),
+    idle: since(facts.answeredAtMs),
     closedFor: null,
     reason: null,
     uses,

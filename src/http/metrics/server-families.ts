@@ -2,7 +2,13 @@
 
 import { totalmem } from "node:os";
 import { memoryUsage } from "node:process";
+import {
+  COMMAND_BOUNDS_SECONDS,
+  COMMAND_CLASSES,
+  CommandTimesCounters,
+} from "../../message/command-times.ts";
 import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
+import { END_REASONS } from "../../message/end-reason.ts";
 import { GROUP_ROLES, GroupFigure } from "../../message/group.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import {
@@ -12,6 +18,7 @@ import {
   Counter,
   commandCounter,
   countersOf,
+  portRole,
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMANDS, commandName } from "../../protocol/commands.ts";
@@ -25,6 +32,8 @@ export function* serverFamilies(service: Service, totals: ShardTotals | undefine
   yield* stateFamilies(service);
   if (totals !== undefined) yield* jobFamilies(totals);
   yield* connectionFamilies(service);
+  yield commandTimesFamily(service);
+  yield* leaseFamilies(service);
   if (totals !== undefined) yield memoryFamily(service, totals);
   yield* limitFamilies(service);
   if (service.topology.binlog !== undefined) yield* logFamilies(service);
@@ -84,11 +93,22 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   yield gauge("http_leases", "Jobs that are leased over HTTP.", totals.leases);
 }
 
+function* leaseFamilies({ leases, reservations }: Service): Iterable<Family> {
+  yield gauge("http_waits", "Requests over HTTP that wait for a job.", reservations.waits);
+  yield counter("http_lease_ended", "Requests over HTTP with a lease that had ended.", leases.ended);
+  yield counter(
+    "http_abandoned_jobs",
+    "Jobs that went back because nobody was there any more to take them.",
+    leases.abandoned,
+  );
+}
+
 const REJECTED = [
   ["cap", Counter.RejectedFull],
   ["address", Counter.RejectedAddress],
   ["auth", Counter.RejectedAuth],
   ["handshake", Counter.RejectedHandshake],
+  ["descriptors", Counter.RejectedDescriptors],
 ] as const;
 
 function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
@@ -96,18 +116,24 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     countersOf(topology, acceptorRole(topology, acceptor)),
   );
   const sum = (at: number): number => acceptors.reduce((total, counters) => total + counters[at]!, 0);
-  const open = sum(Counter.Connections);
-  yield gauge("connections", "Open connections of the beanstalkd protocol.", open);
+  yield gauge("connections", "Open connections of the beanstalkd protocol.", sum(Counter.Connections));
   yield gauge("producers", "Connections that have put a job.", sum(Counter.Producers));
   yield gauge("workers", "Connections that have reserved a job.", sum(Counter.Workers));
   yield counter("connections_accepted", "Connections that were accepted.", sum(Counter.TotalConnections));
-  yield counter("connections_closed", "Connections that have ended.", sum(Counter.TotalConnections) - open);
+  yield counter(
+    "connections_closed",
+    "Connections that have ended, by reason.",
+    END_REASONS.map((reason, at) => ({ value: sum(Counter.Closed + at), labels: { reason } })),
+  );
   yield counter(
     "connections_rejected",
     "Connections that were closed at once, by reason.",
     REJECTED.map(([reason, at]) => ({ value: sum(at), labels: { reason } })),
   );
-  yield counter("connections_idle_closed", "Connections closed by --idle-timeout.", sum(Counter.ClosedIdle));
+  yield counter("network_bytes", "Bytes of the beanstalkd protocol; with TLS what is in it.", [
+    { value: sum(Counter.BytesIn), labels: { direction: "in" } },
+    { value: sum(Counter.BytesOut), labels: { direction: "out" } },
+  ]);
   yield counter("auth_failures", "Who said who he is, and was not believed.", [
     { value: sum(Counter.RejectedAuth), labels: { protocol: "beanstalk" } },
     { value: state.wrongTokens, labels: { protocol: "http" } },
@@ -125,6 +151,28 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     })),
   );
 }
+
+/** Of all threads that send commands to shards. */
+function commandTimesFamily({ topology }: Service): Family {
+  const roles = Array.from({ length: topology.ports }, (_, port) =>
+    countersOf(topology, portRole(topology, port)),
+  );
+  const times = roles.map((counters) => new CommandTimesCounters(counters, Counter.CommandTimes));
+  return histogram(
+    "command_duration_seconds",
+    "From a whole command to its reply, waits for jobs left out; of some commands.",
+    COMMAND_BOUNDS_SECONDS,
+    COMMAND_CLASSES.map((name, at) => ({
+      ...sumOf(times.map((each) => each.of(at))),
+      labels: { class: name },
+    })),
+  );
+}
+
+const sumOf = (all: readonly Counts[]): Counts => ({
+  counts: all[0]!.counts.map((_, bound) => all.reduce((sum, { counts }) => sum + counts[bound]!, 0)),
+  sum: all.reduce((total, { sum }) => total + sum, 0),
+});
 
 function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
   const rings = [...topology.requests, ...topology.responses]

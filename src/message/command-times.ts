@@ -1,0 +1,61 @@
+// How long commands take, as acceptors count it and metrics show it: some of them, by class and by bounds.
+
+import { Op } from "../protocol/commands.ts";
+import { RequestOp } from "./request.ts";
+
+export const COMMAND_BOUNDS_SECONDS = [
+  0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+] as const;
+export const COMMAND_CLASSES = ["put", "reserve", "delete", "other"] as const;
+
+/** Of a class: one for each bound, one for what is longer, and the sum in seconds. */
+const COUNTERS_PER_CLASS = COMMAND_BOUNDS_SECONDS.length + 2;
+export const COMMAND_TIMES = COMMAND_CLASSES.length * COUNTERS_PER_CLASS;
+
+const OTHER = 3;
+const CLASS_OF: Readonly<Record<number, number>> = {
+  [Op.Put]: 0,
+  [Op.PutInTube]: 0,
+  [RequestOp.PutStored]: 0,
+  [Op.Reserve]: 1,
+  [Op.ReserveWithTimeout]: 1,
+  [Op.ReserveJob]: 1,
+  [Op.ReserveBatch]: 1,
+  [Op.Delete]: 2,
+  [Op.DeleteBatch]: 2,
+};
+
+/** The class of a message to a shard. */
+export const commandClass = (op: number): number => CLASS_OF[op] ?? OTHER;
+
+/** Counts by bounds and the sum, of one class. */
+export interface CommandTimes {
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
+export class CommandTimesCounters {
+  readonly #counters: Float64Array;
+  readonly #start: number;
+
+  /** `counters` of a thread; its COMMAND_TIMES begin at `start`. */
+  constructor(counters: Float64Array, start: number) {
+    this.#counters = counters;
+    this.#start = start;
+  }
+
+  add(commandClass: number, seconds: number): void {
+    let bound = 0;
+    while (bound < COMMAND_BOUNDS_SECONDS.length && seconds > COMMAND_BOUNDS_SECONDS[bound]!) bound++;
+    const start = this.#start + commandClass * COUNTERS_PER_CLASS;
+    const sum = start + COUNTERS_PER_CLASS - 1;
+    this.#counters[start + bound] = this.#counters[start + bound]! + 1;
+    this.#counters[sum] = this.#counters[sum]! + seconds;
+  }
+
+  of(commandClass: number): CommandTimes {
+    const start = this.#start + commandClass * COUNTERS_PER_CLASS;
+    const sum = start + COUNTERS_PER_CLASS - 1;
+    return { counts: [...this.#counters.subarray(start, sum)], sum: this.#counters[sum]! };
+  }
+}
