@@ -524,12 +524,20 @@ export class Engine {
     return new TubeSetting(this, pattern);
   }
 
-  applySettings(tube: Tube, nowMs: number): void {
+  /** Gives a tube what is set for it; its groups for so many looks, of which it returns how many are left. */
+  applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.#tubes.applySettings(tube, nowMs);
     if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
     tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+    return this.settleGroups(tube, looks, nowMs);
+  }
+
+  /** Goes on with a tube whose groups are not all as it is set, for so many looks; returns how many are left of them. */
+  settleGroups(tube: Tube, looks: number, nowMs: number): number {
+    const left = tube.groups?.settle(looks) ?? looks;
     this.#setOpen(tube, nowMs);
     this.#serve(tube, nowMs);
+    return left;
   }
 
   #dropIfUnreferenced(tube: Tube): void {

@@ -91,10 +91,15 @@ class IdleGroups extends IndexedHeap {
   }
 }
 
+/** A group that comes to its limit, or leaves it, costs so many looks at one that does not. */
+const CHANGE_LOOKS = 9;
+
 /** Numbers of groups are small, and used again; a job keeps that of its group from its put to its end. */
 export class JobGroups {
   /** How many jobs of a group may be in work; those of no group are not limited. */
   #inWorkMax = Number.POSITIVE_INFINITY;
+  /** Groups with this number and higher ones may not have come to the present limit yet. */
+  #unsettledFrom = 1;
   readonly #jobs: JobTable;
   readonly #groups: (Group | undefined)[] = [];
   readonly #freeNumbers: number[] = [];
@@ -231,16 +236,33 @@ export class JobGroups {
     });
   }
 
-  /** How many jobs of each group may be in work from now on. */
+  /**
+   * How many jobs of each group may be in work from now on. A group comes to it by `settle`, or with the next change of anything
+   * that it has: so one that had less than the limit before may give one job beyond the new one until then.
+   */
   limit(inWorkMax: number): void {
     if (inWorkMax === this.#inWorkMax) return;
     this.#inWorkMax = inWorkMax;
-    // Only groups with jobs in work can come to their limit or leave it: no more than jobs are held.
-    for (let number = 1; number < this.#groups.length; number++) {
+    this.#unsettledFrom = 1;
+  }
+
+  /** How many groups `settle` has to look at, at most. */
+  get unsettled(): number {
+    return Math.max(0, this.#groups.length - this.#unsettledFrom);
+  }
+
+  /** Brings groups to the limit, for so many looks; returns how many are left of them. */
+  settle(looks: number): number {
+    let left = looks;
+    for (; left > 0 && this.unsettled > 0; left--) {
+      const number = this.#unsettledFrom++;
       const group = this.#groups[number];
       if (group === undefined || group.position < 0) continue;
-      if (group.isBlocked !== this.#isAtLimit(number, group)) this.#change(number, () => {});
+      if (group.isBlocked === this.#isAtLimit(number, group)) continue;
+      left -= CHANGE_LOOKS;
+      this.#change(number, () => {});
     }
+    return left;
   }
 
   /** What is known of a group, for invariants; undefined for a number that is none's. */

@@ -397,7 +397,7 @@ export class EngineWitness {
     this.#watch("beginSetting", ([pattern, values], _, seen) =>
       this.#follow(seen, () => model.set(shard, pattern, values)),
     );
-    this.#watch("applySettings", ([tube, nowMs], _, seen) =>
+    this.#watch("applySettings", ([tube, , nowMs], _, seen) =>
       this.#follow(seen, () => model.applySettings(tube.name, nowMs)),
     );
     this.#watch("kick", ([session, bound, nowMs], count, seen) => {

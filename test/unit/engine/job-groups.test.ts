@@ -199,6 +199,8 @@ class Twins {
   #limit(): void {
     this.#model.inWorkMax = this.#random.pick([1, 2, 3, Number.POSITIVE_INFINITY]);
     this.#bench.ready.groups.limit(this.#model.inWorkMax);
+    while (this.#bench.ready.groups.unsettled > 0)
+      this.#bench.ready.groups.settle(this.#random.between(1, 3));
   }
 
   #take(job: ModelJob | undefined): void {

@@ -2,12 +2,14 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Engine } from "../../../../src/engine/engine.ts";
 import type { Tube } from "../../../../src/engine/tube.ts";
 import type { FakeSocket } from "../../../simulation/fake-socket.ts";
 import { InProcessServer } from "../../../simulation/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const TUBES = 5000;
+const GROUPS = 5000;
 /** As a turn of a shard has it: 1,000 jobs for one client, and so many times as many for all. */
 const TURN_JOBS = 1000;
 const CLIENTS_IN_A_TURN = 5;
@@ -30,9 +32,9 @@ class Scene {
       for (let tube = 0; tube < TUBES; tube++) engine.watch(watcher, `t${tube}`);
       let inThisTurn = 0;
       const apply = engine.applySettings.bind(engine);
-      engine.applySettings = (tube, nowMs) => {
+      engine.applySettings = (tube, looks, nowMs) => {
         inThisTurn++;
-        apply(tube, nowMs);
+        return apply(tube, looks, nowMs);
       };
       const step = core.step.bind(core);
       core.step = (nowMs) => {
@@ -53,6 +55,27 @@ class Scene {
     this.server.settle();
     return client.takeReceived().toString();
   }
+}
+
+/** A tube with two jobs of each group, of which one is held. */
+function groupsScene(): { server: InProcessServer; client: FakeSocket; engine: Engine } {
+  const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
+  const [client, worker] = [server.connect(), server.connect()];
+  const { engine } = server.shards[0]!;
+  for (let from = 0; from < GROUPS; from += 500) {
+    const puts = Array.from(
+      { length: 1000 },
+      (_, i) => `put-in-tube g 0 0 60 1 group=k${from + (i >> 1)}\r\nx\r\n`,
+    );
+    client.write(Buffer.from(puts.join("")));
+    server.settle();
+  }
+  client.takeReceived();
+  // The group with the fewest jobs in work is next.
+  worker.write(Buffer.from(`watch g\r\n${"reserve-batch 1000 0\r\n".repeat(GROUPS / 1000)}`));
+  server.settle();
+  assert.equal(engine.jobsReserved, GROUPS);
+  return { server, client, engine };
 }
 
 describe("set-tube of more tubes than one turn sets", () => {
@@ -94,6 +117,49 @@ describe("set-tube of more tubes than one turn sets", () => {
     scene.mostInATurn = 0;
     assert.equal(scene.ask("set-tube * ttl=5"), "SET\r\n");
     assert.ok(scene.mostInATurn > 0 && scene.mostInATurn <= 10, `${scene.mostInATurn} in one turn`);
+  });
+
+  it("does a part of the groups of a tube in each turn, and is answered when all are as it says", () => {
+    const { server, client, engine } = groupsScene();
+    let looks = 0;
+    const pageOf = engine.jobs.pageOf.bind(engine.jobs);
+    engine.jobs.pageOf = (slot) => {
+      looks++;
+      return pageOf(slot);
+    };
+    const blockedAfter = { "group-max-reserved=1": GROUPS, "group-max-reserved=": 0 };
+    for (const [setting, blocked] of Object.entries(blockedAfter)) {
+      const turns: number[] = [];
+      client.write(Buffer.from(`set-tube g ${setting}\r\n`));
+      while (!client.hasReceived) {
+        looks = 0;
+        assert.ok(server.step());
+        turns.push(looks);
+      }
+      assert.equal(client.takeReceived().toString(), "SET\r\n");
+      assert.equal(engine.findTube("g")!.groups!.blocked, blocked);
+      const all = turns.reduce((sum, each) => sum + each, 0);
+      assert.ok(all > GROUPS, `${all} looks at jobs`);
+      assert.ok(Math.max(...turns) < all / 4, `${turns} looks in the turns`);
+    }
+  });
+
+  it("ends with the tube whose groups it is about", () => {
+    const { client, server, engine } = groupsScene();
+    client.write(Buffer.from("set-tube g group-max-reserved=1 rate=1/1000\r\n"));
+    const groups = engine.findTube("g")!.groups!;
+    while (groups.blocked === 0) assert.ok(server.step());
+    assert.ok(groups.blocked < GROUPS, "it goes on");
+    for (let index = 0; index < 2; index++) engine.ignore(engine.session(index), "g");
+    const slots: number[] = [];
+    engine.jobs.forEach((slot) => {
+      slots.push(slot);
+    });
+    for (const slot of slots) engine.discard(slot, server.nowMs);
+    assert.equal(engine.findTube("g"), undefined);
+    server.settle();
+    assert.equal(client.takeReceived().toString(), "SET\r\n");
+    assert.equal(engine.nextDueAtMs, Number.POSITIVE_INFINITY);
   });
 
   it("is done to its end when its client goes", () => {
