@@ -6,6 +6,7 @@ import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism, release } from "node:os";
 import { relative } from "node:path";
+import { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
@@ -17,22 +18,49 @@ import { COMPILE_CACHE } from "./support/compile-cache.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
-const ALONE = ["transcripts-server-timed", "hostile", "fairness"];
+const ALONE = ["hostile", "fairness"];
 
-/** They watch the clock, but mostly wait, and play again what the machine was too slow for: all at a time, and nothing else. */
-const WAITING = [
-  "transcripts-beanstalkd",
-  "differential",
-  "replica/group",
-  "replica/failures",
-  "replica/partitions",
+/**
+ * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of a row all at a time, and beside them
+ * nothing but what computes, which leaves them a core.
+ */
+const WAITING: readonly (readonly string[])[] = [
+  ["transcripts-beanstalkd", "differential", "replica/group", "replica/failures", "replica/partitions"],
+  // It starts as many servers as there is memory for.
+  ["transcripts-server-timed"],
+];
+
+/** They compute on virtual time or none, in one thread each; all tests of one module do, too. */
+const COMPUTING = [
+  "simulation/simulation",
+  "pinned-memory",
+  "transcripts-in-process",
+  "binlog/simulation",
+  "replica/simulation",
+  "simulation/http-simulation",
+  "simulation/guarded-run",
+  "simulation/durable-policies",
+];
+
+/** They take longest, and so begin first. */
+const LONGEST = [
+  "transcripts-server",
+  "dashboard",
+  "dashboard-actions",
+  "kill",
+  "cli",
+  "dashboard-roles",
+  "stress/stress",
+  "fuzz/fuzz",
+  "simulation/simulation",
 ];
 
 /** They speak with a running server, and are run once more with the transport that is not the default here. */
 const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
-/** Files at a time: one more than cores, for there is always one that waits. */
-const AT_ONCE = 1 + Math.max(2, availableParallelism());
+const CORES = Math.max(2, availableParallelism());
+/** Files at a time: more than cores, for there are always some that wait. */
+const AT_ONCE = 2 + CORES;
 
 /** Longer than any test takes. */
 const { TEST_SECONDS = "280" } = process.env;
@@ -42,11 +70,17 @@ const FILE_MS = 2 * TEST_MS;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
-const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root })
-  .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
-  .sort();
 const isOneOf = (names: readonly string[], file: string): boolean =>
   names.some((name) => file.endsWith(`/${name}.test.ts`));
+const rankOf = (file: string): number => {
+  const rank = LONGEST.findIndex((name) => isOneOf([name], file));
+  return rank < 0 ? LONGEST.length : rank;
+};
+const files = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root })
+  .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
+  .sort()
+  .sort((a, b) => rankOf(a) - rankOf(b));
+const computes = (file: string): boolean => file.startsWith("test/unit/") || isOneOf(COMPUTING, file);
 
 /** What the files and their children start with. */
 const ENV: NodeJS.ProcessEnv = { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env };
@@ -66,10 +100,12 @@ const incomplete: string[] = [];
 let failed = 0;
 let passed = 0;
 
+/** What it prints goes to `out`. */
 async function runFiles(
   chosen: readonly string[],
   concurrency: number,
   env: NodeJS.ProcessEnv = ENV,
+  out: Writable = process.stdout,
 ): Promise<void> {
   if (chosen.length === 0) return;
   const paths = chosen.map((file) => `${root}${file}`);
@@ -110,8 +146,9 @@ async function runFiles(
     incomplete.push(`${file}: ${counts.tests} tests were run, ${count} results were heard`);
   });
   const reporter = new spec();
-  stream.compose(reporter).pipe(process.stdout, { end: false });
-  await finished(stream, { writable: false });
+  const told = stream.compose(reporter);
+  told.pipe(out, { end: false });
+  await finished(told, { writable: false });
   stopLooking();
   for (const file of unfinished) incomplete.push(`${file}: it did not come to its end`);
 }
@@ -146,17 +183,33 @@ async function runOnceMore(chosen: readonly string[]): Promise<void> {
   for (const file of chosen.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1, env);
 }
 
-/** What is run once more with the other transport and placement. */
-const SEVERAL = { shards: 7, acceptors: 3 };
+/** What is run once more with the other transport and placement: several of each, and no more threads than that takes. */
+const SEVERAL = { shards: 2, acceptors: 2 };
+
+/** What waits, a row after the other, and what computes beside it; that is told when it is over, lest the lines of the two mix. */
+async function runWaitingAndComputing(): Promise<void> {
+  const beside: Buffer[] = [];
+  const out = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      beside.push(chunk);
+      done();
+    },
+  });
+  const computing = runFiles(files.filter(computes), CORES - 1, ENV, out);
+  for (const row of WAITING)
+    await runFiles(
+      files.filter((file) => isOneOf(row, file)),
+      row.length,
+    );
+  await computing;
+  process.stdout.write(Buffer.concat(beside));
+}
 
 const startedAt = performance.now();
+await runWaitingAndComputing();
 await runFiles(
-  files.filter((file) => !isOneOf([...ALONE, ...WAITING], file)),
+  files.filter((file) => !computes(file) && !isOneOf([...ALONE, ...WAITING.flat()], file)),
   AT_ONCE,
-);
-await runFiles(
-  files.filter((file) => isOneOf(WAITING, file)),
-  WAITING.length,
 );
 for (const file of files.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1);
 await runOnceMore(files.filter((file) => isOneOf(ONCE_MORE, file)));
