@@ -115,11 +115,7 @@ test(`what was acknowledged survives ${rounds} rounds of kills and stops in a gr
     await clients.end();
     const client = await group.serving();
     if (MAY_DOUBLE.includes(deed)) ledger.surprises.length = 0;
-    assert.deepEqual(
-      await ledger.check(client),
-      [],
-      `round ${round}: ${deed}\n${said(group)}`,
-    );
+    assert.deepEqual(await ledger.check(client), [], `round ${round}: ${deed}\n${said(group)}`);
     client.socket.destroy();
     t.diagnostic(`${deed}: served ${servedMs} ms later, ${ledger.acknowledgedPuts - before} puts since`);
   }

@@ -142,9 +142,9 @@ export class ServerGroup {
       const own = join(folder, name);
       mkdirSync(own);
       await group.add(name === "a" && directory !== undefined ? directory : own, machines[each]);
-      if (directory !== undefined) await group.serving();
+      if (directory !== undefined) (await group.serving()).socket.destroy();
     }
-    await group.serving();
+    (await group.serving()).socket.destroy();
     return group;
   }
 
