@@ -184,7 +184,10 @@ export class AcceptorCore implements ConnectionHost {
     this.#sequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const { binlog } = topology;
-    this.#logged = binlog === undefined ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
+    // What the shared log has is written.
+    const isImplied = binlog?.group?.repliesWait === true && binlog.repliesWaitFor === LogWord.Written;
+    this.#logged =
+      binlog === undefined || isImplied ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
     this.#written = binlog === undefined ? undefined : new LogWords(binlog.progress, LogWord.Written);
     const group = binlog?.group;
     this.#replicated = group?.repliesWait ? new LogWords(group.progress, LogWord.Written) : undefined;
@@ -458,7 +461,9 @@ export class AcceptorCore implements ConnectionHost {
 
   /** Whether the log has written record `number` of a shard. */
   isWritten(shard: number, number: number): boolean {
-    return this.#written === undefined || this.#written.reached(shard, number);
+    if (this.#written === undefined || this.#written.reached(shard, number)) return true;
+    // The shared log may have it before the log's thread has told that it is written.
+    return this.#replicated?.reached(shard, number) ?? false;
   }
 
   /** Whether replies wait for the log, or what shards say to each other. */

@@ -141,7 +141,10 @@ export class BinlogCore {
       this.#synced.publish(shard, syncedUpTo);
       synced = true;
     }
-    return this.#topology.binlog!.repliesWaitFor === LogWord.Synced ? synced : written;
+    const { repliesWaitFor, group } = this.#topology.binlog!;
+    if (repliesWaitFor === LogWord.Synced) return synced;
+    // Whoever waits for the shared log is rung when that has it.
+    return written && group?.repliesWait !== true;
   }
 
   /**

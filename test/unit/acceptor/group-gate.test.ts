@@ -1,0 +1,61 @@
+// In a group: which word of which log a reply waits for, and who wakes those who wait.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { AcceptorCore } from "../../../src/acceptor/acceptor-core.ts";
+import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
+import type { Storage } from "../../../src/binlog/live/storage.ts";
+import { binlogGroup, createTopology, type Topology } from "../../../src/message/topology.ts";
+import { LogWord, LogWords } from "../../../src/ring/log-words.ts";
+
+function groupOf(repliesWaitFor: LogWord, repliesWait: boolean) {
+  const topology: Topology = createTopology({
+    shards: 1,
+    acceptors: 1,
+    jobBytesMax: 65535,
+    ringBytes: 1 << 16,
+    binlog: { repliesWaitFor, segmentBytes: 1 << 20, group: { repliesWait } },
+  });
+  const core = new AcceptorCore({ topology, acceptor: 0, nowMs: () => 0, statsText: () => "" });
+  const binlog = new BinlogCore(topology);
+  const shared = new LogWords(binlogGroup(topology).progress, LogWord.Written);
+  const log = { written: 0, synced: 0 };
+  const storage = { writtenUpTo: () => log.written, syncedUpTo: () => log.synced } as unknown as Storage;
+  /** Returns whether acceptors are rung. */
+  const publish = (change: Partial<typeof log>): boolean => {
+    Object.assign(log, change);
+    return binlog.publishProgress(storage);
+  };
+  return { core, shared, publish };
+}
+
+describe("a reply in a group", () => {
+  it("waits for the shared log alone where it need not be synced: what that has is written", () => {
+    const { core, shared, publish } = groupOf(LogWord.Written, true);
+    assert.equal(publish({ written: 1 }), false, "nobody is woken who would find nothing");
+    assert.ok(core.isWritten(0, 1) && !core.isDurable(0, 1));
+    // The answer of the shared log may come before the log's thread has told that it has written the record.
+    shared.publish(0, 2);
+    assert.ok(core.isDurable(0, 2) && core.isWritten(0, 2));
+    assert.ok(!core.isDurable(0, 3) && !core.isWritten(0, 3));
+  });
+
+  it("waits for both with -f 0, and whoever is last wakes it", () => {
+    const { core, shared, publish } = groupOf(LogWord.Synced, true);
+    assert.equal(publish({ written: 2 }), false);
+    shared.publish(0, 1);
+    assert.ok(!core.isDurable(0, 1));
+    assert.equal(publish({ synced: 2 }), true);
+    assert.ok(core.isDurable(0, 1) && !core.isDurable(0, 2));
+    shared.publish(0, 2);
+    assert.ok(core.isDurable(0, 2));
+  });
+
+  it("waits for the own log with --replicate-wait nothing", () => {
+    const { core, shared, publish } = groupOf(LogWord.Written, false);
+    shared.publish(0, 1);
+    assert.ok(!core.isDurable(0, 1) && !core.isWritten(0, 1));
+    assert.equal(publish({ written: 1 }), true);
+    assert.ok(core.isDurable(0, 1));
+  });
+});
