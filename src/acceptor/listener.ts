@@ -82,7 +82,6 @@ export class Listener {
   }
 }
 
-/** The client's address, "" for a unix socket. */
 /** Address and port of a client, or "unix". */
 export function peerName(client: AcceptedHandle): string {
   const out: { address?: string; port?: number; family?: string } = {};
@@ -92,6 +91,7 @@ export function peerName(client: AcceptedHandle): string {
   return `${family === "IPv6" && !address.startsWith("::ffff:") ? `[${address}]` : address.replace("::ffff:", "")}:${port}`;
 }
 
+/** The client's address, "" for a unix socket. */
 export function peerAddress(client: AcceptedHandle): string {
   const out: { address?: string } = {};
   client.getpeername?.(out);
