@@ -8,13 +8,26 @@ import { Problem } from "./problem.ts";
 
 const KEY = /^[\x21-\x7e]{1,64}$/;
 
-export async function answeredOnce<Answer extends { readonly status: number; readonly payload: unknown }>(
+interface Answered {
+  readonly status: number;
+  readonly payload: unknown;
+}
+
+export function answeredOnce<Answer extends Answered>(
   request: FastifyRequest,
-  { keys }: Service,
+  service: Service,
   act: () => Promise<Answer>,
 ): Promise<Answer> {
   const given = request.headers["idempotency-key"];
-  if (given === undefined) return await act();
+  return given === undefined ? act() : answeredByKey(request, service, act, given);
+}
+
+async function answeredByKey<Answer extends Answered>(
+  request: FastifyRequest,
+  { keys }: Service,
+  act: () => Promise<Answer>,
+  given: string | string[],
+): Promise<Answer> {
   if (typeof given !== "string" || !KEY.test(given))
     throw new Problem("bad-request", "An Idempotency-Key has 1 to 64 visible characters.");
   const { body } = request;

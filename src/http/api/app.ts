@@ -64,10 +64,18 @@ export function createApp(options: AppOptions): Api {
     genReqId: requestIds(service.facts.instanceId),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
+  const room = new BodyRoom(BODY_BYTES_MAX);
   // Schemas of answers are there for the document; what is sent is what routes return.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
+  // Of all requests, also those that have no route.
+  api.decorateRequest("bodyRoom", 0);
   api.addHook("onRequest", (request, reply, done) => {
-    meter.began(reply.raw);
+    meter.underWay++;
+    // It is over when its answer was sent, or its client is gone.
+    reply.raw.once("close", () => {
+      meter.underWay--;
+      room.give(request);
+    });
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
     reply.header("cache-control", "no-store");
@@ -106,7 +114,7 @@ export function createApp(options: AppOptions): Api {
   void api.register((scope, _options, done) => {
     authentication?.addTo(scope as Api);
     limit?.addTo(scope as Api);
-    new BodyRoom(BODY_BYTES_MAX).addTo(scope as Api);
+    room.addTo(scope as Api);
     addAudit(scope as Api, service, onChange);
     for (const add of routes) add(scope as Api, service);
     done();

@@ -1,6 +1,11 @@
 // Notes who changes what by hand: all that needs the permission to manage or administer, and was done.
 
-import type { FastifyRequest } from "fastify";
+import type {
+  FastifyRequest,
+  onResponseHookHandler,
+  preSerializationHookHandler,
+  RouteOptions,
+} from "fastify";
 import { type Change, changeText } from "../queue/audit-book.ts";
 import type { Service } from "../queue/service.ts";
 import type { Api } from "./api.ts";
@@ -22,14 +27,17 @@ declare module "fastify" {
 export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (line: string) => void): void {
   const lines = new RequestRate(LINES_PER_SECOND);
   let untold = 0;
-  api.addHook("preSerialization", async (request, _reply, payload) => {
+  const noteAffected: preSerializationHookHandler = (request, _reply, payload, done) => {
     const { affected, deleted } = (payload ?? {}) as { affected?: unknown; deleted?: unknown };
     const count = affected ?? deleted;
     if (typeof count === "number") request.affected = count;
-    return payload;
-  });
-  api.addHook("onResponse", async (request, { statusCode }) => {
-    if (statusCode >= 400 || !isChange(request)) return;
+    done(null, payload);
+  };
+  const noteChange: onResponseHookHandler = (request, { statusCode }, done) => {
+    if (statusCode < 400 && !isDryRun(request)) note(request, statusCode);
+    done();
+  };
+  const note = (request: FastifyRequest, statusCode: number): void => {
     const change = changeOf(request, statusCode, wallMs());
     audit.note(change);
     if (!lines.take("", nowMs())) {
@@ -38,14 +46,24 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
     }
     tell(untold === 0 ? changeText(change) : `${changeText(change)}; ${untold} before it were not logged`);
     untold = 0;
+  };
+  // Workers' requests know nothing of it.
+  api.addHook("onRoute", (route) => {
+    if (!isForChanges(route)) return;
+    route.preSerialization = [...hooksOf(route.preSerialization), noteAffected];
+    route.onResponse = [...hooksOf(route.onResponse), noteChange];
   });
 }
 
-function isChange({ method, routeOptions, body }: FastifyRequest): boolean {
-  const { may } = routeOptions.config;
-  if (method === "GET" || method === "HEAD" || (may !== "manage" && may !== "admin")) return false;
-  return (body as { dryRun?: unknown } | null | undefined)?.dryRun !== true;
+const hooksOf = <Hook>(hooks: Hook | Hook[] | undefined): Hook[] => [hooks ?? []].flat() as Hook[];
+
+function isForChanges({ method, config }: RouteOptions): boolean {
+  const { may } = config ?? {};
+  return method !== "GET" && method !== "HEAD" && (may === "manage" || may === "admin");
 }
+
+const isDryRun = ({ body }: FastifyRequest): boolean =>
+  (body as { dryRun?: unknown } | null | undefined)?.dryRun === true;
 
 function changeOf(request: FastifyRequest, status: number, atMs: number): Change {
   const { owner, ip, method, routeOptions, params, query, affected } = request;

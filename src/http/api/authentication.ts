@@ -1,6 +1,6 @@
 // Who asks, and whether he may: by a token, a name with its secret, or a session. Without tokens everybody may everything.
 
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { Authenticator } from "../../access/authenticator.ts";
 import { FailureLimit } from "../../access/failure-limit.ts";
@@ -71,29 +71,34 @@ export class Authentication {
 
   /** Adds the check to all routes that are added later, and those of sessions. */
   addTo(api: Api): void {
-    api.addHook("onRequest", async (request, reply) => {
-      if (this.#authenticator === undefined) return;
-      const { may } = request.routeOptions.config;
-      if (may === null) return;
-      const identity = await this.#identify(request, this.#authenticator);
-      if (identity === undefined) {
-        reply.header("www-authenticate", challenge(request));
-        throw new Problem(
-          "unauthenticated",
-          "Send a token: Authorization: Bearer rb1_…, made by runnerbean token add.",
-        );
-      }
-      request.identity = identity;
-      request.stands = () => this.#stands(request, identity);
-      request.owner = identity.name;
-      request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
-      if (may !== undefined && (identity.permissions & BITS[may]) === 0)
-        throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
+    api.addHook("onRequest", (request, reply, done) => {
+      if (this.#authenticator === undefined) done();
+      else void this.#check(request, reply, this.#authenticator).then(() => done(), done);
     });
-    api.addHook("preHandler", async (request) => {
+    api.addHook("preHandler", (request, _reply, done) => {
       if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
+      done();
     });
     this.#addSessionRoutes(api);
+  }
+
+  async #check(request: FastifyRequest, reply: FastifyReply, authenticator: Authenticator): Promise<void> {
+    const { may } = request.routeOptions.config;
+    if (may === null) return;
+    const identity = await this.#identify(request, authenticator);
+    if (identity === undefined) {
+      reply.header("www-authenticate", challenge(request));
+      throw new Problem(
+        "unauthenticated",
+        "Send a token: Authorization: Bearer rb1_…, made by runnerbean token add.",
+      );
+    }
+    request.identity = identity;
+    request.stands = () => this.#stands(request, identity);
+    request.owner = identity.name;
+    request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
+    if (may !== undefined && (identity.permissions & BITS[may]) === 0)
+      throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
   }
 
   #stands(request: FastifyRequest, identity: Identity): boolean {

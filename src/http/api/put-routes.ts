@@ -153,10 +153,10 @@ const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }:
   ttr,
 });
 
-async function putOne(service: Service, tube: string, job: Job): Promise<PutOutcome> {
+function putOne(service: Service, tube: string, job: Job): Promise<PutOutcome> {
   const body = bodyOf(job);
   checkSize(body.length, service);
-  return await service.puts.put(withDefaults(tube, job), body);
+  return service.puts.put(withDefaults(tube, job), body);
 }
 
 function bodyOf({ body, bodyBase64, json }: Job): Uint8Array {

@@ -1,5 +1,6 @@
 // Refuses who asks too often: each token, or address where there are none; and probes, which need no token.
 
+import type { onRequestHookHandler } from "fastify";
 import type { Api } from "./api.ts";
 import { Problem } from "./problem.ts";
 import { RequestRate } from "./request-rate.ts";
@@ -24,19 +25,34 @@ export class RequestLimit {
 
   /** To be added behind the check who asks. */
   addTo(api: Api): void {
-    api.addHook("onRequest", async ({ routeOptions, owner, ip }) => {
-      const { may, probe } = routeOptions.config;
+    // By route, since to ask for its options takes longer than to count.
+    api.addHook("onRoute", (route) => {
+      const { may, probe } = route.config ?? {};
       // What anybody may have is small, and wrong tokens are counted where they are looked at.
       if (may === null && probe !== true) return;
-      const rate = probe === true ? this.#probes : this.#asked;
-      // Of a unix socket nobody knows who is who: all are one client.
-      if (rate.take(probe === true ? (ip ?? "") : (owner ?? ip ?? ""), this.#nowMs())) return;
-      throw new Problem(
-        "too-many-requests",
-        probe === true
-          ? `An address may ask this ${PROBES_PER_SECOND} times a second; ask again in a second.`
-          : "This is more often than max-requests under [http] allows; ask again in a second.",
-      );
+      const hook = probe === true ? this.#ofProbes : this.#ofOthers;
+      const before = [route.onRequest ?? []].flat();
+      // HEAD is made from GET, with its hooks.
+      if (!before.includes(hook)) route.onRequest = [...before, hook];
     });
   }
+
+  // Of a unix socket nobody knows who is who: all are one client.
+  readonly #ofProbes: onRequestHookHandler = ({ ip }, _reply, done) => {
+    if (!this.#probes.take(ip ?? "", this.#nowMs()))
+      throw new Problem(
+        "too-many-requests",
+        `An address may ask this ${PROBES_PER_SECOND} times a second; ask again in a second.`,
+      );
+    done();
+  };
+
+  readonly #ofOthers: onRequestHookHandler = (request, _reply, done) => {
+    if (this.#asked.isLimited && !this.#asked.take(request.owner ?? request.ip ?? "", this.#nowMs()))
+      throw new Problem(
+        "too-many-requests",
+        "This is more often than max-requests under [http] allows; ask again in a second.",
+      );
+    done();
+  };
 }

@@ -1,6 +1,5 @@
 // Counts requests and their times, by the template of the route: never by what a client wrote there.
 
-import type { ServerResponse } from "node:http";
 import { counter, type Family, histogram, Observed } from "../metrics/family.ts";
 
 const BOUNDS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10] as const;
@@ -14,12 +13,6 @@ export class RequestMeter {
 
   /** Requests that are not answered yet. */
   underWay = 0;
-
-  /** A request begins; it is over when its answer was sent, or its client is gone. */
-  began(answer: ServerResponse): void {
-    this.underWay++;
-    answer.once("close", () => this.underWay--);
-  }
 
   answered(route: string, method: string, status: number, seconds: number): void {
     const key = `${method} ${route} ${status}`;

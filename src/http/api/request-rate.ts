@@ -22,10 +22,14 @@ export class RequestRate {
     this.#perSecond = perSecond;
   }
 
+  get isLimited(): boolean {
+    return this.#perSecond !== Number.POSITIVE_INFINITY;
+  }
+
   /** Whether `client` may ask now; if so, it has. */
   take(client: string, nowMs: number): boolean {
     const perSecond = this.#perSecond;
-    if (perSecond === Number.POSITIVE_INFINITY) return true;
+    if (!this.isLimited) return true;
     const before = this.#buckets.get(client);
     const gained = before === undefined ? perSecond : ((nowMs - before.atMs) / 1000) * perSecond;
     const left = Math.min(perSecond, (before?.left ?? 0) + gained);

@@ -29,6 +29,10 @@ const BUSY = 100;
 /** Bytes of bodies that all requests together may have under way. */
 const BYTES_MAX = 128 * 1024 * 1024;
 
+/** Where commands of one request are put together, some at a time: a line has a few hundred bytes. */
+const SCRATCH_BYTES = 2 * GATHERED_BYTES_MAX;
+const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+
 export class PutLanes {
   readonly #wire: WireClients;
   readonly #shards: number;
@@ -63,16 +67,23 @@ export class PutLanes {
     // For each the line, CR LF, the body, CR LF.
     const length = jobs.reduce((sum, { body }, index) => sum + lines[index]!.length + body.length + 4, 0);
     this.#take(length);
-    const bytes = Buffer.allocUnsafe(length);
-    let at = 0;
-    for (const [index, { body }] of jobs.entries()) {
-      at += bytes.write(`${lines[index]}\r\n`, at, "latin1");
-      bytes.set(body, at);
-      at += body.length;
-      at += bytes.write("\r\n", at, "latin1");
-    }
+    const write = (push: (bytes: Uint8Array) => void): void => {
+      let at = 0;
+      for (const [index, { body }] of jobs.entries()) {
+        const line = lines[index]!;
+        if (at + line.length + body.length + 4 > SCRATCH_BYTES) {
+          push(scratch.subarray(0, at));
+          at = 0;
+        }
+        at += scratch.write(`${line}\r\n`, at, "latin1");
+        scratch.set(body, at);
+        at += body.length;
+        at += scratch.write("\r\n", at, "latin1");
+      }
+      push(scratch.subarray(0, at));
+    };
     try {
-      const replies = await this.#laneFor(first.put.tube).commands(bytes, jobs.length);
+      const replies = await this.#laneFor(first.put.tube).commands(write, jobs.length);
       return replies.map(({ line }) => outcomeOf(line));
     } finally {
       this.#bytes -= length;

@@ -23,6 +23,18 @@ const HAS_BODY = /^(?:FOUND|OK|RESERVED) /;
 const CR_LF = Buffer.from("\r\n");
 const NOTHING = Buffer.alloc(0);
 
+/** To take bytes costs more than to copy so many. */
+const JOINED_BYTES_MAX = 2048;
+
+/** A command with its body. */
+function joined(line: string, body: Uint8Array): Buffer {
+  const bytes = Buffer.allocUnsafe(line.length + body.length + 4);
+  const at = bytes.write(`${line}\r\n`, 0, "latin1");
+  bytes.set(body, at);
+  bytes.set(CR_LF, at + body.length);
+  return bytes;
+}
+
 export class WireConnection implements Transport {
   readonly pendingBytes = 0;
   readonly descriptor = -1;
@@ -61,8 +73,10 @@ export class WireConnection implements Transport {
   /** Sends a command, with a body if it has one; replies come in the order of the commands. */
   command(line: string, body?: Uint8Array): Promise<WireReply> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
-    this.#push(Buffer.from(`${line}\r\n`, "latin1"));
-    if (body !== undefined) {
+    if (body === undefined) this.#push(Buffer.from(`${line}\r\n`, "latin1"));
+    else if (body.length <= JOINED_BYTES_MAX) this.#push(joined(line, body));
+    else {
+      this.#push(Buffer.from(`${line}\r\n`, "latin1"));
       this.#push(body);
       this.#push(CR_LF);
     }
@@ -75,10 +89,10 @@ export class WireConnection implements Transport {
     else this.#connection.onBytes(bytes, bytes.length);
   }
 
-  /** Sends `count` whole commands at once; their replies, in order. */
-  commands(bytes: Uint8Array, count: number): Promise<WireReply[]> {
+  /** Sends `count` whole commands, which `write` gives piece by piece, each valid until the next; their replies, in order. */
+  commands(write: (push: (bytes: Uint8Array) => void) => void, count: number): Promise<WireReply[]> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
-    this.#push(bytes);
+    write((bytes) => this.#push(bytes));
     this.#wake();
     return new Promise((resolve, reject) => {
       const replies: WireReply[] = [];
