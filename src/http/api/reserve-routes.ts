@@ -70,7 +70,11 @@ export const reserveRoutes: Routes = (api, service) => {
         throw new Problem("busy", "All leases that may be out are; finish some jobs first.");
       if (reservations.waits >= WAITS_MAX) throw new Problem("busy", "Too many requests wait for jobs.");
       const gone = new AbortController();
-      reply.raw.once("close", () => gone.abort());
+      let waits = true;
+      // Every answer closes in the end, and an abort makes an error with its stack.
+      reply.raw.once("close", () => {
+        if (waits) gone.abort();
+      });
       const jobs = await reservations.reserve({
         tubes,
         waitSeconds: wait,
@@ -78,6 +82,7 @@ export const reserveRoutes: Routes = (api, service) => {
         bytesMax: maxBytes,
         signal: gone.signal,
       });
+      waits = false;
       return { jobs: lease(service, jobs, request, reply) };
     },
   );

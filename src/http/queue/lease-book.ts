@@ -85,6 +85,8 @@ export class LeaseBook {
 
   /** What a token names; undefined if it is none that this server has given to this owner. */
   read(token: string, owner: string): LeaseKey | undefined {
+    const out = this.#leases.get(token);
+    if (out?.owner === owner) return out;
     if (!TOKEN.test(token)) return undefined;
     const bytes = Buffer.from(token, "base64url");
     const key = {
