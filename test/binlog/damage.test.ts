@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import { FORMAT_VERSION, segmentName } from "../../src/binlog/format/segment-format.ts";
+import { FORMAT_VERSION, HEADER_BYTES, segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { largerLog, smallLog, virtualOptions } from "./sample-log.ts";
-import type { VirtualDisk } from "./virtual-disk.ts";
+import { largerLog, openSample, smallLog, virtualOptions } from "./sample-log.ts";
+import { VirtualDisk } from "./virtual-disk.ts";
 
 /** What a start would find, without starting: the jobs, "refused", or "cut" with the jobs. */
 async function look(
@@ -205,4 +205,32 @@ test("--salvage goes on without a file that is missing, and without one whose he
     assert.ok(sameJobs(recoveredTexts(again, 1), found));
     again.storage.close(0);
   }
+});
+
+test("damage is told before the files that may be missing because of it: a DROP behind it is not believed", async () => {
+  const disk = new VirtualDisk();
+  const { opened, writer } = await openSample(disk);
+  for (let id = 1; id <= 200; id++) {
+    writer.put(id, "x".repeat(500));
+    if (id % 5 === 0) opened.storage.flush(id);
+  }
+  for (let id = 1; id <= 150; id++) writer.delete(id);
+  writer.settle(300);
+  opened.storage.close(1000);
+  const names = disk.names().filter((name) => name.endsWith(".log"));
+  assert.ok(Number(/\d+/.exec(names[0]!)![0]) > 2, "the first segments are gone");
+  let both = 0;
+  for (const name of names) {
+    const content = disk.contentOf(name);
+    content[HEADER_BYTES + 30]! ^= 1;
+    const { verdict } = await readLog(virtualOptions(disk), false);
+    content[HEADER_BYTES + 30]! ^= 1;
+    const codes = verdict.problems.map(({ error }) => error.code);
+    if (!codes.includes("BINLOG_MISSING_FILE")) continue;
+    both++;
+    assert.equal(codes[0], "BINLOG_CORRUPT", `${name}: ${codes}`);
+    for (const { error } of verdict.problems)
+      assert.doesNotMatch(error.nextStep, /empty the directory/, "the jobs are there");
+  }
+  assert.ok(both > 0);
 });

@@ -55,8 +55,15 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
   verdict.maxId = Math.max(verdict.maxId, idsLent);
   const counting = scans.filter((scan) => scan.number >= verdict.oldest);
   verdict.stale = scans.filter((scan) => scan.number < verdict.oldest).map((scan) => scan.number);
-  if (scans.length > 0) judgeNumbers(verdict, counting, path);
+  const first = counting[0]?.number ?? (scans.length === 0 ? verdict.oldest : verdict.oldest + 1);
+  // Nothing but a restore begins with number 2, and says with its last record that number 1 does not count.
+  const mayBeRestore = verdict.oldest === 1 && first === 2;
+  if (mayBeRestore) addMissing(verdict, 1, path, `${RESTORE_AGAIN} ${BRING_BACK}`);
+  judgeNumbers(verdict, counting, path);
   new SegmentJudge(verdict, counting, path).judge();
+  if (mayBeRestore) return verdict;
+  // Damage is told first: behind it may stand that these do not count any more.
+  for (let number = verdict.oldest; number < first; number++) addMissing(verdict, number, path);
   return verdict;
 }
 
@@ -69,23 +76,22 @@ function refuseUnknownVersion(scan: SegmentScan, path: string): void {
   );
 }
 
+/** Every number from the first to the last is there. */
 function judgeNumbers(verdict: LogVerdict, counting: readonly SegmentScan[], path: string): void {
-  let expected = verdict.oldest;
+  let expected = counting[0]?.number ?? 0;
   for (const scan of counting) {
     for (; expected < scan.number; expected++) addMissing(verdict, expected, path);
     expected = scan.number + 1;
   }
-  if (counting.length === 0) addMissing(verdict, expected, path);
 }
 
-function addMissing(verdict: LogVerdict, number: number, path: string): void {
-  const error = new BinlogError(
-    "BINLOG_MISSING_FILE",
-    `${path}/${segmentName(number)} is missing, but the log needs it`,
-    number === 1
-      ? "If a restore was interrupted, empty the directory and restore again. Otherwise bring the file back from where it went, or start once with --salvage to go on without its jobs."
-      : "Bring the file back from where it went, or start once with --salvage to go on without its jobs.",
-  );
+const RESTORE_AGAIN = "If a restore was interrupted, empty the directory and restore again. Otherwise:";
+const BRING_BACK =
+  "Bring the file back from where it went, or start once with --salvage to go on without its jobs.";
+
+function addMissing(verdict: LogVerdict, number: number, path: string, nextStep = BRING_BACK): void {
+  const message = `${path}/${segmentName(number)} is missing, but the log needs it`;
+  const error = new BinlogError("BINLOG_MISSING_FILE", message, nextStep);
   verdict.problems.push({ segment: number, offset: 0, error });
 }
 
