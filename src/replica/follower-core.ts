@@ -283,15 +283,20 @@ export class FollowerCore {
       else this.#seekAgain(first);
       return false;
     }
-    if (last < this.wanted - 1) {
+    // A log server that has lost its store says for some seconds that there is nothing.
+    const isEmpty = last === 0 && this.#ownLast > 0;
+    if (isEmpty || last < this.wanted - 1) {
       if (++this.#staleAnswers > STALE_ANSWERS_MAX)
-        this.#end("log-lost", `it ends at message ${last}, and ${this.wanted - 1} was read`);
+        this.#end(
+          "log-lost",
+          isEmpty
+            ? "it is empty, and this node was in the group before"
+            : `it ends at message ${last}, and ${this.wanted - 1} was read`,
+        );
       return false;
     }
     this.#staleAnswers = 0;
-    if (last > 0 || this.#ownLast === 0) return true;
-    this.#end("log-lost", "it is empty, and this node was in the group before");
-    return false;
+    return true;
   }
 
   #seekAgain(first: number): void {
