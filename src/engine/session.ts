@@ -33,6 +33,12 @@ export class Watch {
   }
 }
 
+/**
+ * Held jobs that a session has room for, once it has held so many: a worker that takes batches of a hundred fills and empties
+ * its heap with each of them.
+ */
+const HELD_KEPT = 256;
+
 /** How a session waits for a job. */
 export const Waiting = {
   No: 0,
@@ -74,7 +80,7 @@ export class Session {
 
   constructor(index: number, jobs: JobTable) {
     this.index = index;
-    this.held = new DeadlineHeap(jobs);
+    this.held = new DeadlineHeap(jobs, HELD_KEPT);
     this.heldInOrder = new JobList(jobs);
   }
 

@@ -17,9 +17,12 @@ abstract class SlotHeap {
   /** The slots by position; the first is not used. */
   #slots = NO_SLOTS;
   #size = 0;
+  readonly #keptCapacity: number;
 
-  constructor(jobs: JobTable) {
+  /** An array of `keptCapacity` slots is not given back: for heaps that fill and empty again and again. */
+  constructor(jobs: JobTable, keptCapacity: number = CAPACITY_MIN) {
     this.jobs = jobs;
+    this.#keptCapacity = keptCapacity;
   }
 
   get size(): number {
@@ -71,7 +74,7 @@ abstract class SlotHeap {
       if (position > 0 && this.less(last, this.at((position - 1) >> 1))) this.#siftUp(position, last);
       else this.#siftDown(position, last);
     }
-    if (this.#slots.length > CAPACITY_MIN && this.#size < this.#slots.length >> 2)
+    if (this.#slots.length > this.#keptCapacity && this.#size < this.#slots.length >> 2)
       this.#resize(this.#slots.length >> 1);
   }
 
@@ -99,19 +102,16 @@ abstract class SlotHeap {
     this.#place(position, slot);
   }
 
+  /** To the bottom and up again: what comes here was last, and belongs near it, so this asks once a level, not twice. */
   #siftDown(from: number, slot: number): void {
     const size = this.#size;
     let position = from;
-    for (;;) {
-      let child = position * 2 + 1;
-      if (child >= size) break;
+    for (let child = from * 2 + 1; child < size; child = position * 2 + 1) {
       if (child + 1 < size && this.less(this.#slots[child + 1]!, this.#slots[child]!)) child++;
-      const below = this.#slots[child]!;
-      if (!this.less(below, slot)) break;
-      this.#place(position, below);
+      this.#place(position, this.#slots[child]!);
       position = child;
     }
-    this.#place(position, slot);
+    this.#siftUp(position, slot);
   }
 
   #resize(capacity: number): void {
