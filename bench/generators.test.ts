@@ -71,6 +71,19 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
         assert.equal((await load.run(server.address, put, NO_MARKS)).inserted, 1001);
       });
 
+      if (name === "native")
+        test("workers take all jobs of some tubes, by single commands, and say what they don't understand", async () => {
+          const put = { ...SMALL, scenario: "put", jobs: 251, seconds: 5 } as const;
+          await load.run(server.address, put, NO_MARKS);
+          const workers = { connections: 4, batch: 20, tubes: SMALL.tubes };
+          await assert.rejects(
+            load.takeBatches!(server.address, { ...workers, isSingle: false }),
+            /wrong reply: BAD_FORMAT/,
+          );
+          const taken = await load.takeBatches!(server.address, { ...workers, isSingle: true });
+          assert.equal(taken.jobs, 251);
+        });
+
       test("a wrong body is an error", async () => {
         const other = load.run(server.address, { ...SMALL, bodyBytes: 100 }, NO_MARKS);
         await assert.rejects(other, /another body size was put/);

@@ -40,9 +40,26 @@ export interface Address {
   readonly port: number;
 }
 
+export interface BatchWorkers {
+  readonly connections: number;
+  /** Jobs at a time. */
+  readonly batch: number;
+  readonly tubes: number;
+  /** By as many single commands in a pipeline, not by reserve-batch and delete-batch. */
+  readonly isSingle: boolean;
+}
+
+export interface TakenBatches {
+  readonly jobs: number;
+  readonly seconds: number;
+  readonly generatorCpuSeconds: number;
+}
+
 export interface LoadSource {
   readonly name: "native" | "workers";
   /** Rejects if a reply was wrong or the server didn't answer. */
   run(address: Address, workload: Workload, marks: Marks): Promise<LoadResult>;
+  /** Has workers take and delete all jobs of some tubes; only the generator in C has workers of its own for that. */
+  takeBatches?(address: Address, workers: BatchWorkers): Promise<TakenBatches>;
   close(): Promise<void>;
 }

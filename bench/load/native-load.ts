@@ -1,14 +1,17 @@
 // Load from the generator in C: builds native-bench/ and runs `beanload`.
-import { execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import type { Latency } from "./latency.ts";
 import {
   type Address,
+  type BatchWorkers,
   type LoadResult,
   type LoadSource,
   type Marks,
   METRIC_NAMES,
   type MetricName,
+  type TakenBatches,
 } from "./load-source.ts";
 import { latencyOfBuckets } from "./native-latency.ts";
 import type { Workload } from "./workload.ts";
@@ -44,6 +47,19 @@ export class NativeLoad implements LoadSource {
       if (found) metrics.set(name, latencyOfBuckets(found.buckets, found.max, line.bucketSubBits));
     }
     return { ...line, metrics };
+  }
+
+  async takeBatches(address: Address, workers: BatchWorkers): Promise<TakenBatches> {
+    const { connections, batch, tubes, isSingle } = workers;
+    const numbers = { connections, batch, tubes };
+    const flags = Object.entries(numbers).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+    const single = isSingle ? ["--single"] : [];
+    const { stdout } = await promisify(execFile)(`${NATIVE_DIRECTORY}/build/batch`, [
+      ...addressFlags(address),
+      ...flags,
+      ...single,
+    ]);
+    return JSON.parse(stdout) as TakenBatches;
   }
 
   async close(): Promise<void> {}
