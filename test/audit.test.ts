@@ -2,20 +2,13 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import type { Change } from "../src/http/queue/audit-book.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { untilItSays } from "./support/until-it-says.ts";
 
-interface Item {
-  readonly at: string;
-  readonly who: string | null;
-  readonly address: string | null;
-  readonly method: string;
-  readonly route: string;
-  readonly what: Readonly<Record<string, string>>;
-  readonly affected: number | null;
-  readonly status: number;
-}
+/** As it is told. */
+type Item = Omit<Change, "atMs"> & { readonly at: string };
 
 describe("audit", () => {
   const person = newToken("person", "operator");

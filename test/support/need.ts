@@ -20,6 +20,7 @@ export const NEEDS = {
   },
   ruby: { path: "/usr/bin/ruby", remedy: "apt-get install ruby" },
   beaneater: { path: "/usr/lib/ruby/vendor_ruby/beaneater.rb", remedy: "apt-get install ruby-beaneater" },
+  curl: { path: "/usr/bin/curl", remedy: "apt-get install curl" },
   openssl: { path: "/usr/bin/openssl", remedy: "apt-get install openssl" },
   perl: { path: "/usr/bin/perl", remedy: "apt-get install perl" },
   unshare: { path: "/usr/bin/unshare", remedy: "apt-get install util-linux" },

@@ -1,4 +1,4 @@
-// Who changed what by hand: the last changes, in memory. The log has them all.
+// Who changed what by hand: the last changes, in memory. The log has them all, but for a flood.
 
 export interface Change {
   /** Wall clock, ms. */
