@@ -73,6 +73,7 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
 
       if (name === "native")
         test("workers take all jobs of some tubes, by single commands, and say what they don't understand", async () => {
+          await load.run(server.address, { ...SMALL, scenario: "drain", seconds: 5 }, NO_MARKS);
           const put = { ...SMALL, scenario: "put", jobs: 251, seconds: 5 } as const;
           await load.run(server.address, put, NO_MARKS);
           const workers = { connections: 4, batch: 20, tubes: SMALL.tubes };
