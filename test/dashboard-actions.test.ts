@@ -31,18 +31,22 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
 
   before(async () => {
     const lines = Object.values(tokens).map(({ line }) => line);
-    [guarded, browser] = await Promise.all([
-      GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0", "--shards", "1"]),
-      openBrowser(),
+    // One after the other: what has begun is ended by `after`, also where the next fails.
+    browser = await openBrowser();
+    guarded = await GuardedServer.start(folder, lines.join(""), 0, () => "", [
+      "--http",
+      "127.0.0.1:0",
+      "--shards",
+      "1",
     ]);
     base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
     client = await connect();
     page = await enter(tokens.admin.secret);
   });
   after(async () => {
-    client.close();
-    await browser.close();
-    await guarded.server.stop();
+    client?.close();
+    await browser?.close();
+    await guarded?.server.stop();
   });
 
   const connect = () => WireClient.connect({ port: guarded.server.port, host: "127.0.0.1" });
@@ -110,6 +114,52 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(`${body}`, '{"a": "ä"}\n');
     const stats = `${(await client.ask(`stats-job ${id}`)).body}`;
     assert.match(stats, /pri: 7\n.*ttr: 30\n/s);
+  });
+
+  it("keeps templates of jobs in the browser, fills the dialog with one, and deletes it", async () => {
+    await page.goto(`${base}/#/tubes/put-here`);
+    await button("Put a job…").click();
+    await dialog().getByLabel("Priority").fill("3");
+    await dialog().getByLabel("Body").fill("of a template");
+    await dialog().getByText("Keep this as a template").click();
+    await inDialog("Keep").click();
+    await dialog().getByText("Give the template a name.").waitFor();
+    await dialog().getByLabel("Its name").fill("welcome");
+    // Enter would put a job everywhere else.
+    await page.keyboard.press("Enter");
+    await dialog().getByText("Kept as the template welcome").waitFor();
+    await assertAccessible(page, "templates");
+    await page.keyboard.press("Escape");
+    await dialog().waitFor({ state: "detached" });
+    await page.reload();
+    await button("Put a job…").click();
+    await dialog().getByLabel("Template").selectOption("welcome");
+    assert.equal(await dialog().getByLabel("Body").inputValue(), "of a template");
+    await inDialog("Put").click();
+    const [, id] = /job (\d+) into put-here/.exec(await told(/Put as/))!;
+    assert.match(`${(await client.ask(`stats-job ${id}`)).body}`, /pri: 3\n/);
+    await button("Put a job…").click();
+    await dialog().getByLabel("Template").selectOption("welcome");
+    await inDialog("Delete the template").click();
+    await dialog().getByLabel("Template").waitFor({ state: "detached" });
+    await page.keyboard.press("Escape");
+    assert.equal(await statsTube("put-here", "total-jobs"), 2);
+  });
+
+  it("changes priority, delay and time to run of jobs", async () => {
+    const id = await fill("changed", 2);
+    await page.goto(`${base}/#/jobs/${id}`);
+    await callOff("Update…");
+    await button("Update…").click();
+    await dialog().getByText("Update 1 job of changed?").waitFor();
+    await inDialog("Update 1 job").click();
+    await dialog().getByText("Say at least one of them.").waitFor();
+    await dialog().getByLabel("Priority").fill("5");
+    await dialog().getByLabel("Time to run").fill("77");
+    await inDialog("Update 1 job").click();
+    await told("1 job of changed is updated.");
+    assert.match(`${(await client.ask(`stats-job ${id}`)).body}`, /pri: 5\n.*ttr: 77\n/s);
+    assert.match(`${(await client.ask(`stats-job ${id - 1}`)).body}`, /pri: 0\n.*ttr: 60\n/s);
   });
 
   it("says in the dialog what the server refuses, and keeps what was typed", async () => {
@@ -318,6 +368,50 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     worker.close();
   });
 
+  it("tells who changed what, and stops a task there", async () => {
+    await fill("audited", 3);
+    await page.goto(`${base}/#/audit`);
+    const changes = page.getByRole("region", { name: "List of changes" });
+    await changes
+      .getByRole("row", { name: /root 127\.0\.0\.1 deleted a job/ })
+      .first()
+      .waitFor();
+    const headers = { authorization: `Bearer ${tokens.operator.secret}`, "content-type": "application/json" };
+    const post = (path: string, body: unknown, more = {}): Promise<Response> =>
+      fetch(base + path, { method: "POST", headers: { ...headers, ...more }, body: JSON.stringify(body) });
+    await post("/v1/tubes/audited/clear", { states: ["ready"] });
+    await changes.getByRole("row", { name: /person 127\.0\.0\.1 cleared jobs audited 3/ }).waitFor();
+    const tasks = page.getByRole("region", { name: "List of tasks" });
+    await tasks.getByRole("row", { name: /delete audited ✓? ?done 3/ }).waitFor();
+    await assertAccessible(page, "audit");
+    // One of many jobs: whether it is stopped, or done before that, the page says what the server did.
+    await page.evaluate(`new MutationObserver((_changes, watch) => {
+      const find = (text) => [...document.querySelectorAll("button")].find((each) => each.textContent.trim() === text);
+      (find("Stop it") ?? find("Stop…"))?.click();
+      if (find("Stop it") !== undefined) watch.disconnect();
+    }).observe(document.body, { childList: true, subtree: true })`);
+    const asked = await post(
+      "/v1/tubes/many/move",
+      { states: ["ready"], to: "many-copies", copy: true },
+      { prefer: "respond-async" },
+    );
+    const { id } = (await asked.json()) as { id: string };
+    const said = await told(/^The task/);
+    const { state } = (await (await fetch(`${base}/v1/tasks/${id}`, { headers })).json()) as {
+      state: string;
+    };
+    assert.equal(state, said.includes("is stopped") ? "cancelled" : "done", said);
+    await tasks.getByRole("row", { name: /copy many .*(?:stopped|done)/ }).waitFor();
+  });
+
+  it("reads the configuration again", async () => {
+    await page.goto(`${base}/#/server`);
+    await callOff("Reload…");
+    await button("Reload…").click();
+    await inDialog("Reload").click();
+    await told("Nothing has changed.");
+  });
+
   it("puts a job again, and drains the server", async () => {
     const id = await fill("again", 1);
     await page.goto(`${base}/#/jobs/${id}`);
@@ -370,6 +464,24 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     holder.close();
   });
 
+  it("tells what is done to many jobs to who may do it, and who did what to who administers", async () => {
+    const statuses = async (secret: string): Promise<number[]> => {
+      const views = ["connections", "tasks", "task", "audit"];
+      const headers = { authorization: `Bearer ${secret}` };
+      return await Promise.all(
+        views.map(async (view) => (await fetch(`${base}/v1/events?view=${view}`, { headers })).status),
+      );
+    };
+    assert.deepEqual(await statuses(tokens.viewer.secret), [200, 403, 403, 403]);
+    assert.deepEqual(await statuses(tokens.operator.secret), [200, 200, 200, 403]);
+    assert.deepEqual(await statuses(tokens.admin.secret), [200, 200, 200, 200]);
+    const other = await enter(tokens.operator.secret);
+    await other.goto(`${base}/#/audit`);
+    await other.getByText("is for the role admin").waitFor();
+    await other.getByRole("region", { name: "List of tasks" }).waitFor();
+    await other.context().close();
+  });
+
   it("shows no button to who may not press it", async () => {
     await fill("looked-at", 1);
     for (const [secret, onTube, onConnections] of [
@@ -384,6 +496,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
       assert.equal(await other.locator("main table input").count(), onTube === 0 ? 0 : 2);
       await other.goto(`${base}/#/connections`);
       await other.getByRole("table").waitFor();
+      assert.equal(await other.getByRole("link", { name: "Audit" }).count(), onTube === 0 ? 0 : 1);
       assert.equal(await other.getByRole("button", { name: /^Close/ }).count(), onConnections);
       await other.context().close();
     }

@@ -32,10 +32,9 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
 
   before(async () => {
     const lines = Object.values(tokens).map(({ line }) => line);
-    [guarded, browser] = await Promise.all([
-      GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]),
-      openBrowser(),
-    ]);
+    // One after the other: what has begun is ended by `after`, also where the next fails.
+    browser = await openBrowser();
+    guarded = await GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]);
     base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
     const client = await WireClient.connect({ port: guarded.server.port, host: "127.0.0.1" });
     await client.ask("use mail-eu");
@@ -43,8 +42,8 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     client.close();
   });
   after(async () => {
-    await browser.close();
-    await guarded.server.stop();
+    await browser?.close();
+    await guarded?.server.stop();
   });
 
   /** A browser of its own, so that nobody shares a cookie. */

@@ -25,6 +25,7 @@ const PAGES = [
   "#/log",
   "#/group",
   "#/server",
+  "#/audit",
 ] as const;
 
 /** An answer as it comes over the wire. */
@@ -66,14 +67,16 @@ describe("dashboard", { skip }, () => {
   const wrongs: string[] = [];
 
   before(async () => {
-    [served, browser] = await Promise.all([serve(), openBrowser()]);
+    // One after the other: what has begun is ended by `after`, also where the next fails.
+    browser = await openBrowser();
+    served = await serve();
     data = new LivingData(served.port);
     await data.begin();
   });
   after(async () => {
-    await data.stop();
-    await browser.close();
-    await served.server.kill();
+    await data?.stop();
+    await browser?.close();
+    await served?.server.kill();
   });
 
   async function open(hash: string, width = 1280, theme: "light" | "dark" = "light"): Promise<Page> {
@@ -213,6 +216,61 @@ describe("dashboard", { skip }, () => {
     await page.close();
   });
 
+  it("shows a body as text, as JSON line by line with each value as it was put, and as bytes", async () => {
+    const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });
+    await client.ask("use forms");
+    const body = '{"id":12345678901234567890,"to":["a"],"none":{}}';
+    const { line } = await client.put(body);
+    const page = await open(`#/jobs/${line.split(" ")[1]}`);
+    const shown = page.locator("pre.body");
+    const form = (name: string) => page.getByRole("button", { name, exact: true });
+    await shown.waitFor();
+    assert.equal(
+      await shown.textContent(),
+      '{\n  "id": 12345678901234567890,\n  "to": [\n    "a"\n  ],\n  "none": {}\n}',
+    );
+    await form("Text").click();
+    await page.waitForURL(/as=text/);
+    assert.equal(await shown.textContent(), body);
+    await form("Hex").click();
+    await page.waitForURL(/as=hex/);
+    assert.match(
+      (await shown.textContent())!,
+      /^00000000 {2}7b 22 69 64 22 3a 31 32 {2}33 .*\|\{"id":1234567890\|\n/,
+    );
+    await assertAccessible(page, "bytes");
+    const { line: plain } = await client.put("no JSON");
+    await page.goto(`${served.url}/#/jobs/${plain.split(" ")[1]}?as=json`);
+    await page.getByText("no JSON", { exact: true }).waitFor();
+    assert.ok(await form("JSON").isDisabled());
+    client.close();
+    await page.close();
+  });
+
+  it("shows the columns that were chosen, after a reload too, and goes back to those at first", async () => {
+    const page = await open("#/tubes");
+    const head = (name: string) => page.getByRole("columnheader", { name, exact: true });
+    await head("pause").waitFor();
+    assert.equal(await head("bodies").count(), 0);
+    await page.getByText("Columns", { exact: true }).click();
+    await assertAccessible(page, "columns");
+    await page.getByLabel("bodies").check();
+    await page.getByLabel("pause").uncheck();
+    await head("bodies").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByLabel("bodies").waitFor({ state: "hidden" });
+    await page.reload();
+    await head("bodies").waitFor();
+    assert.equal(await head("pause").count(), 0);
+    await head("bodies").getByRole("button").click();
+    await page.waitForURL(/sort=bodyBytes/);
+    await page.getByText("Columns", { exact: true }).click();
+    await page.getByRole("button", { name: "As at first" }).click();
+    await head("pause").waitFor();
+    assert.equal(await head("bodies").count(), 0);
+    await page.close();
+  });
+
   it("moves by keys alone, and changes nothing by a key", async () => {
     const page = await open("#/");
     for (const [keys, title] of [
@@ -220,6 +278,7 @@ describe("dashboard", { skip }, () => {
       ["gc", "Connections"],
       ["gl", "Log"],
       ["gs", "Server"],
+      ["ga", "Audit"],
       ["go", "Overview"],
     ] as const) {
       await page.keyboard.type(keys);
@@ -227,7 +286,8 @@ describe("dashboard", { skip }, () => {
       assert.ok((await page.title()).startsWith(title));
     }
     await page.keyboard.type("gt");
-    await page.getByRole("link", { name: "mail-us" }).waitFor();
+    // The overview has such a link, too.
+    await page.getByRole("region", { name: "All tubes" }).getByRole("link", { name: "mail-us" }).waitFor();
     const focused = (): Promise<unknown> => page.evaluate("document.activeElement.textContent");
     await page.keyboard.press(".");
     const names = await page.locator("tbody th").allTextContents();
@@ -314,6 +374,10 @@ describe("dashboard", { skip }, () => {
     const index = await fetch(served.url);
     assert.match(index.headers.get("content-security-policy")!, /default-src 'none'; script-src 'self'/);
     assert.match(index.headers.get("content-security-policy")!, /frame-ancestors 'none'/);
+    assert.match(
+      index.headers.get("content-security-policy")!,
+      /require-trusted-types-for 'script'; trusted-types lit-html$/,
+    );
     assert.equal(index.headers.get("x-frame-options"), "DENY");
     const script = await fetch(`${served.url}/assets/app.js`);
     const etag = script.headers.get("etag")!;
@@ -326,6 +390,8 @@ describe("dashboard", { skip }, () => {
       "/assets/..%2f..%2fpackage.json",
       "/v1/events?view=nope",
       "/v1/events?view=tubes&sort=nope",
+      "/v1/events?view=job&id=nope",
+      "/v1/events?view=connections&state=nope",
     ])
       assert.ok([400, 404].includes((await fetch(`${served.url}${path}`)).status), path);
     // fetch would unpack it: what counts is what comes over the wire, and to whom.

@@ -94,6 +94,8 @@ class App {
     return PAGES[page] ?? PAGES[""]!;
   }
 
+  readonly #may = (what: string): boolean => this.#session?.permissions.includes(what) === true;
+
   #move(): void {
     // What is selected is of the rows that are shown: others are another choice.
     if (location.hash !== this.#hash) this.#selected.clear();
@@ -105,7 +107,7 @@ class App {
       return;
     }
     document.title = `${this.#page.title(this.#place)} – runnerbean`;
-    const query = this.#page.view(this.#place);
+    const query = this.#page.view(this.#place, this.#may);
     if (query !== this.#shown && !sameView(query, this.#shown)) this.#view = undefined;
     this.#shown = query;
     this.#live.look(query);
@@ -122,7 +124,7 @@ class App {
   /** What a page asks for besides its view. */
   #refetch(): void {
     clearTimeout(this.#fetchTimer);
-    const from = this.#page.fetch?.(this.#place);
+    const from = this.#page.fetch?.(this.#place, this.#may);
     if (from === undefined) {
       this.#fetched = undefined;
       this.#fetchedFrom = "";
@@ -146,7 +148,8 @@ class App {
         // The stream says that the server is gone.
       }
     }
-    if (from === this.#fetchedFrom)
+    const isDone = this.#fetched !== undefined && this.#page.fetchesOnce === true;
+    if (from === this.#fetchedFrom && !isDone)
       this.#fetchTimer = window.setTimeout(() => void this.#fetch(from), FETCH_EACH_MS);
   }
 
@@ -175,7 +178,7 @@ class App {
     const view = this.#view;
     const desk: Desk = {
       place: this.#place,
-      may: (what) => session.permissions.includes(what),
+      may: this.#may,
       act: (open) => void this.#act(open),
       redraw: () => this.#render(),
       go: (change) => this.#go(change),
@@ -195,7 +198,7 @@ class App {
         ${this.#top()}
         <nav class="nav" aria-label="Pages">
           <ul>
-            ${BAR.filter(({ page: name }) => name !== GROUP_PAGE || this.#frame?.isInGroup === true).map(
+            ${this.#bar().map(
               ({ page: name, label, key }) => html`<li>
                 <a href="#/${name}" aria-current=${this.#isAt(name) ? "page" : nothing} title="g ${key}">${label}</a>
               </li>`,
@@ -205,6 +208,14 @@ class App {
         <main class=${lostSinceMs === 0 ? "" : "stale"} id="main" tabindex="-1">${page}</main>
       </div>`,
       document.body,
+    );
+  }
+
+  /** What is not there, or not for who looks, is not shown. */
+  #bar(): typeof BAR {
+    return BAR.filter(
+      ({ page, may }) =>
+        (page !== GROUP_PAGE || this.#frame?.isInGroup === true) && (may === undefined || this.#may(may)),
     );
   }
 
@@ -366,7 +377,7 @@ function placeOf(hash: string): Place {
 /** Whether two queries are of one view, so that the old one may stand until the new one comes. */
 const sameView = (a: string, b: string): boolean => {
   const [left, right] = [new URLSearchParams(a), new URLSearchParams(b)];
-  return left.get("view") === right.get("view") && left.get("tube") === right.get("tube");
+  return ["view", "tube", "id"].every((key) => left.get(key) === right.get(key));
 };
 
 function setTheme(theme: string): void {

@@ -123,7 +123,8 @@ class LinePlot {
       ],
       legend: { live: false },
       axes: [
-        { ...axis, size: 30, values: clock },
+        // As far apart as they are wide, and some.
+        { ...axis, size: 30, space: 76, values: clock },
         { ...axis, size: 56, values: amounts },
       ],
       scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },

@@ -4,32 +4,8 @@ import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import type { Desk } from "./desk.ts";
 import { bytes, duration, exact } from "./format.ts";
-import { empty, type Part, tubeLink } from "./parts.ts";
-
-interface Connection {
-  readonly id: string;
-  readonly address: string | null;
-  readonly age: number;
-  readonly uses: string;
-  readonly watches: readonly string[];
-  readonly watchCount: number;
-  readonly producer: boolean;
-  readonly worker: boolean;
-  readonly waiting: boolean;
-  readonly held: number;
-  readonly holds: readonly { readonly id: number; readonly timeLeft: number }[];
-  readonly bytesIn: number;
-  readonly bytesOut: number;
-  /** Of one that has ended. */
-  readonly closedFor: number | null;
-  readonly reason: string | null;
-}
-
-interface Connections {
-  readonly items: readonly Connection[];
-  readonly total: number;
-  readonly matched: number;
-}
+import { ago, empty, type Part, tubeLink } from "./parts.ts";
+import type { ConnectionRow, ConnectionsView } from "./view-types.ts";
 
 const STATES = ["open", "waiting", "holding", "closed"];
 const REASONS: Readonly<Record<string, string>> = {
@@ -44,8 +20,7 @@ const REASONS: Readonly<Record<string, string>> = {
 const SHOWN_TUBES = 3;
 const SHOWN_JOBS = 3;
 
-export function showConnections(desk: Desk): Part {
-  const page = desk.fetched as Connections | { readonly detail: string } | undefined;
+export function showConnections(page: ConnectionsView, desk: Desk): Part {
   const { query } = desk.place;
   const state = query.get("state") ?? "open";
   return html`
@@ -71,14 +46,14 @@ export function showConnections(desk: Desk): Part {
             @change=${(event: Event) => desk.go({ tube: (event.target as HTMLInputElement).value.trim() })}
           >
         </label>
-        ${page !== undefined && "items" in page ? html`<span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>` : nothing}
+        <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>
       </div>
-      ${page === undefined ? html`<p class="quiet">…</p>` : "items" in page ? (state === "closed" ? closedList(page) : list(page, desk)) : empty(page.detail)}
+      ${state === "closed" ? closedList(page) : list(page, desk)}
     </section>
   `;
 }
 
-function list({ items, matched }: Connections, desk: Desk): Part {
+function list({ items, matched }: ConnectionsView, desk: Desk): Part {
   if (items.length === 0)
     return empty(
       "No such connection. Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.",
@@ -105,7 +80,7 @@ function list({ items, matched }: Connections, desk: Desk): Part {
     ${matched > items.length ? html`<p class="quiet">The oldest ${exact(items.length)} are shown.</p>` : nothing}`;
 }
 
-function closedList({ items }: Connections): Part {
+function closedList({ items }: ConnectionsView): Part {
   if (items.length === 0)
     return empty("None has ended since the server began, or none of this tube. The last 1,000 are kept.");
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
@@ -122,7 +97,7 @@ function closedList({ items }: Connections): Part {
         ({ id }) => id,
         ({ id, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
           <th scope="row" title="connection ${id}">${address ?? "–"}</th>
-          <td>${duration(closedFor)} ago</td>
+          <td>${ago(closedFor)} ago</td>
           <td class="left">${REASONS[reason ?? ""] ?? reason}</td>
           <td class="optional">${duration(age)}</td>
           <td class="left optional">${uses}</td>
@@ -133,12 +108,12 @@ function closedList({ items }: Connections): Part {
   </div>`;
 }
 
-function row(each: Connection, mayClose: boolean, desk: Desk): Part {
+function row(each: ConnectionRow, mayClose: boolean, desk: Desk): Part {
   const { id, address, age, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
   const from = address ?? "a unix socket";
   return html`<tr>
     <th scope="row" title="connection ${id}">${from}</th>
-    <td>${duration(age)}</td>
+    <td>${ago(age)}</td>
     <td class="left">${whatItDoes(each)}</td>
     <td class="left optional"><a href=${tubeLink(uses)}>${uses}</a></td>
     <td class="left optional" title=${watches.join(", ")}>
@@ -156,13 +131,13 @@ function row(each: Connection, mayClose: boolean, desk: Desk): Part {
   </tr>`;
 }
 
-function whatItDoes({ waiting, producer, worker }: Connection): string {
+function whatItDoes({ waiting, producer, worker }: ConnectionRow): string {
   if (waiting) return "waits for a job";
   if (producer && worker) return "puts and works";
   return producer ? "puts" : worker ? "works" : "–";
 }
 
-function heldJobs({ held, holds }: Connection): Part {
+function heldJobs({ held, holds }: ConnectionRow): Part {
   if (held === 0) return html`<span class="quiet">–</span>`;
   return html`${holds
     .slice(0, SHOWN_JOBS)

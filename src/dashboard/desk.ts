@@ -51,9 +51,11 @@ export interface Desk extends Choice {
 
 export interface Page {
   readonly title: (place: Place) => string;
-  /** The query of its view. */
-  readonly view: (place: Place) => string;
+  /** The query of its view, for who may do what. */
+  readonly view: (place: Place, may: (what: string) => boolean) => string;
   readonly show: (view: never, desk: Desk) => Part;
   /** The address of something besides, asked for again each few seconds. */
-  readonly fetch?: (place: Place) => string;
+  readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
+  /** It never changes. */
+  readonly fetchesOnce?: true;
 }

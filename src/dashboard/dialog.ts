@@ -93,3 +93,13 @@ export function say(text: Part | string, isBad = false): void {
   );
   place.append(message);
 }
+
+// --- fields -------------------------------------------------------------------------------------------------
+
+export const input = (form: HTMLFormElement, name: string): HTMLInputElement =>
+  form.elements.namedItem(name) as HTMLInputElement;
+
+export const numberField = (name: string, label: string, value: number, from: number): Part => html`<label>
+  ${label}
+  <input name=${name} type="number" min=${from} max="4294967295" step="1" required .defaultValue=${`${value}`}>
+</label>`;

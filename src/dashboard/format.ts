@@ -38,3 +38,6 @@ export function bytes(value: number): string {
   }
   return `${rest < 10 ? rest.toFixed(1) : Math.round(rest)} ${units[unit]}`;
 }
+
+/** 1 job, 12 jobs. */
+export const jobs = (count: number): string => `${exact(count)} ${count === 1 ? "job" : "jobs"}`;

@@ -9,6 +9,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["g l", "log"],
   ["g r", "group"],
   ["g s", "server"],
+  ["g a", "audit"],
   ["/", "filter"],
   ["j", "next row"],
   ["k", "row before"],

@@ -3,7 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { bytes, duration, exact, rate, short } from "./format.ts";
-import type { JobCounts, TubeRow } from "./view-types.ts";
+import type { Bucket, JobCounts, LogView, TubeRow } from "./view-types.ts";
 
 export type Part = TemplateResult | typeof nothing;
 
@@ -42,6 +42,10 @@ export function stateTiles(jobs: JobCounts): Part[] {
 
 export interface Column {
   readonly key: string;
+  /** What the choice of columns calls it. */
+  readonly name: string;
+  /** Shown to who has chosen nothing. */
+  readonly isUsual: boolean;
   readonly label: string | Part;
   /** Left out on a narrow screen. */
   readonly optional?: true;
@@ -52,6 +56,8 @@ export interface Column {
 
 const count = (name: keyof JobCounts, sign: string): Column => ({
   key: name,
+  name,
+  isUsual: true,
   label: html`<span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span>`,
   cell: ({ jobs }) => exact(jobs[name]),
   isZero: ({ jobs }) => jobs[name] === 0,
@@ -62,6 +68,8 @@ export const COLUMNS: readonly Column[] = [
   ...STATES.map(({ name, sign }) => count(name, sign)),
   {
     key: "oldest",
+    name: "oldest ready",
+    isUsual: true,
     label: "oldest",
     cell: ({ oldestReady }) => duration(oldestReady),
     isZero: ({ oldestReady }) => oldestReady === null,
@@ -69,6 +77,8 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     key: "putsRate",
+    name: "in a second",
+    isUsual: true,
     label: "in /s",
     optional: true,
     cell: ({ rates }) => rate(rates["puts"] ?? 0),
@@ -76,6 +86,8 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     key: "deletesRate",
+    name: "out a second",
+    isUsual: true,
     label: "out /s",
     optional: true,
     cell: ({ rates }) => rate(rates["deletes"] ?? 0),
@@ -83,6 +95,8 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     key: "watchers",
+    name: "watching",
+    isUsual: true,
     label: "watching",
     optional: true,
     cell: ({ watchers }) => exact(watchers),
@@ -91,6 +105,8 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     key: "pause",
+    name: "pause",
+    isUsual: true,
     label: "pause",
     optional: true,
     cell: ({ pause }) => (pause === null ? "–" : duration(pause.timeLeft)),
@@ -198,4 +214,58 @@ export function empty(sentence: string, more: Part = nothing): Part {
   return html`<div class="empty"><p>${sentence}</p>${more}</div>`;
 }
 
-export const size = bytes;
+/** How long ago something was, with the moment as its title. */
+export function ago(seconds: number | null): Part {
+  if (seconds === null) return html`–`;
+  return html`<span title=${moment(Date.now() - seconds * 1000)}>${duration(seconds)}</span>`;
+}
+
+/** The same of a moment, ISO 8601. */
+export function agoSince(at: string): Part {
+  const ms = Date.parse(at);
+  return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, Date.now() - ms) / 1000)}</time>`;
+}
+
+const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
+
+/** 2026-11-22 03:11:02, where who looks is. */
+const moment = (ms: number): string => MOMENT.format(ms);
+
+export const FIRST_JOB = html`<p>A first job, from a shell:</p>
+  <pre class="body">printf 'put 0 0 60 5\\r\\nhello\\r\\nquit\\r\\n' | nc 127.0.0.1 11300</pre>`;
+
+// --- the log ------------------------------------------------------------------------------------------------
+
+export const noLog = html`<div class="empty">
+  <p>There is no log: jobs live in memory only, and are gone when the server ends.</p>
+  <p>Start it with <code>-b DIR</code>, and what was acknowledged survives.</p>
+</div>`;
+
+export function logFacts(log: LogView): Part {
+  const share = log.bytes === 0 ? 0 : log.live / log.bytes;
+  return html`${facts([
+    ["on the disk", bytes(log.bytes)],
+    ["live", `${bytes(log.live)}, ${Math.round(share * 100)} %`],
+    ["files", exact(log.currentFile - log.oldestFile + 1)],
+    ["99 % of syncs take", quantile(log.syncSeconds, 0.99)],
+  ])}
+    ${meter(share)}`;
+}
+
+/** Below what most values are: the bound of the bucket where the share is reached. */
+function quantile(buckets: readonly Bucket[], share: number): string {
+  const all = buckets.reduce((sum, { count }) => sum + count, 0);
+  if (all === 0) return "–";
+  let passed = 0;
+  let last = 0;
+  for (const { le, count } of buckets) {
+    passed += count;
+    if (le !== null) last = le;
+    if (passed >= all * share)
+      return le === null ? `over ${milliseconds(last)}` : `up to ${milliseconds(le)}`;
+  }
+  return "–";
+}
+
+export const milliseconds = (seconds: number): string =>
+  seconds < 1 ? `${+(seconds * 1000).toPrecision(2)} ms` : `${seconds} s`;

@@ -40,13 +40,42 @@ export async function sendBulk(
   body: unknown,
   onTask: (task: Task) => void,
 ): Promise<{ affected: number; isStopped: boolean }> {
-  let answer = (await send("POST", path, body, { prefer: "respond-async" })) as Task | { affected: number };
-  while ("id" in answer) {
-    onTask(answer);
-    if (answer.state !== "running") break;
+  const answer = (await send("POST", path, body, { prefer: "respond-async" })) as Task | { affected: number };
+  if (!("id" in answer)) return { affected: answer.affected, isStopped: false };
+  onTask(answer);
+  const ended = isOver(answer) ? answer : await follow(answer.id, onTask);
+  if (ended.state === "failed") throw new Error(ended.fault ?? "It has failed.");
+  return { affected: ended.affected, isStopped: ended.state === "cancelled" };
+}
+
+const isOver = ({ state }: Task): boolean => state !== "running";
+
+/** By a stream; where none is to be had, or it breaks, by asking again and again, which throws where nobody answers. */
+async function follow(id: string, onTask: (task: Task) => void): Promise<Task> {
+  const seen = await stream(id, onTask);
+  if (seen !== undefined) return seen;
+  for (;;) {
+    const task = (await send("GET", `v1/tasks/${id}`)) as Task;
+    onTask(task);
+    if (isOver(task)) return task;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    answer = (await send("GET", `v1/tasks/${answer.id}`)) as Task;
   }
-  if ("state" in answer && answer.state === "failed") throw new Error(answer.fault ?? "It has failed.");
-  return { affected: answer.affected, isStopped: "state" in answer && answer.state === "cancelled" };
+}
+
+/** Undefined where it ends before the task. */
+function stream(id: string, onTask: (task: Task) => void): Promise<Task | undefined> {
+  return new Promise((resolve) => {
+    const source = new EventSource(`v1/events?view=task&id=${id}`);
+    const end = (task?: Task): void => {
+      source.close();
+      resolve(task);
+    };
+    source.addEventListener("view", (event) => {
+      const { task } = JSON.parse((event as MessageEvent<string>).data) as { task: Task | null };
+      if (task === null) return end();
+      onTask(task);
+      if (isOver(task)) end(task);
+    });
+    source.addEventListener("error", () => end());
+  });
 }

@@ -2,9 +2,11 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
+import { columnChoice, shownColumns } from "./columns.ts";
 import type { Chart, Desk } from "./desk.ts";
 import { bytes, duration, exact, rate, short } from "./format.ts";
 import {
+  ago,
   choiceCell,
   choiceHead,
   empty,
@@ -163,6 +165,7 @@ function moreFilters(desk: Desk, state: string): Part {
   return html`<div class="bar">
     ${state === "reserved" ? nothing : orders} ${numberFilter(desk, "ageFrom", "older than, s")}
     ${numberFilter(desk, "priFrom", "pri from")} ${numberFilter(desk, "priTo", "to")}
+    ${columnChoice("jobs", JOB_COLUMNS, desk.redraw)}
   </div>`;
 }
 
@@ -172,6 +175,42 @@ const WHY_NONE: Readonly<Record<string, string>> = {
   delayed: "A job is delayed when it is put or released with a delay.",
   buried: "Workers bury what they cannot do; it stays until somebody kicks or deletes it.",
 };
+
+interface JobColumn {
+  readonly key: string;
+  readonly name: string;
+  readonly isUsual: boolean;
+  readonly label: string;
+  readonly optional: boolean;
+  readonly cell: (job: JobRow) => string | Part;
+}
+
+const usual = (name: string, cell: JobColumn["cell"], optional = true, label = name): JobColumn => ({
+  ...{ key: name, name, isUsual: true, label, optional, cell },
+});
+const unusual = (name: string, cell: JobColumn["cell"]): JobColumn => ({
+  ...usual(name, cell),
+  isUsual: false,
+});
+const field = (name: string) => (job: JobRow) => exact(Number(job[name]));
+
+const JOB_COLUMNS: readonly JobColumn[] = [
+  usual("priority", field("pri"), false, "pri"),
+  usual("age", ({ age }) => ago(age), false),
+  usual(
+    "time left",
+    ({ state, timeLeft }) => (state === "ready" || state === "buried" ? "–" : duration(timeLeft)),
+    true,
+    "left",
+  ),
+  usual("reserves", field("reserves")),
+  usual("timeouts", field("timeouts")),
+  usual("bytes", field("bytes")),
+  unusual("time to run", ({ ttr }) => duration(Number(ttr))),
+  unusual("releases", field("releases")),
+  unusual("buries", field("buries")),
+  unusual("kicks", field("kicks")),
+];
 
 function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
   if (page === undefined) return html`<p class="quiet">…</p>`;
@@ -185,6 +224,7 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
   if (page.items.length === 0 && page.cursor !== null) return searching(page.cursor, page.examined, desk);
   const ids = page.items.map(({ id }) => `${id}`);
   const mayChoose = desk.may("manage");
+  const columns = shownColumns("jobs", JOB_COLUMNS);
   return html`${mayChoose ? selection(desk, page, isFiltered) : nothing}
     <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
       <table>
@@ -192,8 +232,9 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
         <thead>
           <tr>
             ${mayChoose ? choiceHead(ids, desk) : nothing}
-            <th scope="col">id</th><th scope="col">pri</th><th scope="col">age</th><th scope="col" class="optional">left</th>
-            <th scope="col" class="optional">reserves</th><th scope="col" class="optional">bytes</th><th scope="col" class="left">body</th>
+            <th scope="col">id</th>
+            ${columns.map(({ label, optional }) => html`<th scope="col" class=${optional ? "optional" : ""}>${label}</th>`)}
+            <th scope="col" class="left">body</th>
           </tr>
         </thead>
         <tbody>
@@ -203,12 +244,8 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
             (job) => html`<tr>
               ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, desk) : nothing}
               <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
-              <td>${exact(job.pri)}</td>
-              <td>${duration(job.age)}</td>
-              <td class="optional">${job.state === "ready" || job.state === "buried" ? "–" : duration(job.timeLeft)}</td>
-              <td class="optional">${exact(job.reserves)}</td>
-              <td class="optional">${exact(job.bytes)}</td>
-              <td class="left">${bodyStart(job)}</td>
+              ${columns.map(({ cell, optional }) => html`<td class=${optional ? "optional" : ""}>${cell(job)}</td>`)}
+              <td class="left rest">${bodyStart(job)}</td>
             </tr>`,
           )}
         </tbody>
@@ -259,12 +296,13 @@ function selection(desk: Desk, { items }: JobsPage, isFiltered: boolean): Part {
     <span aria-live="polite">${isAll ? "All that match" : `${exact(some.length)} selected`}:</span>
     ${state === "buried" || state === "delayed" ? button("Kick…", false, (actions) => actions.kickJobs(of)) : nothing}
     ${state === "reserved" ? nothing : button("Move…", false, (actions) => actions.moveJobs(of))}
+    ${state === "reserved" ? nothing : button("Update…", false, (actions) => actions.updateJobs(of))}
     ${button("Delete…", true, (actions) => actions.deleteJobs(of))}
     ${isAll ? nothing : html`<button class="button" type="button" @click=${() => desk.select(some, false)}>None</button>`}
   </div>`;
 }
 
-const SHOWN_CHARACTERS = 80;
+const SHOWN_CHARACTERS = 120;
 
 function bodyStart({ body, bodyBase64 }: JobRow): Part {
   if (body === undefined)

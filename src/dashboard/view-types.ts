@@ -170,6 +170,80 @@ export interface JobRow {
   readonly [field: string]: unknown;
 }
 
+export interface JobPageView {
+  readonly frame: Frame;
+  /** Without its body; null where there is none of that id. */
+  readonly job: JobRow | null;
+  /** Of the connection that holds it. */
+  readonly holderAddress: string | null;
+}
+
+export interface ConnectionRow {
+  readonly id: string;
+  readonly address: string | null;
+  readonly age: number;
+  readonly uses: string;
+  readonly watches: readonly string[];
+  readonly watchCount: number;
+  readonly producer: boolean;
+  readonly worker: boolean;
+  readonly waiting: boolean;
+  readonly held: number;
+  readonly holds: readonly { readonly id: number; readonly timeLeft: number }[];
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+  /** Of one that has ended. */
+  readonly closedFor: number | null;
+  readonly reason: string | null;
+}
+
+export interface ConnectionsView {
+  readonly frame: Frame;
+  readonly items: readonly ConnectionRow[];
+  readonly total: number;
+  readonly matched: number;
+}
+
+/** What is done to many jobs. */
+export interface TaskRow {
+  readonly id: string;
+  /** kick, delete, move, copy, update, count. */
+  readonly act: string;
+  readonly tube: string;
+  readonly state: "running" | "done" | "cancelled" | "failed";
+  /** Why it has failed. */
+  readonly fault: string | null;
+  readonly affected: number;
+  readonly examined: number;
+  /** 0 to 1. */
+  readonly progress: number;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+}
+
+/** A change that somebody made by hand. */
+export interface ChangeRow {
+  /** ISO 8601. */
+  readonly at: string;
+  /** Null where no tokens are demanded. */
+  readonly who: string | null;
+  /** Null for a unix socket. */
+  readonly address: string | null;
+  readonly method: string;
+  readonly route: string;
+  readonly what: Readonly<Record<string, string>>;
+  readonly affected: number | null;
+  readonly status: number;
+}
+
+export interface TasksView {
+  readonly frame: Frame;
+  readonly tasks: readonly TaskRow[];
+  /** Only for who administers. */
+  readonly changes?: { readonly items: readonly ChangeRow[]; readonly total: number };
+}
+
 export interface JobsPage {
   readonly items: readonly JobRow[];
   readonly cursor: string | null;

@@ -17,6 +17,7 @@ const PAGES: Readonly<Record<string, string>> = {
   connections: "#/connections",
   log: "#/log",
   server: "#/server",
+  audit: "#/audit",
 };
 /** Dialogs, by the page and the button that opens them. */
 const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>> = {
@@ -28,6 +29,22 @@ const THEMES = ["light", "dark"] as const;
 /** So long the data live before the first picture, for charts to have something to show. */
 const LIVE_MS = 25_000;
 
+/** Somebody works with the server, so that the audit page has something to tell. */
+async function changeThings(url: string): Promise<void> {
+  const ask = (method: string, path: string, body?: unknown) =>
+    fetch(`${url}/v1/${path}`, {
+      method,
+      ...(body === undefined
+        ? {}
+        : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+    });
+  await ask("PUT", "tubes/reports/pause", { seconds: 600 });
+  await ask("DELETE", "tubes/reports/pause");
+  await ask("POST", "tubes/sms/kick", { states: ["delayed"] });
+  await ask("POST", "tubes/thumbnails/update", { states: ["delayed"], set: { delay: 7200 } });
+  await ask("POST", "tubes/invoices/move", { states: ["delayed"], to: "invoices-later", copy: true });
+}
+
 const [folder = join(tmpdir(), "runnerbean-screenshots"), ...parts] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const log = mkdtempSync(join(tmpdir(), "screenshots-"));
@@ -36,6 +53,7 @@ const data = new LivingData(port);
 const browser = await openBrowser();
 try {
   await data.begin();
+  await changeThings(url);
   await sleep(LIVE_MS);
   for (const width of WIDTHS)
     for (const theme of THEMES) {

@@ -1,6 +1,7 @@
 // The last changes that somebody made by hand.
 
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
+import type { AuditBook } from "../queue/audit-book.ts";
 import { answers, type Routes } from "./api.ts";
 import { Fields } from "./schemas.ts";
 
@@ -26,11 +27,14 @@ export const auditRoutes: Routes = (api, service) => {
         response: answers({ 200: Fields({ items: Type.Array(Item) }) }),
       },
     },
-    () => ({
-      items: service.audit.latest.map(({ atMs, ...change }) => ({
-        at: new Date(atMs).toISOString(),
-        ...change,
-      })),
-    }),
+    () => ({ items: auditItems(service.audit) }),
   );
 };
+
+/** The latest first. */
+export const auditItems = (audit: AuditBook): Static<typeof Item>[] =>
+  audit.latest.map(({ atMs, what, ...change }) => ({
+    at: new Date(atMs).toISOString(),
+    ...change,
+    what: { ...what },
+  }));

@@ -97,8 +97,7 @@ export class Authentication {
     request.stands = () => this.#stands(request, identity);
     request.owner = identity.name;
     request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
-    if (may !== undefined && (identity.permissions & BITS[may]) === 0)
-      throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
+    if (may !== undefined) requirePermission(request, may);
   }
 
   #stands(request: FastifyRequest, identity: Identity): boolean {
@@ -180,6 +179,12 @@ export class Authentication {
       reply.header("set-cookie", this.#sessions.end(request.headers.cookie)).code(204).send(),
     );
   }
+}
+
+/** Throws where tokens are demanded, and who asks has one that does not permit this. */
+export function requirePermission({ identity }: FastifyRequest, may: Permission): void {
+  if (identity !== undefined && (identity.permissions & BITS[may]) === 0)
+    throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
 }
 
 function byHeader(

@@ -38,7 +38,7 @@ const ConnectionView = Fields({
   bytesIn: Type.Integer({ description: "Come, and not looked at." }),
   bytesOut: Type.Integer({ description: "Replies that are not sent." }),
 });
-const Query = Type.Object(
+export const Query = Type.Object(
   {
     state: Type.Optional(
       Type.Union([
@@ -78,28 +78,7 @@ export const connectionRoutes: Routes = (api, service) => {
         response: answers({ 200: List }, 400, 503),
       },
     },
-    async (request) => {
-      requireServing(service);
-      const { state = "open", sort = "age", limit = LIMIT } = request.query;
-      if (state === "closed") return await closedOnes(service, request.query, limit);
-      const all = await service.connections.list();
-      const held = await heldBy(service, all);
-      const matched = all.filter((each) => {
-        if (!isMeant(each, request.query, service)) return false;
-        if (state === "waiting") return each.waits;
-        return state === "open" || held.get(each)!.held > 0;
-      });
-      const value = {
-        age: (each: OpenConnection) => -each.openedAtMs,
-        idle: (each: OpenConnection) => -each.answeredAtMs,
-        held: (each: OpenConnection) => held.get(each)!.held,
-        bytes: (each: OpenConnection) => each.bytesIn + each.bytesOut,
-      }[sort];
-      matched.sort((a, b) => value(b) - value(a));
-      const shown = matched.slice(0, limit);
-      const items = shown.map((each) => viewOf(each, held.get(each)!, service, service.nowMs()));
-      return { items, total: all.length, matched: matched.length };
-    },
+    (request) => listConnections(service, request.query),
   );
 
   api.get(
@@ -144,6 +123,32 @@ export const connectionRoutes: Routes = (api, service) => {
     },
   );
 };
+
+export async function listConnections(
+  service: Service,
+  asked: Static<typeof Query>,
+): Promise<Static<typeof List>> {
+  requireServing(service);
+  const { state = "open", sort = "age", limit = LIMIT } = asked;
+  if (state === "closed") return await closedOnes(service, asked, limit);
+  const all = await service.connections.list();
+  const held = await heldBy(service, all);
+  const matched = all.filter((each) => {
+    if (!isMeant(each, asked, service)) return false;
+    if (state === "waiting") return each.waits;
+    return state === "open" || held.get(each)!.held > 0;
+  });
+  const value = {
+    age: (each: OpenConnection) => -each.openedAtMs,
+    idle: (each: OpenConnection) => -each.answeredAtMs,
+    held: (each: OpenConnection) => held.get(each)!.held,
+    bytes: (each: OpenConnection) => each.bytesIn + each.bytesOut,
+  }[sort];
+  matched.sort((a, b) => value(b) - value(a));
+  const shown = matched.slice(0, limit);
+  const items = shown.map((each) => viewOf(each, held.get(each)!, service, service.nowMs()));
+  return { items, total: all.length, matched: matched.length };
+}
 
 /** The last that have ended, the last first, whatever the order that was asked for. */
 async function closedOnes(service: Service, asked: Asked, limit: number): Promise<Static<typeof List>> {

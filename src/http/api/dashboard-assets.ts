@@ -27,7 +27,17 @@ const DASHBOARD = join(HERE, "../../dashboard/");
 const MODULES = [
   ...["app", "live", "format", "pages", "parts", "session"],
   // Loaded when they are needed.
-  ...["charts", "tube-page", "connections", "group", "actions", "dialog", "request", "keys"],
+  ...[
+    "tubes-page",
+    "tube-page",
+    "job-page",
+    "job-body",
+    "body-forms",
+    "log-page",
+    "server-page",
+    "audit-page",
+  ],
+  ...["charts", "columns", "connections", "group", "actions", "bulk", "put-job", "dialog", "request", "keys"],
 ] as const;
 interface Packaged {
   readonly from: string;
@@ -89,7 +99,7 @@ function withRelativeImports(text: string): string {
   return text
     .replace(/\/\/# sourceMappingURL=.*\s*$/, "")
     .replace(
-      /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"']+)\2/g,
+      /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\s]+)\2/g,
       (whole, before: string, _quote, from: string) => {
         const name = nameOf(from);
         return name === undefined ? whole : `${before}"./${name}"`;

@@ -3,8 +3,9 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Routes } from "./api.ts";
+import { requirePermission } from "./authentication.ts";
 import { type Asset, loadAssets } from "./dashboard-assets.ts";
-import { EventHub } from "./event-hub.ts";
+import { EventHub, viewNamed } from "./event-hub.ts";
 import { Problem } from "./problem.ts";
 import { Anything } from "./schemas.ts";
 
@@ -19,6 +20,9 @@ const CONTENT_SECURITY_POLICY = [
   "form-action 'none'",
   "base-uri 'none'",
   "frame-ancestors 'none'",
+  // A script that writes markup past lit-html's templates is stopped by the browser.
+  "require-trusted-types-for 'script'",
+  "trusted-types lit-html",
 ].join("; ");
 
 const Query = Type.Object(
@@ -39,6 +43,15 @@ export const dashboardRoutes: Routes = (api, service) => {
     done();
   });
 
+  const firstView = async (name: string, query: Record<string, string>, request: FastifyRequest) => {
+    try {
+      requirePermission(request, viewNamed(name).may);
+      return await hub.view(name, query);
+    } catch (error) {
+      if (error instanceof RangeError) throw new Problem("bad-request", `${error.message}.`);
+      throw error;
+    }
+  };
   const open = { may: null, quiet: true } as const;
   const hidden = { hide: true } as const;
   api.get("/", { config: open, schema: hidden }, (request, reply) => {
@@ -58,17 +71,14 @@ export const dashboardRoutes: Routes = (api, service) => {
     {
       config: { may: "view", quiet: true },
       schema: {
-        summary: "A view of the dashboard, again each second (text/event-stream), or once (JSON)",
+        summary: "A view of the dashboard, again and again (text/event-stream), or once (JSON)",
         querystring: Query,
         response: { 200: Anything, 204: Anything },
       },
     },
     async (request, reply) => {
       const { view = "overview", ...query } = request.query as Record<string, string>;
-      const first = await hub.view(view, query).catch((error: unknown) => {
-        if (error instanceof RangeError) throw new Problem("bad-request", `${error.message}.`);
-        throw error;
-      });
+      const first = await firstView(view, query, request);
       if (!(request.headers.accept ?? "").includes("text/event-stream")) return first;
       if (!hub.hasRoom(request.ip)) {
         // An EventSource takes this for the end, and does not come again: its page asks now and then instead.

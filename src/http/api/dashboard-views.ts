@@ -4,7 +4,6 @@ import { Type } from "typebox";
 import { Value } from "typebox/value";
 import type {
   Attention,
-  Frame,
   LogView,
   OverviewView,
   Rates,
@@ -20,8 +19,10 @@ import { matchesGlob } from "../queue/glob.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../queue/tube-book.ts";
-import { shardOf } from "./api.ts";
+import { type Permission, shardOf } from "./api.ts";
+import { frameOf } from "./dashboard-frame.ts";
 import { groupView } from "./group-view.ts";
+import { auditView, connectionsView, jobPageView, taskPageView, tasksView } from "./operator-views.ts";
 import { logView, serverView } from "./server-view.ts";
 import { TUBE_ORDERS, tubeView } from "./tube-view.ts";
 
@@ -44,31 +45,34 @@ const TubesQuery = Type.Object({
   from: Type.Optional(Type.String({ pattern: "^[0-9]{1,9}$" })),
 });
 
-/** Makes a view; `query` is that of the page. Throws RangeError for a query that means nothing. */
-export type MakeView = (service: Service, query: Readonly<Record<string, string>>) => Promise<object>;
-
-export const VIEWS: Readonly<Record<string, MakeView>> = {
-  overview,
-  tubes,
-  tube,
-  log: async (service) => ({ frame: frameOf(service), log: logOf(service) }),
-  group: async (service) => ({ frame: frameOf(service), group: groupView(service) }),
-  server,
-};
-
-function frameOf(service: Service): Frame {
-  const ready = readinessOf(service);
-  const { status, detail } = ready.ok ? putReadinessOf(service) : ready;
-  return {
-    version: service.facts.version,
-    hostname: service.facts.hostname,
-    status,
-    detail,
-    uptime: Math.floor((service.nowMs() - service.facts.startedAtMonotonicMs) / 1000),
-    at: new Date(service.wallMs()).toISOString(),
-    isInGroup: service.topology.binlog?.group !== undefined,
-  };
+export interface View {
+  /** What it takes to look. */
+  readonly may: Permission;
+  /** Made again so often, ms. */
+  readonly eachMs: number;
+  /** `query` is that of the page. Throws RangeError for one that means nothing. */
+  readonly make: (service: Service, query: Readonly<Record<string, string>>) => Promise<object>;
 }
+
+const EACH_MS = 1000;
+/** Who waits for the end of a task wants to see it at once. */
+const TASK_EACH_MS = 250;
+
+const seen = (make: View["make"]): View => ({ may: "view", eachMs: EACH_MS, make });
+
+export const VIEWS: Readonly<Record<string, View>> = {
+  overview: seen(overview),
+  tubes: seen(tubes),
+  tube: seen(tube),
+  job: seen(jobPageView),
+  connections: seen(connectionsView),
+  log: seen(async (service) => ({ frame: frameOf(service), log: logOf(service) })),
+  group: seen(async (service) => ({ frame: frameOf(service), group: groupView(service) })),
+  server: seen(server),
+  task: { may: "manage", eachMs: TASK_EACH_MS, make: taskPageView },
+  tasks: { may: "manage", eachMs: EACH_MS, make: tasksView },
+  audit: { may: "admin", eachMs: EACH_MS, make: auditView },
+};
 
 function logOf(service: Service): LogView | null {
   return service.topology.binlog === undefined ? null : (logView(service) as unknown as LogView);

@@ -1,11 +1,10 @@
-// Views that are sent again each second to whoever looks: made once for all who ask for the same.
+// Views that are sent again, most of them each second, to whoever looks: made once for all who ask for the same.
 //
 // A client that does not read is sent nothing until it has: a view is whole, so that the next one makes up for those it missed.
 
 import type { Service } from "../queue/service.ts";
-import { VIEWS } from "./dashboard-views.ts";
+import { VIEWS, type View } from "./dashboard-views.ts";
 
-const EACH_MS = 1000;
 /** A view is no longer than this. */
 export const VIEW_BYTES_MAX = 64 * 1024;
 /** So often something is sent, so that proxies keep the connection. */
@@ -56,15 +55,12 @@ export class EventHub {
     );
   }
 
-  /** A view, once. Throws RangeError where there is none. */
+  /** A view, once. Throws RangeError for a query that means nothing. */
   async view(name: string, query: Readonly<Record<string, string>>): Promise<object> {
-    const make = Object.hasOwn(VIEWS, name) ? VIEWS[name] : undefined;
-    if (make === undefined)
-      throw new RangeError(`there is no view "${name}"; there are ${Object.keys(VIEWS).join(", ")}`);
-    return await make(this.#service, query);
+    return await viewNamed(name).make(this.#service, query);
   }
 
-  /** Sends a view each second until the returned function is called, or until who opened it may look no more. */
+  /** Sends a view again and again until the returned function is called, or until who opened it may look no more. */
   open(
     client: string,
     name: string,
@@ -98,8 +94,9 @@ export class EventHub {
     this.#topics.delete(key);
   }
 
-  /** The next one begins a second after this one did, or when it is made if that takes longer. */
+  /** The next one begins its time after this one did, or when it is made if that takes longer. */
   #run(key: string, topic: Topic, name: string, query: Readonly<Record<string, string>>): void {
+    const { eachMs } = viewNamed(name);
     const tick = async (): Promise<void> => {
       const beganMs = this.#service.nowMs();
       try {
@@ -108,7 +105,7 @@ export class EventHub {
         // The server stops, or is too busy to say: the page sees that nothing comes.
       }
       if (this.#topics.get(key) !== topic || this.#stopped) return;
-      const restMs = EACH_MS - (this.#service.nowMs() - beganMs);
+      const restMs = eachMs - (this.#service.nowMs() - beganMs);
       topic.timer = setTimeout(() => void tick(), Math.max(0, restMs));
     };
     void tick();
@@ -137,4 +134,12 @@ export class EventHub {
       for (const { sink } of topic.streams) sink.end();
     }
   }
+}
+
+/** Throws RangeError where there is none. */
+export function viewNamed(name: string): View {
+  const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : undefined;
+  if (view === undefined)
+    throw new RangeError(`there is no view "${name}"; there are ${Object.keys(VIEWS).join(", ")}`);
+  return view;
 }

@@ -1,0 +1,292 @@
+// What is done to many jobs: counted by a dry run, asked for with that count, and then done as tasks that can be stopped.
+
+import { html, nothing } from "lit-html";
+import { ask, input } from "./dialog.ts";
+import { exact, jobs } from "./format.ts";
+import { type Part, tubePath } from "./parts.ts";
+import { send, sendBulk, type Task } from "./request.ts";
+
+/** From so many jobs on, the name of the tube is to be typed. */
+const TYPED_FROM_JOBS = 100;
+const QUEUED = ["ready", "delayed", "buried"];
+
+/** A tube, or how many. */
+export const named = (tubes: readonly string[]): string =>
+  tubes.length === 1 ? tubes[0]! : `${exact(tubes.length)} tubes`;
+
+export function kickTubes(tubes: readonly string[]): void {
+  const steps = tubes.map((tube) => ({ tube }));
+  askBulk({ tubes, steps, route: "kick", states: ["buried", "delayed"], chosen: ["buried"] });
+}
+
+export function clearTubes(tubes: readonly string[]): void {
+  askBulk({ tubes, steps: tubes.map((tube) => ({ tube })), route: "clear", states: QUEUED, chosen: QUEUED });
+}
+
+export function moveTubes(tubes: readonly string[]): void {
+  askBulk({
+    tubes,
+    steps: tubes.map((tube) => ({ tube })),
+    route: "move",
+    states: QUEUED,
+    chosen: ["ready"],
+  });
+}
+
+/** Jobs of one state of a tube: by their ids, or all that match. */
+export interface ChosenJobs {
+  readonly tube: string;
+  readonly state: string;
+  readonly ids?: readonly number[];
+  readonly where?: object;
+}
+
+function askJobs({ tube, state, ids, where }: ChosenJobs, route: Bulk["route"]): void {
+  const steps =
+    ids === undefined
+      ? [{ tube, ...(where === undefined ? {} : { where }) }]
+      : ids.map((id) => ({ tube, where: { idFrom: id, idTo: id } }));
+  askBulk({ tubes: [tube], steps, route, states: [], chosen: [state] });
+}
+
+export const deleteJobs = (jobs: ChosenJobs): void => askJobs(jobs, "clear");
+export const kickJobs = (jobs: ChosenJobs): void => askJobs(jobs, "kick");
+export const moveJobs = (jobs: ChosenJobs): void => askJobs(jobs, "move");
+export const updateJobs = (jobs: ChosenJobs): void => askJobs(jobs, "update");
+
+const CHANGED_FIELDS = [
+  { name: "pri", label: "Priority", from: 0 },
+  { name: "delay", label: "Delay, s", from: 0 },
+  { name: "ttr", label: "Time to run, s", from: 1 },
+] as const;
+
+const CHANGES = html`<div class="fields">
+    ${CHANGED_FIELDS.map(
+      ({ name, label, from }) => html`<label>${label}
+        <input name=${name} type="number" min=${from} max="4294967295" step="1" placeholder="as it is"></label>`,
+    )}
+  </div>
+  <p class="quiet">What is left empty stays as it is. A delay counts from now on; 0 makes a delayed job ready.</p>`;
+
+/** What is asked of the server: of a tube, and the jobs that are meant there. */
+interface Step {
+  readonly tube: string;
+  readonly where?: object;
+}
+
+interface Bulk {
+  readonly tubes: readonly string[];
+  readonly steps: readonly Step[];
+  readonly route: "kick" | "clear" | "move" | "update";
+  /** States that one can choose, and those that are chosen at first. */
+  readonly states: readonly string[];
+  readonly chosen: readonly string[];
+}
+
+const WORDS = {
+  kick: { title: "Kick jobs of", verb: "Kick", done: "ready again" },
+  clear: { title: "Delete jobs of", verb: "Delete", done: "deleted" },
+  move: { title: "Move jobs of", verb: "Move", done: "moved" },
+  update: { title: "Update jobs of", verb: "Update", done: "updated" },
+} as const;
+
+/** Counts first, by a dry run; then asks, with that count; then does it, step by step, as tasks that can be stopped. */
+class BulkAsking {
+  readonly #bulk: Bulk;
+  #chosen: readonly string[];
+  #count: number | undefined;
+  #fault = "";
+  #typed = "";
+  #task: Task | undefined;
+  /** By the steps that are done. */
+  #affected = 0;
+  #stepsDone = 0;
+  #isStopping = false;
+  #isActing = false;
+  #copies = false;
+  redraw: () => void = () => {};
+
+  constructor(bulk: Bulk) {
+    this.#bulk = bulk;
+    this.#chosen = bulk.chosen;
+  }
+
+  async count(): Promise<void> {
+    const states = this.#chosen;
+    this.#count = undefined;
+    this.#fault = "";
+    this.redraw();
+    try {
+      let sum = 0;
+      for (const { tube, where } of states.length === 0 ? [] : this.#bulk.steps) {
+        const asked = { states, dryRun: true, ...(where === undefined ? {} : { where }) };
+        // Where it may move to is not known yet, and does not matter: a move finds what a kick or a clear finds.
+        sum += (await sendBulk(tubePath(tube, "clear"), asked, () => {})).affected;
+        if (states !== this.#chosen) return;
+      }
+      this.#count = sum;
+    } catch (error) {
+      this.#fault = (error as Error).message;
+    }
+    this.redraw();
+  }
+
+  /** What is to be typed before so many are deleted. */
+  get #name(): string {
+    return named(this.#bulk.tubes);
+  }
+
+  get needsName(): boolean {
+    return this.#bulk.route === "clear" && (this.#count ?? 0) >= TYPED_FROM_JOBS;
+  }
+
+  get isReady(): boolean {
+    return (this.#count ?? 0) > 0 && (!this.needsName || this.#typed === this.#name);
+  }
+
+  get verb(): string {
+    const verb = this.#copies ? "Copy" : WORDS[this.#bulk.route].verb;
+    return this.#count === undefined ? "Counting…" : `${verb} ${jobs(this.#count)}`;
+  }
+
+  get #done(): string {
+    return this.#copies ? "copied" : WORDS[this.#bulk.route].done;
+  }
+
+  choose(state: string, isChosen: boolean): void {
+    const others = this.#chosen.filter((each) => each !== state);
+    this.#chosen = isChosen ? [...others, state] : others;
+    void this.count();
+  }
+
+  content(): Part {
+    if (this.#isActing) return this.#progress();
+    const { states, route } = this.#bulk;
+    const choice = (state: string): Part => html`<label class="choice">
+      <input type="checkbox" ?checked=${this.#chosen.includes(state)} @change=${(event: Event) =>
+        this.choose(state, (event.target as HTMLInputElement).checked)}>
+      <span class=${state}>${state}</span>
+    </label>`;
+    return html`${states.length === 0 ? nothing : html`<fieldset><legend>Jobs that are</legend>${states.map(choice)}</fieldset>`}
+      ${route === "move" ? this.#target() : route === "update" ? CHANGES : nothing}
+      <p aria-live="polite">
+        ${this.#fault !== "" ? this.#fault : this.#count === undefined ? "Counting…" : this.#sentence(this.#count)}
+      </p>
+      ${
+        this.needsName
+          ? html`<label><span>So many: type <b>${this.#name}</b> to delete them</span>
+              <input name="typed" autocomplete="off" spellcheck="false" @input=${(event: Event) => {
+                this.#typed = (event.target as HTMLInputElement).value;
+                this.redraw();
+              }}></label>`
+          : nothing
+      }
+      ${route === "clear" ? html`<p class="quiet">${this.#warning()}</p>` : nothing}`;
+  }
+
+  #warning(): string {
+    return this.#chosen.includes("reserved")
+      ? "Workers hold these, and learn of it when they are done. There is no way back."
+      : "Reserved jobs stay: they are their workers'. There is no way back.";
+  }
+
+  #target(): Part {
+    const copy = (event: Event): void => {
+      this.#copies = (event.target as HTMLInputElement).checked;
+      this.redraw();
+    };
+    return html`<label>To the tube <input name="to" required maxlength="200" autocomplete="off" spellcheck="false"></label>
+      <label class="choice">
+        <input type="checkbox" @change=${copy}>Copy them: put new jobs there, and leave these where they are
+      </label>`;
+  }
+
+  #sentence(count: number): string {
+    const verb = this.#copies ? "Copy" : WORDS[this.#bulk.route].verb;
+    if (count > 0) return `${verb} ${jobs(count)} of ${this.#name}?`;
+    return this.#bulk.tubes.length === 1 ? `${this.#name} has none.` : "They have none.";
+  }
+
+  #progress(): Part {
+    const { affected = 0, progress = 0 } = this.#task ?? {};
+    const share = (this.#stepsDone + progress) / this.#bulk.steps.length;
+    return html`<label>${exact(this.#affected + affected)} ${this.#done} so far
+      <progress max="1" .value=${share}></progress></label>`;
+  }
+
+  async act(form: HTMLFormElement): Promise<string> {
+    const { steps } = this.#bulk;
+    const more = this.#more(form);
+    this.#isActing = true;
+    this.#isStopping = false;
+    this.#affected = 0;
+    this.#stepsDone = 0;
+    this.redraw();
+    try {
+      let wasStopped = false;
+      for (const step of steps) {
+        wasStopped = this.#isStopping || (await this.#step(step, more));
+        if (wasStopped) break;
+      }
+      const is = this.#affected === 1 ? "is" : "are";
+      return `${wasStopped ? "Stopped: " : ""}${jobs(this.#affected)} of ${this.#name} ${is} ${this.#done}.`;
+    } catch (error) {
+      const before = this.#affected === 0 ? "" : ` Before that, ${jobs(this.#affected)} were ${this.#done}.`;
+      throw new Error(`${(error as Error).message}${before}`);
+    } finally {
+      this.#isActing = false;
+      this.#task = undefined;
+    }
+  }
+
+  /** What is asked besides which jobs are meant. Throws what is missing. */
+  #more(form: HTMLFormElement): object {
+    const { route } = this.#bulk;
+    if (route === "move") return { to: input(form, "to").value, ...(this.#copies ? { copy: true } : {}) };
+    if (route !== "update") return {};
+    const set = Object.fromEntries(
+      CHANGED_FIELDS.flatMap(({ name }) => {
+        const { value } = input(form, name);
+        return value === "" ? [] : [[name, Number(value)]];
+      }),
+    );
+    if (Object.keys(set).length === 0) throw new Error("Say at least one of them.");
+    return { set };
+  }
+
+  /** Returns whether it was stopped. */
+  async #step({ tube, where }: Step, more: object): Promise<boolean> {
+    const asked = { states: this.#chosen, ...(where === undefined ? {} : { where }), ...more };
+    this.#task = undefined;
+    const { affected, isStopped } = await sendBulk(tubePath(tube, this.#bulk.route), asked, (task) => {
+      this.#task = task;
+      // Stopped before there was a task to stop.
+      if (this.#isStopping && task.state === "running") this.stop();
+      this.redraw();
+    });
+    this.#affected += affected;
+    this.#stepsDone++;
+    this.#task = undefined;
+    this.redraw();
+    return isStopped;
+  }
+
+  stop(): void {
+    this.#isStopping = true;
+    if (this.#task !== undefined) send("DELETE", `v1/tasks/${this.#task.id}`).catch(() => {});
+  }
+}
+
+function askBulk(bulk: Bulk): void {
+  const asking = new BulkAsking(bulk);
+  asking.redraw = ask({
+    title: `${WORDS[bulk.route].title} ${named(bulk.tubes)}`,
+    content: () => asking.content(),
+    verb: () => asking.verb,
+    isDangerous: bulk.route === "clear",
+    isReady: () => asking.isReady,
+    act: (form) => asking.act(form),
+    stop: () => asking.stop(),
+  });
+  void asking.count();
+}

@@ -1,0 +1,86 @@
+// Which columns of a table are shown: chosen by who looks, and kept in the browser.
+
+import { html, type TemplateResult } from "lit-html";
+import type { Part } from "./parts.ts";
+
+interface Choosable {
+  readonly key: string;
+  /** What the choice calls it. */
+  readonly name: string;
+  /** Shown to who has chosen nothing. */
+  readonly isUsual: boolean;
+}
+
+const STORED = "runnerbean.columns";
+
+/** What was chosen, by table; nothing where the browser keeps nothing, or something else. */
+function stored(): Record<string, unknown> {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(STORED) ?? "{}");
+    return typeof kept === "object" && kept !== null ? (kept as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function keysOf(table: string, columns: readonly Choosable[]): ReadonlySet<string> {
+  const chosen = stored()[table];
+  return new Set(
+    Array.isArray(chosen)
+      ? chosen.map(String)
+      : columns.filter(({ isUsual }) => isUsual).map(({ key }) => key),
+  );
+}
+
+/** Those that are to be shown, in the order of the table. */
+export function shownColumns<C extends Choosable>(table: string, columns: readonly C[]): C[] {
+  const keys = keysOf(table, columns);
+  return columns.filter(({ key }) => keys.has(key));
+}
+
+/** A button with the list of all columns behind it; `onChange` draws the table again. */
+export function columnChoice(
+  table: string,
+  columns: readonly Choosable[],
+  onChange: () => void,
+): TemplateResult {
+  const keep = (keys: ReadonlySet<string> | undefined): void => {
+    const { [table]: _before, ...others } = stored();
+    const kept = keys === undefined ? others : { ...others, [table]: [...keys] };
+    localStorage.setItem(STORED, JSON.stringify(kept));
+    onChange();
+  };
+  const turn = (key: string, isOn: boolean): void => {
+    const keys = new Set(keysOf(table, columns));
+    if (isOn) keys.add(key);
+    else keys.delete(key);
+    keep(keys);
+  };
+  const keys = keysOf(table, columns);
+  const choice = ({ key, name }: Choosable): Part => html`<label class="choice">
+    <input type="checkbox" .checked=${keys.has(key)} @change=${(event: Event) =>
+      turn(key, (event.target as HTMLInputElement).checked)}>${name}
+  </label>`;
+  return html`<details class="menu optional" @keydown=${closeByKey} @focusout=${closeBehind}>
+    <summary class="button">Columns</summary>
+    <fieldset class="menu-list">
+      <legend class="hidden">Columns that are shown</legend>
+      ${columns.map(choice)}
+      <button class="button" type="button" @click=${() => keep(undefined)}>As at first</button>
+    </fieldset>
+  </details>`;
+}
+
+/** Escape closes it, and goes back to its button. */
+function closeByKey(event: KeyboardEvent): void {
+  if (event.key !== "Escape") return;
+  const menu = event.currentTarget as HTMLDetailsElement;
+  menu.open = false;
+  menu.querySelector("summary")?.focus();
+}
+
+/** So does a click, or a Tab, elsewhere. */
+function closeBehind(event: FocusEvent): void {
+  const menu = event.currentTarget as HTMLDetailsElement;
+  if (event.relatedTarget !== null && !menu.contains(event.relatedTarget as Node)) menu.open = false;
+}

@@ -1,0 +1,133 @@
+// The page of all tubes: filtered, sorted and paged by the server, and what can be done to those that are selected.
+
+import { html, nothing } from "lit-html";
+import { columnChoice, shownColumns } from "./columns.ts";
+import type { Desk } from "./desk.ts";
+import { bytes, duration, exact, rate } from "./format.ts";
+import { COLUMNS, type Column, empty, FIRST_JOB, type Part, tubeTable } from "./parts.ts";
+import type { TubeRow, TubesView } from "./view-types.ts";
+
+const PAGE_ROWS = 50;
+
+const number = (key: string, name: string, of: (tube: TubeRow) => number, write = exact): Column => ({
+  key,
+  name,
+  isUsual: false,
+  label: name,
+  optional: true,
+  cell: (tube) => write(of(tube)),
+  isZero: (tube) => of(tube) === 0,
+});
+
+const ALL_COLUMNS: readonly Column[] = [
+  ...COLUMNS,
+  number("urgent", "urgent", ({ jobs }) => jobs.urgent),
+  {
+    key: "oldestBuried",
+    name: "oldest buried",
+    isUsual: false,
+    label: "oldest buried",
+    optional: true,
+    cell: ({ oldestBuried }) => duration(oldestBuried),
+    isZero: ({ oldestBuried }) => oldestBuried === null,
+  },
+  number("bodyBytes", "bodies", ({ bodyBytes }) => bodyBytes, bytes),
+  number("users", "using", ({ users }) => users),
+  number("waiters", "waiting", ({ waiters }) => waiters),
+  number("timeoutsRate", "timeouts /s", ({ rates }) => rates["timeouts"] ?? 0, rate),
+  number("puts", "put in all", ({ totals }) => totals["puts"] ?? 0),
+  number("timeouts", "timeouts in all", ({ totals }) => totals["timeouts"] ?? 0),
+];
+
+export function showTubes(view: TubesView, desk: Desk): Part {
+  const { query } = desk.place;
+  const sort = query.get("sort") ?? "oldest";
+  const order = query.get("order") ?? (sort === "name" ? "asc" : "desc");
+  const onSort = (key: string): void =>
+    desk.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
+  const match = query.get("match") ?? "";
+  const { rows, heldSeconds } = inHeldOrder(view.items, `${query}`);
+  return html`
+    <div class="title"><h1>Tubes</h1></div>
+    <section class="card">
+      <div class="bar">
+        <label class="grow">
+          <span class="hidden">Filter by name</span>
+          <input
+            type="search"
+            id="filter"
+            placeholder="filter, as mail-*"
+            .value=${match}
+            @input=${(event: Event) => desk.go({ match: (event.target as HTMLInputElement).value, from: "" })}
+          >
+        </label>
+        <span class="quiet" aria-live="polite">
+          ${exact(view.total)} tubes${match === "" ? nothing : `, ${exact(view.matched)} match`}
+        </span>
+        ${columnChoice("tubes", ALL_COLUMNS, desk.redraw)}
+        ${heldSeconds === 0 ? nothing : html`<span class="quiet">order is ${heldSeconds} s old</span>`}
+      </div>
+      ${desk.selected.size === 0 ? nothing : chosenTubes(desk)}
+      ${
+        view.items.length === 0
+          ? empty(match === "" ? "There are no tubes." : `No tube has a name like ${match}.`)
+          : tubeTable(
+              rows,
+              "All tubes",
+              shownColumns("tubes", ALL_COLUMNS),
+              { sort, order, onSort },
+              desk.may("manage") ? desk : undefined,
+            )
+      }
+      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", FIRST_JOB) : nothing}
+      ${view.matched > PAGE_ROWS ? pager(view, desk) : nothing}
+    </section>
+  `;
+}
+
+/** Rows never move under the pointer, nor away from the focus: meanwhile they keep the order that they had. */
+function inHeldOrder(
+  items: readonly TubeRow[],
+  query: string,
+): { rows: readonly TubeRow[]; heldSeconds: number } {
+  const isHeld = document.querySelector("main tbody:hover, main tbody:focus-within") !== null;
+  if (!isHeld || held.query !== query) {
+    held = { query, places: new Map(items.map(({ name }, place) => [name, place])), atMs: Date.now() };
+    return { rows: items, heldSeconds: 0 };
+  }
+  const place = ({ name }: TubeRow): number => held.places.get(name) ?? Number.MAX_SAFE_INTEGER;
+  const rows = items.toSorted((a, b) => place(a) - place(b));
+  const isOther = rows.some((row, index) => row !== items[index]);
+  return { rows, heldSeconds: isOther ? Math.max(1, Math.floor((Date.now() - held.atMs) / 1000)) : 0 };
+}
+
+let held: { query: string; places: ReadonlyMap<string, number>; atMs: number } = {
+  query: "",
+  places: new Map(),
+  atMs: 0,
+};
+
+function chosenTubes(desk: Desk): Part {
+  const names = [...desk.selected];
+  const button = (label: string, tone: string, open: Parameters<Desk["act"]>[0]): Part =>
+    html`<button class="button ${tone}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
+  return html`<div class="bar chosen" role="group" aria-label="What to do with the selected tubes">
+    <span aria-live="polite">${exact(names.length)} selected:</span>
+    ${button("Pause…", "", (actions) => actions.pauseTubes(names))}
+    ${button("Kick…", "", (actions) => actions.kickTubes(names))}
+    ${button("Move…", "", (actions) => actions.moveTubes(names))}
+    ${button("Clear…", "bad", (actions) => actions.clearTubes(names))}
+    <button class="button" type="button" @click=${() => desk.select(names, false)}>None</button>
+  </div>`;
+}
+
+function pager({ from, matched, items }: TubesView, desk: Desk): Part {
+  const to = (at: number): void => desk.go({ from: at <= 0 ? "" : `${at}` });
+  return html`<div class="bar">
+    <span class="quiet">${exact(from + 1)}–${exact(from + items.length)} of ${exact(matched)}</span>
+    <button class="button" type="button" ?disabled=${from === 0} @click=${() => to(from - PAGE_ROWS)}>Previous</button>
+    <button class="button" type="button" ?disabled=${from + items.length >= matched} @click=${() => to(from + PAGE_ROWS)}>
+      Next
+    </button>
+  </div>`;
+}
