@@ -14,7 +14,9 @@ export function printSettings<O>(
     const value = row.show(options);
     if (row.kind === "tables") {
       const tables = value as readonly Readonly<Record<string, unknown>>[];
-      return tables.length === 0 ? "" : `# from ${from}\n${stringify({ [row.key]: tables })}`;
+      return tables.length === 0
+        ? ""
+        : `# from ${from}\n${tables.map((table) => `[[${row.key}]]\n${stringify(table)}`).join("\n")}`;
     }
     if (value === undefined) return `# ${name} is not set\n`;
     return `${assignment(name, value)}  # ${from}\n`;

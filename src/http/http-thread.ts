@@ -15,15 +15,16 @@ import type { GroupMembers } from "../message/group.ts";
 import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import type { Api, Routes } from "./api/api.ts";
-import { createApp } from "./api/app.ts";
+import type { Api } from "./api/api.ts";
+import { BODY_BYTES_MAX, createApp } from "./api/app.ts";
 import { auditRoutes } from "./api/audit-routes.ts";
 import { Authentication } from "./api/authentication.ts";
+import { BodyRoom } from "./api/body-room.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
 import { connectionRoutes } from "./api/connection-routes.ts";
 import { dashboardRoutes } from "./api/dashboard-routes.ts";
 import { groupRoutes } from "./api/group-routes.ts";
-import { healthRoutes } from "./api/health-routes.ts";
+import { healthRoutes, probeRoutes } from "./api/health-routes.ts";
 import { jobRoutes } from "./api/job-routes.ts";
 import { leaseRoutes } from "./api/lease-routes.ts";
 import { manageJobRoutes } from "./api/manage-job-routes.ts";
@@ -38,6 +39,7 @@ import { serverRoutes } from "./api/server-routes.ts";
 import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
+import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-also.ts";
 import { AuditBook } from "./queue/audit-book.ts";
 import { Bodies } from "./queue/bodies.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
@@ -56,14 +58,14 @@ import { TubeBook } from "./queue/tube-book.ts";
 import { TubeHistory } from "./queue/tube-history.ts";
 import { WireClients } from "./queue/wire-clients.ts";
 
-export type HttpAddress = { readonly host: string; readonly port: number } | { readonly path: string };
-
 export interface HttpThreadData {
   readonly topology: Topology;
   readonly facts: ServerFacts;
   /** What `stats` tells of the process. */
   readonly stats: ProcessFacts;
   readonly address: HttpAddress;
+  /** Further ones. */
+  readonly also: readonly HttpAlso[];
   /** Names by which the server may be asked, besides addresses and localhost. */
   readonly hosts: readonly string[];
   readonly metrics: MetricsRules;
@@ -83,7 +85,7 @@ export interface HttpRules {
   readonly certificates: readonly ShownCertificate[];
 }
 
-export type { AcceptorQuestion, ReloadOutcome };
+export type { AcceptorQuestion, HttpAddress, ReloadOutcome };
 
 /** What the main thread tells it. */
 export type HttpOrder =
@@ -104,7 +106,7 @@ export type HttpOrder =
 /** What it tells the main thread. */
 export type HttpNews =
   | { news: "listening"; where: string }
-  | { news: "failed"; code: string; message: string }
+  | { news: "failed"; code: string; message: string; address: HttpAddress }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   /** A question to an acceptor. */
   | { news: "ask"; acceptor: number; question: AcceptorQuestion }
@@ -140,32 +142,47 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   wrongTokens: 0,
 });
 
-const routesOf = (meter: RequestMeter, reloads: ReloadDesk): readonly Routes[] => [
-  healthRoutes,
-  metricsRoutes(meter),
-  serverRoutes,
-  reloadRoutes(reloads),
-  auditRoutes,
-  groupRoutes,
-  tubeRoutes,
-  jobRoutes,
-  putRoutes,
-  reserveRoutes,
-  leaseRoutes,
-  dashboardRoutes,
-  browseRoutes,
-  connectionRoutes,
-  manageRoutes,
-  manageJobRoutes,
-  taskRoutes,
-];
+const routesOf = (
+  meter: RequestMeter,
+  reloads: ReloadDesk,
+  { sessionRoutes }: Authentication,
+): Parameters<typeof servedRoutes>[1] => ({
+  health: [probeRoutes],
+  metrics: [metricsRoutes(meter)],
+  dashboard: [dashboardRoutes()],
+  api: [
+    sessionRoutes,
+    healthRoutes,
+    serverRoutes,
+    reloadRoutes(reloads),
+    auditRoutes,
+    groupRoutes,
+    tubeRoutes,
+    jobRoutes,
+    putRoutes,
+    reserveRoutes,
+    leaseRoutes,
+    browseRoutes,
+    connectionRoutes,
+    manageRoutes,
+    manageJobRoutes,
+    taskRoutes,
+  ],
+});
+
+/** An address with what it serves. */
+interface Door {
+  readonly api: Api;
+  readonly address: HttpAddress;
+  readonly isSecure: boolean;
+}
 
 export class HttpThread {
   readonly #data: HttpThreadData;
   readonly #port: HttpThreadPort;
   readonly #service: Service;
   readonly #state: ServerState;
-  readonly #api: Api;
+  readonly #doors: readonly Door[];
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
   readonly #meter = new RequestMeter();
@@ -177,7 +194,7 @@ export class HttpThread {
   constructor(data: HttpThreadData, port: HttpThreadPort) {
     this.#data = data;
     this.#port = port;
-    const { topology, facts, stats, hosts, metrics } = data;
+    const { topology, facts, stats, metrics } = data;
     this.#state = stateAtStart(facts);
     this.#reloads = new ReloadDesk((question) => port.postMessage({ news: "reload", question }));
     const { tokens, requestsMax, tls, certificates } = data.rules;
@@ -224,36 +241,50 @@ export class HttpThread {
       nowMs: monotonicMs,
       wallMs: Date.now,
     };
-    const meter = this.#meter;
-    this.#api = createApp({
-      service: this.#service,
-      hosts: new Set(hosts),
-      routes: routesOf(meter, this.#reloads),
-      meter,
-      authentication: this.#authentication,
-      limit: this.#limit,
-      tls: tls === undefined ? undefined : serverOptionsOf(tls),
-      onError: (message) => this.#tellError(message),
-      onChange: (message) => port.postMessage({ news: "log", level: "info", message }),
-    });
+    this.#doors = this.#open(tls);
     port.on("message", (order) => this.#obey(order));
     lowerPriority(data.nice);
     void this.#listen();
   }
 
+  /** The first address serves all. What is counted is counted over all of them. */
+  #open(tls: TlsPolicy | undefined): Door[] {
+    const { hosts, address, also } = this.#data;
+    const meter = this.#meter;
+    const routes = routesOf(meter, this.#reloads, this.#authentication);
+    const room = new BodyRoom(BODY_BYTES_MAX);
+    const first: HttpAlso = { address, serves: SERVED, metricsPublic: false, tls: tls !== undefined };
+    return [first, ...also].map((each) => ({
+      address: each.address,
+      isSecure: each.tls,
+      api: createApp({
+        service: this.#service,
+        hosts: new Set(hosts),
+        routes: servedRoutes(each.serves, routes),
+        meter,
+        authentication: this.#authentication,
+        open: each.metricsPublic ? "metrics" : undefined,
+        limit: this.#limit,
+        room,
+        tls: tls === undefined || !each.tls ? undefined : serverOptionsOf(tls),
+        onError: (message) => this.#tellError(message),
+        onChange: (message) => this.#port.postMessage({ news: "log", level: "info", message }),
+      }),
+    }));
+  }
+
   async #listen(): Promise<void> {
-    const { address } = this.#data;
-    try {
-      await this.#api.ready();
-      this.#api.server.maxConnections = CONNECTIONS_MAX;
-      if ("path" in address) await removeStale(address.path);
-      const where = await this.#api.listen(address);
-      if ("path" in address) ownOnly(address.path);
-      this.#port.postMessage({ news: "listening", where });
-    } catch (error) {
-      const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
-      this.#port.postMessage({ news: "failed", code, message });
+    const listening: string[] = [];
+    for (const door of this.#doors) {
+      try {
+        listening.push(await listen(door));
+      } catch (error) {
+        const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
+        this.#port.postMessage({ news: "failed", code, message, address: door.address });
+        return;
+      }
     }
+    this.#port.postMessage({ news: "listening", where: listening.join(" and ") });
   }
 
   #onReloaded({ successful, successAt, question, outcome }: HttpOrder & { order: "reloaded" }): void {
@@ -276,7 +307,9 @@ export class HttpThread {
     this.#limit.configure(requestsMax);
     this.#state.certificates = certificates;
     // Open connections stay.
-    if (tls !== undefined) (this.#api.server as Partial<SecureServer>).setSecureContext?.(contextOf(tls));
+    for (const { api, isSecure } of this.#doors)
+      if (tls !== undefined && isSecure)
+        (api.server as Partial<SecureServer>).setSecureContext?.(contextOf(tls));
   }
 
   #serve(listeners: readonly string[], transport: string): void {
@@ -307,10 +340,10 @@ export class HttpThread {
     this.#state.phase = "stopping";
     for (const timer of this.#timers) clearInterval(timer);
     this.#service.reservations.stop();
-    const closed = this.#api.close();
+    const closed = Promise.all(this.#doors.map(({ api }) => api.close()));
     const untilMs = monotonicMs() + STOP_MS_MAX;
     while (this.#meter.underWay > 0 && monotonicMs() < untilMs) await sleep(STOP_LOOK_MS);
-    this.#api.server.closeAllConnections();
+    for (const { api } of this.#doors) api.server.closeAllConnections();
     await closed;
     this.#port.postMessage({ news: "stopped" });
   }
@@ -321,6 +354,16 @@ export class HttpThread {
     this.#toldAtMs = nowMs;
     this.#port.postMessage({ news: "log", level: "error", message: `http: ${message}` });
   }
+}
+
+/** Returns where. */
+async function listen({ api, address }: Door): Promise<string> {
+  await api.ready();
+  api.server.maxConnections = CONNECTIONS_MAX;
+  if ("path" in address) await removeStale(address.path);
+  const where = await api.listen(address);
+  if ("path" in address) ownOnly(address.path);
+  return where;
 }
 
 /** Who may open the socket may do anything: so that is the server's user. */

@@ -8,6 +8,7 @@ import { type Setting, SettingError, variableOf } from "../config/setting.ts";
 import { type Fault, TomlSource } from "../config/toml-source.ts";
 import { commandListText } from "../protocol/command-list.ts";
 import { describeHttpAddress, isLoopback } from "./http-address.ts";
+import { isHarmless } from "./http-also.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
 import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
@@ -132,17 +133,35 @@ function checkThreads({ acceptors, placement, threads }: Options): void {
 }
 
 /** Anybody who reaches it may do anything: so that is the machine itself, unless the operator says otherwise. */
-function checkHttp({ http, httpInsecure, httpTls, tokenFile }: Options): void {
+function checkHttp(options: Options): void {
+  const { http, httpInsecure, httpTls, tokenFile } = options;
   const { cert, key, clientCa } = httpTls;
   if ((cert === undefined) !== (key === undefined))
     throw usageError("HTTPS needs both --http-tls-cert and --http-tls-key");
   if (clientCa !== undefined && cert === undefined)
     throw usageError("--http-tls-client-ca needs --http-tls-cert and --http-tls-key");
   if (cert !== undefined && http === undefined) throw usageError("--http-tls-cert is for --http");
+  checkHttpAlso(options);
   if (http === undefined || httpInsecure || tokenFile !== undefined || isLoopback(http)) return;
   throw new OperatorError(
     `--http ${describeHttpAddress(http)} is reachable from other machines, and without tokens they may do anything: ` +
       "add --token-file, choose a loopback address, or add --http-insecure if the network is trusted",
+    ExitCode.Usage,
+  );
+}
+
+function checkHttpAlso({ http, httpAlso, httpInsecure, httpTls, tokenFile }: Options): void {
+  if (httpAlso.length > 0 && http === undefined)
+    throw usageError("[[http.also]] is for addresses besides the first: give http.listen, or --http");
+  if (httpTls.cert === undefined && httpAlso.some(({ tls }) => tls))
+    throw usageError(
+      "[[http.also]] with tls = true takes the certificate of [http]: give tls.cert and tls.key there",
+    );
+  const open = httpAlso.find((also) => !isHarmless(also));
+  if (open === undefined || httpInsecure || tokenFile !== undefined) return;
+  throw new OperatorError(
+    `[[http.also]] ${describeHttpAddress(open.address)} is reachable from other machines, and without tokens they may do anything ` +
+      'there: let it serve = ["health", "metrics"] with metrics-public = true, add token-file, or http.insecure = true',
     ExitCode.Usage,
   );
 }

@@ -301,6 +301,7 @@ class Server {
       },
       stats: this.#processFacts,
       address,
+      also: this.#options.httpAlso,
       hosts: httpHosts,
       metrics: { tubesMax: metricsTubesMax, tubes: metricsTubes },
       nice: this.#options.httpNice,
@@ -311,15 +312,18 @@ class Server {
       else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);
       else if (news.news === "reload") this.#reload("HTTP", news.question);
     };
-    const cannot = (why: string): OperatorError =>
-      new OperatorError(
-        `cannot listen for HTTP on ${describeHttpAddress(address)}: ${why}; choose another address: --http HOST:PORT`,
+    const cannot = (where: HttpAddress, why: string): OperatorError => {
+      const other = where === address ? "--http HOST:PORT" : "listen of [[http.also]]";
+      return new OperatorError(
+        `cannot listen for HTTP on ${describeHttpAddress(where)}: ${why}; choose another address: ${other}`,
         ExitCode.Listen,
       );
-    if ("host" in address && address.port !== 0) {
+    };
+    for (const where of [address, ...this.#options.httpAlso.map((also) => also.address)]) {
+      if ("path" in where || where.port === 0) continue;
       // Before anybody is served, whom an address that is taken would cut off.
-      await probeAddress(address.host, address.port).catch((error: Error) => {
-        throw cannot(error.message);
+      await probeAddress(where.host, where.port).catch((error: Error) => {
+        throw cannot(where, error.message);
       });
     }
     const handle = new HttpThreadHandle(data, this.#onDeath, onNews);
@@ -327,7 +331,10 @@ class Server {
     const listening = async (): Promise<string> => {
       const news = await handle.listening;
       if (news.news === "listening") return news.where;
-      throw cannot(news.news === "failed" ? news.message : news.news);
+      // What came from another thread is another object.
+      const where = news.news === "failed" ? news.address : address;
+      const isFirst = describeHttpAddress(where) === describeHttpAddress(address);
+      throw cannot(isFirst ? address : where, news.news === "failed" ? news.message : news.news);
     };
     return { listening: listening() };
   }

@@ -5,11 +5,13 @@ import type { TransportKind } from "../acceptor/acceptor.ts";
 import { type ConnectionLimits, NO_LIMITS } from "../acceptor/listener-policy.ts";
 import { SEGMENT_BYTES_MAX } from "../binlog/format/segment-format.ts";
 import { type Setting, SettingError } from "../config/setting.ts";
+import type { HttpAlso } from "../http/http-also.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
 import type { Placement, ProtocolName } from "../message/topology.ts";
 import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../protocol/limits.ts";
 import { parseGroupUrl } from "../replica/group-url.ts";
 import { describeHttpAddress, HTTP_DEFAULT, parseHttpAddress } from "./http-address.ts";
+import { HTTP_ALSO_SETTINGS, httpAlsoTable, readHttpAlso } from "./http-also.ts";
 import { HTTP_GUARD_SETTINGS, type HttpTlsFiles, NO_HTTP_TLS } from "./http-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import {
@@ -63,6 +65,8 @@ export interface Settings {
   /** Names by which the HTTP side may be asked, besides addresses and localhost. */
   httpHosts: readonly string[];
   /** Tubes with series of their own in metrics, and globs of those that come first. */
+  /** Further addresses of HTTP. */
+  httpAlso: readonly HttpAlso[];
   /** What the http thread's priority is lowered by. */
   httpNice: number;
   metricsTubesMax: number;
@@ -119,6 +123,7 @@ export function defaultSettings(): Settings {
     httpInsecure: false,
     httpHosts: [],
     httpTls: NO_HTTP_TLS,
+    httpAlso: [],
     httpRequestsMax: Number.POSITIVE_INFINITY,
     httpNice: HTTP_NICE,
     metricsTubesMax: METRICS_TUBES_MAX,
@@ -485,6 +490,16 @@ const OF_HTTP: readonly Setting<Settings>[] = [
 ];
 
 const TABLES: readonly Setting<Settings>[] = [
+  {
+    key: "http.also",
+    kind: "tables",
+    rows: HTTP_ALSO_SETTINGS,
+    text: "a further address of HTTP, and what it serves: for probes and Prometheus alone, say",
+    apply(options, tables, read) {
+      options.httpAlso = readHttpAlso(tables, read);
+    },
+    show: ({ httpAlso }) => httpAlso.map(httpAlsoTable),
+  },
   {
     key: "listener",
     kind: "tables",

@@ -9,7 +9,7 @@ import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
-import type { Api, Routes } from "./api.ts";
+import type { Api, Permission, Routes } from "./api.ts";
 import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
@@ -21,7 +21,7 @@ import type { RequestMeter } from "./request-meter.ts";
 import { checkJsonSize } from "./request-size.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
-const BODY_BYTES_MAX = 8 * 1024 * 1024;
+export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 const URL_BYTES_MAX = 8 * 1024;
 /** A name has up to 200 bytes, each of which may be percent-encoded. */
 const PARAM_LENGTH_MAX = 700;
@@ -36,8 +36,12 @@ export interface AppOptions {
   readonly meter: RequestMeter;
   /** Who may ask; everybody without. */
   readonly authentication?: Authentication;
+  /** What everybody may here, whoever he is. */
+  readonly open?: Permission | undefined;
   /** How often; as they like without. */
   readonly limit?: RequestLimit;
+  /** For requests under way; of its own if none is given. */
+  readonly room?: BodyRoom;
   /** Options of node:tls where HTTPS is spoken. */
   readonly tls?: object | undefined;
   /** Is told of what no client did wrong. */
@@ -47,7 +51,8 @@ export interface AppOptions {
 }
 
 export function createApp(options: AppOptions): Api {
-  const { service, hosts, routes, meter, authentication, limit, tls, onError, onChange } = options;
+  const { service, hosts, routes, meter, authentication, open, limit, tls, onError, onChange } = options;
+  const { room = new BodyRoom(BODY_BYTES_MAX) } = options;
   // Node looks for those who are too slow each half a minute by itself, which makes that the least that they may take.
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
@@ -112,7 +117,7 @@ export function createApp(options: AppOptions): Api {
     },
   });
   void api.register((scope, _options, done) => {
-    authentication?.addTo(scope as Api);
+    authentication?.addTo(scope as Api, open);
     limit?.addTo(scope as Api);
     room.addTo(scope as Api);
     addAudit(scope as Api, service, onChange);

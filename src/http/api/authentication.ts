@@ -7,7 +7,7 @@ import { FailureLimit } from "../../access/failure-limit.ts";
 import { type Identity, mayTouchTube } from "../../access/identity.ts";
 import { Permission as Bit, permissionNames } from "../../access/permission.ts";
 import type { Token } from "../../access/token-file.ts";
-import { type Api, answers, type Permission } from "./api.ts";
+import { type Api, answers, type Permission, type Routes } from "./api.ts";
 import { Problem } from "./problem.ts";
 import { Sessions } from "./sessions.ts";
 
@@ -69,22 +69,21 @@ export class Authentication {
     this.#authenticator = tokens === undefined ? undefined : new Authenticator(tokens);
   }
 
-  /** Adds the check to all routes that are added later, and those of sessions. */
-  addTo(api: Api): void {
+  /** Adds the check to all routes that are added later. What takes a permission that is `open` is for everybody. */
+  addTo(api: Api, open?: Permission): void {
     api.addHook("onRequest", (request, reply, done) => {
-      if (this.#authenticator === undefined) done();
+      const { may } = request.routeOptions.config;
+      if (this.#authenticator === undefined || may === null || (may !== undefined && may === open)) done();
       else void this.#check(request, reply, this.#authenticator).then(() => done(), done);
     });
     api.addHook("preHandler", (request, _reply, done) => {
       if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
       done();
     });
-    this.#addSessionRoutes(api);
   }
 
   async #check(request: FastifyRequest, reply: FastifyReply, authenticator: Authenticator): Promise<void> {
     const { may } = request.routeOptions.config;
-    if (may === null) return;
     const identity = await this.#identify(request, authenticator);
     if (identity === undefined) {
       reply.header("www-authenticate", challenge(request));
@@ -97,7 +96,7 @@ export class Authentication {
     request.stands = () => this.#stands(request, identity);
     request.owner = identity.name;
     request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
-    if (may !== undefined) requirePermission(request, may);
+    if (may !== undefined && may !== null) requirePermission(request, may);
   }
 
   #stands(request: FastifyRequest, identity: Identity): boolean {
@@ -143,7 +142,7 @@ export class Authentication {
     return identity;
   }
 
-  #addSessionRoutes(api: Api): void {
+  readonly sessionRoutes: Routes = (api) => {
     const Login = Type.Object({ token: Type.String({ maxLength: 256 }) }, { additionalProperties: false });
     const open = { may: null, quiet: false } as const;
     const schema = { summary: "Begin a session: a cookie in the place of a token", body: Login };
@@ -178,7 +177,7 @@ export class Authentication {
     api.delete("/v1/session", { config: open, schema: leave }, async (request, reply) =>
       reply.header("set-cookie", this.#sessions.end(request.headers.cookie)).code(204).send(),
     );
-  }
+  };
 }
 
 /** Throws where tokens are demanded, and who asks has one that does not permit this. */

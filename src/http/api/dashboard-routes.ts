@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import type { Routes } from "./api.ts";
+import type { Api, Routes } from "./api.ts";
 import { requirePermission } from "./authentication.ts";
 import { type Asset, loadAssets } from "./dashboard-assets.ts";
 import { EventHub, viewNamed } from "./event-hub.ts";
@@ -32,9 +32,16 @@ const Query = Type.Object(
 );
 const COMMENT_LOOK_MS = 5000;
 
-export const dashboardRoutes: Routes = (api, service) => {
-  const assets = loadAssets();
-  const hub = new EventHub(service);
+/** Of all addresses: streams are counted together. */
+export function dashboardRoutes(): Routes {
+  let shared: { readonly assets: ReadonlyMap<string, Asset>; readonly hub: EventHub } | undefined;
+  return (api, service) => {
+    shared ??= { assets: loadAssets(), hub: new EventHub(service) };
+    addRoutes(api, shared.assets, shared.hub);
+  };
+}
+
+function addRoutes(api: Api, assets: ReadonlyMap<string, Asset>, hub: EventHub): void {
   const timer = setInterval(() => hub.comment(), COMMENT_LOOK_MS);
   timer.unref();
   api.addHook("preClose", (done) => {
@@ -97,7 +104,7 @@ export const dashboardRoutes: Routes = (api, service) => {
       return reply;
     },
   );
-};
+}
 
 function send(asset: Asset, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.header("cache-control", "no-cache").header("etag", asset.etag).header("vary", "accept-encoding");

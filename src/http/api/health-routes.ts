@@ -16,7 +16,7 @@ const Check = Fields({
   detail: Type.String(),
 });
 
-export const healthRoutes: Routes = (api, service) => {
+export const probeRoutes: Routes = (api, service) => {
   api.get(
     "/livez",
     { config: probe, schema: { summary: "Whether a restart would help", ...probes } },
@@ -38,6 +38,9 @@ export const healthRoutes: Routes = (api, service) => {
       },
     );
   }
+};
+
+export const healthRoutes: Routes = (api, service) => {
   api.get(
     "/v1/health",
     {

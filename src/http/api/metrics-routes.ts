@@ -14,9 +14,12 @@ import type { RequestMeter } from "./request-meter.ts";
 
 const metrics = { may: "metrics", quiet: true } as const;
 
+/** Of all addresses: who has series does not depend on who asks. */
 export function metricsRoutes(meter: RequestMeter): Routes {
+  let shared: SeriesSet | undefined;
   return (api, service) => {
-    const series = new SeriesSet(service.metrics);
+    shared ??= new SeriesSet(service.metrics);
+    const series = shared;
     api.get(
       "/metrics",
       {
