@@ -143,7 +143,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await inDialog("Delete the template").click();
     await dialog().getByLabel("Template").waitFor({ state: "detached" });
     await page.keyboard.press("Escape");
-    assert.equal(await statsTube("put-here", "total-jobs"), 2);
+    assert.equal(await statsTube("put-here", "total-jobs"), 3);
   });
 
   it("changes priority, delay and time to run of jobs", async () => {

@@ -1,14 +1,8 @@
 // Requests that change something, and tasks: what is done to many jobs.
 
-export interface Task {
-  readonly id: string;
-  readonly state: "running" | "done" | "cancelled" | "failed";
-  /** Why it has failed. */
-  readonly fault: string | null;
-  readonly affected: number;
-  /** 0 to 1. */
-  readonly progress: number;
-}
+import type { TaskRow as Task } from "./view-types.ts";
+
+export type { Task };
 
 const POLL_MS = 250;
 
@@ -48,7 +42,8 @@ export async function sendBulk(
   return { affected: ended.affected, isStopped: ended.state === "cancelled" };
 }
 
-const isOver = ({ state }: Task): boolean => state !== "running";
+/** One that was stopped still ends what it is at. */
+const isOver = ({ endedAt }: Task): boolean => endedAt !== null;
 
 /** By a stream; where none is to be had, or it breaks, by asking again and again, which throws where nobody answers. */
 async function follow(id: string, onTask: (task: Task) => void): Promise<Task> {
