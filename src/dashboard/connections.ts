@@ -64,7 +64,7 @@ function list({ items, matched }: ConnectionsView, desk: Desk): Part {
         <caption class="hidden">Open connections</caption>
         <thead>
           <tr>
-            <th scope="col">from</th><th scope="col">age</th><th scope="col" class="left">does</th>
+            <th scope="col">from</th><th scope="col">age</th><th scope="col" class="optional">idle</th><th scope="col" class="left">does</th>
             <th scope="col" class="left optional">uses</th><th scope="col" class="left optional">watches</th>
             <th scope="col" class="left">holds</th><th scope="col" class="optional">unread, unsent</th>
             ${mayClose ? html`<th scope="col"><span class="hidden">Close it</span></th>` : nothing}
@@ -109,11 +109,12 @@ function closedList({ items }: ConnectionsView): Part {
 }
 
 function row(each: ConnectionRow, mayClose: boolean, desk: Desk): Part {
-  const { id, address, age, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
+  const { id, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
   const from = address ?? "a unix socket";
   return html`<tr>
-    <th scope="row" title="connection ${id}">${from}</th>
+    <th scope="row" title="connection ${id}${listener === null ? "" : `, came in at ${listener}`}">${from}</th>
     <td>${ago(age)}</td>
+    <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
     <td class="left optional"><a href=${tubeLink(uses)}>${uses}</a></td>
     <td class="left optional" title=${watches.join(", ")}>

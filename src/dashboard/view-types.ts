@@ -181,7 +181,11 @@ export interface JobPageView {
 export interface ConnectionRow {
   readonly id: string;
   readonly address: string | null;
+  /** Where it came in. */
+  readonly listener: string | null;
   readonly age: number;
+  /** Seconds since it was sent something. */
+  readonly idle: number;
   readonly uses: string;
   readonly watches: readonly string[];
   readonly watchCount: number;
