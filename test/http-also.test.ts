@@ -90,7 +90,7 @@ serve = ["api"]
         /:5: serve: helth is none of health, metrics, api, dashboard/,
       ],
       [
-        '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nlisten = "127.0.0.1:0"\ntls = true\n',
+        '[http]\nlisten = "127.0.0.1:0"\n[[http.also]]\nlisten = "127.0.0.1:0"\nsecure = true\n',
         /takes the certificate of \[http\]/,
       ],
     ] as const) {

@@ -45,7 +45,7 @@ export const HTTP_ALSO_SETTINGS: readonly Setting<Also>[] = [
     show: ({ metricsPublic }) => (metricsPublic ? true : undefined),
   },
   {
-    key: "tls",
+    key: "secure",
     kind: "switch",
     text: "speak HTTPS, with the certificate of [http]",
     example: false,

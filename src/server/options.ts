@@ -155,7 +155,7 @@ function checkHttpAlso({ http, httpAlso, httpInsecure, httpTls, tokenFile }: Opt
     throw usageError("[[http.also]] is for addresses besides the first: give http.listen, or --http");
   if (httpTls.cert === undefined && httpAlso.some(({ tls }) => tls))
     throw usageError(
-      "[[http.also]] with tls = true takes the certificate of [http]: give tls.cert and tls.key there",
+      "[[http.also]] with secure = true takes the certificate of [http]: give tls.cert and tls.key there",
     );
   const open = httpAlso.find((also) => !isHarmless(also));
   if (open === undefined || httpInsecure || tokenFile !== undefined) return;

@@ -69,7 +69,6 @@ export function createApp(options: AppOptions): Api {
     genReqId: requestIds(service.facts.instanceId),
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
-  const room = new BodyRoom(BODY_BYTES_MAX);
   // Schemas of answers are there for the document; what is sent is what routes return.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   // Of all requests, also those that have no route.
