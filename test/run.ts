@@ -30,7 +30,7 @@ const WAITING: readonly (readonly string[])[] = [
   ["transcripts-server-timed"],
 ];
 
-/** They compute on virtual time or none, in one thread each; all tests of one module do, too. */
+/** They compute, in one thread each, on virtual time or none; all tests of one module do, too. */
 const COMPUTING = [
   "simulation/simulation",
   "pinned-memory",
@@ -40,6 +40,10 @@ const COMPUTING = [
   "simulation/http-simulation",
   "simulation/guarded-run",
   "simulation/durable-policies",
+  "binlog/damage",
+  "binlog/holes",
+  "binlog/making-room",
+  "binlog/interrupted-rewrite",
 ];
 
 /** They take longest, and so begin first. */

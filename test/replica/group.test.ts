@@ -105,13 +105,13 @@ test(`what was acknowledged survives ${rounds} rounds of kills and stops in a gr
   for (let round = 0; round < rounds; round++) {
     const deed = only !== undefined ? only : ROUNDS === "" ? deeds[round]! : random.pick(deeds)!;
     const clients = loadGroup(t, group, ledger, random, CLIENTS);
-    await sleep(LOAD_MS);
+    await clients.goOn(LOAD_MS);
     const before = ledger.acknowledgedPuts;
     await DEEDS[deed](group);
     const at = Date.now();
     (await group.serving()).socket.destroy();
     const servedMs = Date.now() - at;
-    await sleep(LOAD_MS);
+    await clients.goOn(LOAD_MS);
     await clients.end();
     const client = await group.serving();
     if (MAY_DOUBLE.includes(deed)) ledger.surprises.length = 0;

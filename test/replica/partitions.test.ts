@@ -42,7 +42,7 @@ test(`what was acknowledged survives ${rounds} partitions of a group`, {
     const cut = PARTITIONS === "" ? CUTS[0] : random.pick(CUTS);
     const primary = group.servers.indexOf(await group.primary()) + 1;
     const clients = loadGroup(t, group, ledger, random, 6);
-    await sleep(LOAD_MS);
+    await clients.goOn(LOAD_MS);
     const before = ledger.acknowledgedPuts;
     const machine =
       cut === CUTS[3] ? (await group.leadingLogServer()) + 1 : cut === CUTS[2] ? 3 - primary : primary;
@@ -57,7 +57,7 @@ test(`what was acknowledged survives ${rounds} partitions of a group`, {
     }
     network.heal(machine);
     (await group.serving()).socket.destroy();
-    await sleep(LOAD_MS);
+    await clients.goOn(LOAD_MS);
     await clients.end();
     await group.caughtUp();
     const client = await group.serving();

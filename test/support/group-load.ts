@@ -2,12 +2,20 @@
 
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "./eventually.ts";
 import type { KillLedger } from "./kill-ledger.ts";
 import type { SeededRandom } from "./seeded-random.ts";
 import type { ServerGroup } from "./server-group.ts";
 import type { WireClient } from "./wire-client.ts";
 
+/** Of a load that somebody serves. */
+const PUTS_MIN = 4;
+/** A busy machine takes its time. */
+const PUTS_MS_MAX = 60_000;
+
 export interface GroupLoad {
+  /** Resolves after so many milliseconds, and not before some more puts were acknowledged. */
+  goOn(ms: number): Promise<void>;
   /** Resolves when all connections are closed and what they saw is in the ledger. */
   end(): Promise<void>;
 }
@@ -42,6 +50,11 @@ export function loadGroup(
   });
   const all = Array.from({ length: clients }, one);
   return {
+    async goOn(ms) {
+      const enough = ledger.acknowledgedPuts + PUTS_MIN;
+      await sleep(ms);
+      await eventually("clients are served", () => ledger.acknowledgedPuts >= enough, PUTS_MS_MAX);
+    },
     async end() {
       isOver = true;
       for (const client of open) client.socket.destroy();
