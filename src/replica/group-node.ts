@@ -35,6 +35,8 @@ const MEMBERS_MAX = 32;
 /** How often it says that it still waits for a log server. */
 const STILL_WAITING_MS = 10_000;
 const NEARLY_FULL = 0.9;
+/** Until a log without any room is asked for some again. */
+const ROOM_MS = 500;
 /** Bytes on their way to the own log at most, before more is read. */
 const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
 /** Batches that the primary's core holds at most; more stay in the ring. */
@@ -392,8 +394,11 @@ export class GroupNode {
       const sequence = await this.#log.append(message, expectedLast);
       figures[GroupFigure.Appends]! += 1;
       figures[GroupFigure.AppendMs]! += monotonicMs() - sentAtMs;
+      figures[GroupFigure.LogBytes]! += message.length;
+      this.#noteRoom();
       this.#primary!.appended(ticket, sequence, monotonicMs());
-    } catch {
+    } catch (error) {
+      if (error instanceof LogError && error.kind === "full") await this.#waitForRoom();
       this.#primary!.failed(ticket, monotonicMs());
     }
     this.#drain();
@@ -441,8 +446,24 @@ export class GroupNode {
   #noteEnds({ bytes, limitBytes }: LogEnds): void {
     this.#figures[GroupFigure.LogBytes] = bytes;
     this.#figures[GroupFigure.LogLimitBytes] = limitBytes;
-    if (this.#primary !== undefined)
-      this.#words.publishFull(limitBytes > 0 && bytes > NEARLY_FULL * limitBytes);
+    this.#noteRoom();
+  }
+
+  /** Puts are refused before the log is full, since all else goes on in what is left. */
+  #noteRoom(): void {
+    const { LogBytes, LogLimitBytes } = GroupFigure;
+    const limitBytes = this.#figures[LogLimitBytes]!;
+    if (this.#primary === undefined) return;
+    const isFull = limitBytes > 0 && this.#figures[LogBytes]! > NEARLY_FULL * limitBytes;
+    this.#words.publishFull(isFull);
+    if (isFull) this.#primary.purgeNow();
+  }
+
+  /** Not a byte more finds room: before it is tried again, what can go has to. */
+  async #waitForRoom(): Promise<void> {
+    this.#words.publishFull(true);
+    this.#primary!.purgeNow();
+    await sleep(ROOM_MS);
   }
 
   /** Takes batches from the ring, tells all others how far the shared log is, and waits for more. */

@@ -219,6 +219,13 @@ export class PrimaryCore {
     this.#purges.push({ below, atBytes: this.#acknowledgedBytes + this.#keepBytes });
   }
 
+  /** The log has little room: what was left in it for standbys that are slow goes now. */
+  purgeNow(): void {
+    const last = this.#purges.at(-1);
+    this.#purges = [];
+    if (last !== undefined) this.#host.purge(last.below);
+  }
+
   /** What became of what was sent is read, never guessed. No answer to what was sent so far counts any more. */
   doubt(nowMs: number): void {
     if (this.#ended) return;

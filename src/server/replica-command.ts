@@ -6,12 +6,14 @@ import { adoptDirectory } from "../binlog/tools/adopt.ts";
 import { parseSize } from "../config/quantity.ts";
 import { detach } from "../replica/detach.ts";
 import { type GroupUrl, parseGroupUrl } from "../replica/group-url.ts";
-import { JetStreamLog } from "../replica/jetstream-log.ts";
+import { JetStreamLog, type StreamOptions } from "../replica/jetstream-log.ts";
 import { natsConfig } from "../replica/nats-config.ts";
 import { type NodeReport, parseReport } from "../replica/node-report.ts";
+import { LogError } from "../replica/shared-log.ts";
 
 const SERVER_MIN = [2, 10, 23];
 const MAX_BYTES_DEFAULT = "4G";
+const MAX_BYTES_MIN = 128 * 1024 * 1024;
 
 class Refused extends Error {}
 
@@ -22,6 +24,11 @@ async function withLog<T>(text: string, work: (log: JetStreamLog, url: GroupUrl)
   const log = await JetStreamLog.connect(url, "runnerbean replica", false);
   try {
     return await work(log, url);
+  } catch (error) {
+    if (!(error instanceof LogError) || error.kind !== "missing") throw error;
+    throw new Refused(
+      `group ${url.group} has no stream: make it with "runnerbean replica init", or "runnerbean replica reseed" if it was lost`,
+    );
   } finally {
     await log.close();
   }
@@ -52,14 +59,27 @@ interface InitOptions {
 function streamOptions({ replicas, maxBytes }: InitOptions): { replicas: number; maxBytes: number } {
   const bytes = parseSize(maxBytes);
   if (bytes === undefined) throw new Refused(`invalid size: --max-bytes ${maxBytes}`);
+  if (bytes < MAX_BYTES_MIN)
+    throw new Refused(
+      `too small: --max-bytes ${maxBytes} (at least 128M: 64M of it are for standbys that are slow)`,
+    );
   if (!["1", "3", "5"].includes(replicas))
     throw new Refused(`invalid number: --replicas ${replicas} (1, 3 or 5)`);
   return { replicas: Number(replicas), maxBytes: bytes };
 }
 
+async function createOnce(log: JetStreamLog, group: string, options: StreamOptions): Promise<void> {
+  try {
+    await log.create(options);
+  } catch (error) {
+    if (!/already in use/.test((error as Error).message)) throw error;
+    throw new Refused(`group ${group} exists already: "runnerbean replica status" shows it`);
+  }
+}
+
 async function init(text: string, options: InitOptions): Promise<void> {
   await withLog(text, async (log, { group }) => {
-    await log.create({ ...streamOptions(options), groupId: newGroupId() });
+    await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId() });
     say(
       `The stream of group ${group} is made, with ${options.replicas} replicas and room for ${options.maxBytes}.`,
     );

@@ -6,7 +6,8 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { dump } from "../../src/binlog/tools/tools.ts";
+import { inspectText } from "../../src/binlog/tools/inspect-log.ts";
+import { dump, inspect } from "../../src/binlog/tools/tools.ts";
 import { missingNats } from "../support/nats-cluster.ts";
 import { type GroupServer, ServerGroup, until } from "../support/server-group.ts";
 import { OUR_MAIN, startServer, TEST_ENV } from "../support/server-process.ts";
@@ -119,9 +120,19 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     );
     for (const server of group.servers) await server.end();
     assert.match(a.output, /REPLICA_LOG_(MISSING|LOST): .*reseed/);
+    for (const { directory } of group.servers) {
+      const report = await inspect({ path: directory });
+      assert.ok(report.group!.epoch === 1 && report.group!.n > 1);
+      assert.match(inspectText(report), new RegExp(`of a group: epoch 1, batch ${report.group!.n}\n`));
+    }
+    assert.match(replica("status", group.url).out, /has no stream: .*replica init.*reseed/);
     assert.match(replica("reseed", group.url, "-b", a.directory, "--replicas", "1").out, /say --yes/);
-    const { status, out } = replica("reseed", group.url, "-b", a.directory, "--replicas", "1", "--yes");
+    const small = ["--replicas", "1", "--max-bytes", "1G"];
+    const { status, out } = replica("reseed", group.url, "-b", a.directory, ...small, "--yes");
     assert.equal(status, 0, out);
+    const once = replica("init", group.url, ...small);
+    assert.match(`${once.status} ${once.out}`, /^1 .*exists already/);
+    assert.match(replica("init", group.url, "--max-bytes", "1M").out, /too small/);
     a.start();
     const again = await group.serving();
     assert.equal(await bodyOf(again, id), "kept");
@@ -176,6 +187,24 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     await group.caughtUp();
     const again = await group.serving();
     await put(again, "both have it again");
+  });
+
+  it("refuses puts when the shared log is nearly full, deletes go on, and what they free is given back", async (t) => {
+    const flags = ["-f", "50", "-s", "1048576"];
+    const group = await ServerGroup.start(t, flags, 1, undefined, [], 16 * 2 ** 20);
+    const client = await group.serving();
+    const ids: number[] = [];
+    for (let line = ""; line !== "OUT_OF_MEMORY"; ) {
+      line = (await client.put("x".repeat(60_000))).line;
+      if (line !== "OUT_OF_MEMORY") ids.push(Number(line.split(" ")[1]));
+      assert.ok(ids.length < 280, "the log would be full by now");
+    }
+    for (const id of ids) assert.equal((await client.ask(`delete ${id}`)).line, "DELETED");
+    await until("puts are taken again", async () => {
+      const { line } = await client.put("y");
+      return line.startsWith("INSERTED ") ? true : undefined;
+    });
+    await group.caughtUp();
   });
 
   it("refuses a damaged directory, and the other one serves", async (t) => {

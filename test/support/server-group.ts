@@ -127,13 +127,14 @@ export class ServerGroup {
     logServers = 3,
     directory?: string,
     machines: readonly Place[] = [],
+    maxBytes = 2 ** 30,
   ): Promise<ServerGroup> {
     const cluster = await NatsCluster.start(t, logServers, NATS_SERVERS[0]!, machines);
     const url = cluster.url(GROUP);
     const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
     t.after(() => log.close());
     await until("the stream is made", async () => {
-      await log.create({ replicas: logServers, maxBytes: 2 ** 30, groupId: "test-group" });
+      await log.create({ replicas: logServers, maxBytes, groupId: "test-group" });
       return true;
     });
     const group = new ServerGroup(t, cluster, log, url, flags);

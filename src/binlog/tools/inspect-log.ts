@@ -42,6 +42,8 @@ export interface InspectReport {
   tubes: TubeReport[];
   /** What is set for tubes. */
   settings: { pattern: string; text: string }[];
+  /** In a group: its last batch. Of several directories of one group the one with the highest epoch, then `n`, is the furthest. */
+  group?: { epoch: number; n: number } | undefined;
   problems: { code: string; message: string; nextStep: string }[];
 }
 
@@ -60,6 +62,7 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
     });
   }
   const tubes = tubesOf(disk, verdict, books);
+  const last = verdict.kept.flatMap(({ batches }) => batches).at(-1)?.header;
   return {
     path: disk.path,
     segments,
@@ -70,6 +73,7 @@ export function inspectLog(disk: Disk, verdict: LogVerdict, books: LogBooks): In
     nextId: books.index.maxId + 1,
     tubes,
     settings: [...settingsOf(books)].map(([pattern, text]) => ({ pattern, text })),
+    ...(last === undefined ? {} : { group: { epoch: last.epoch, n: last.n } }),
     problems: verdict.problems.map(({ error }) => ({
       code: error.code,
       message: error.message,
@@ -138,6 +142,9 @@ export function inspectText(report: InspectReport): string {
     ...report.settings.map(({ pattern, text }) => `set-tube ${pattern} ${text}`),
     ...(report.remembered === 0 ? [] : [`${report.remembered} unique keys of jobs that are gone`]),
     `${report.jobs} jobs, next id ${report.nextId}; ${report.fileBytes} bytes on disk, ${share} % of them live`,
+    ...(report.group === undefined
+      ? []
+      : [`of a group: epoch ${report.group.epoch}, batch ${report.group.n}`]),
     ...report.problems.map((problem) => `${problem.code}: ${problem.message}\n  ${problem.nextStep}`),
     "",
   ].join("\n");
