@@ -1,8 +1,9 @@
 // The operator's commands, against our server and, where they speak its protocol, against beanstalkd.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -13,7 +14,13 @@ import { allCommands } from "../src/server/subcommands.ts";
 import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { canRun, NEEDS } from "./support/need.ts";
-import { type ServerKind, type ServerProcess, startServer } from "./support/server-process.ts";
+import {
+  OUR_MAIN,
+  type ServerKind,
+  type ServerProcess,
+  startServer,
+  TEST_ENV,
+} from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { runTool, type ToolResult } from "./support/tool.ts";
 
@@ -52,6 +59,31 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       assert.equal(await say("reserve", "cli-bytes", "--delete"), body.toString("latin1"));
       assert.equal((await run(["peek", id])).code, 1);
       assert.equal((await run(["delete", id])).code, 1);
+    });
+
+    it("deletes no job that it could not print: a full disk, and a reader that has gone", async (t) => {
+      if (!canRun(t, need)) return;
+      await run(["put", "cli-unread", "--lines"], "one\ntwo\n");
+      const reserve = [OUR_MAIN, "reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"];
+      const env = { ...TEST_ENV, RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}` };
+      const full = openSync("/dev/full", "w");
+      const refused = spawnSync(process.execPath, reserve, {
+        env,
+        stdio: ["ignore", full, "pipe"],
+        encoding: "utf8",
+      });
+      closeSync(full);
+      assert.equal(refused.status, 1, refused.stderr);
+      assert.match(
+        refused.stderr,
+        /^runnerbean: cannot write the output: ENOSPC: no space left on device, write\n$/,
+      );
+      const unread = spawn(process.execPath, reserve, { env, stdio: ["ignore", "pipe", "inherit"] });
+      unread.stdout.destroy();
+      const [code] = (await once(unread, "exit")) as [number];
+      assert.equal(code, 0);
+      assert.match(await say("tube", "cli-unread"), /^current-jobs-ready\t2$/m);
+      assert.equal(await say("reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"), "one\ntwo\n");
     });
 
     it("puts a job for each line, in order, and lists tubes for programs", async (t) => {

@@ -60,18 +60,27 @@ export async function withTarget(
   try {
     await action(targetOf(options, process.env, kind));
   } catch (error) {
+    if (isOutputGone(error)) process.exit(ExitCode.Done);
     const exitCode = exitCodeOf(error);
     if (exitCode === undefined) throw error;
-    tell(`runnerbean: ${(error as Error).message}`);
+    tell(`runnerbean: ${isWrite(error) ? "cannot write the output: " : ""}${(error as Error).message}`);
     process.exitCode = exitCode;
   }
 }
+
+/** Whoever read the output has had enough, as `head`. */
+const isOutputGone = (error: unknown): boolean =>
+  (error as NodeJS.ErrnoException).code === "EPIPE" && isWrite(error);
+
+const isWrite = (error: unknown): boolean => (error as NodeJS.ErrnoException).syscall === "write";
 
 function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof CommandFailed) return error.exitCode;
   if (error instanceof Unauthorized) return ExitCode.NotPermitted;
   if (error instanceof BadFormat) return ExitCode.BadArguments;
   if (error instanceof ConnectionLost) return ExitCode.NoConnection;
+  // Standard output: a full disk, say.
+  if (isWrite(error)) return ExitCode.Nothing;
   if (error instanceof NotSupported || error instanceof ReplyError) return ExitCode.Nothing;
   return undefined;
 }

@@ -16,7 +16,8 @@ export async function runSubcommand(args: readonly string[]): Promise<boolean> {
   // Whoever reads the output may have had enough, as `head`.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
-    throw error;
+    process.stderr.write(`${PROGRAM}: cannot write the output: ${error.message}\n`);
+    process.exit(1);
   });
   // The tools of the log have exit codes of their own.
   if (word !== "binlog" && word !== "replica") for (const command of program.commands) exitAsServer(command);

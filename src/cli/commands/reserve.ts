@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, tell } from "../output.ts";
+import { tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 import { bodyOf } from "./show.ts";
@@ -61,7 +61,7 @@ async function reserveMany(
   options: ReserveOptions,
   command: readonly string[],
 ): Promise<void> {
-  const max = Number(options.max) || Number.POSITIVE_INFINITY;
+  const max = maxOf(options);
   let [taken, failed] = [0, 0];
   for (; taken < max; taken++) {
     const job = await reserve(session, options.wait);
@@ -87,11 +87,21 @@ async function reserve(session: WireSession, wait: string | undefined): Promise<
     : { id: job.id, body: Buffer.from(job.bytes) };
 }
 
+const NEWLINE = Buffer.from("\n");
+const maxOf = ({ max }: ReserveOptions): number => Number(max) || Number.POSITIVE_INFINITY;
+
+/** Rejects where it can't be written: who would read it may be gone. */
+const write = (bytes: Buffer): Promise<void> =>
+  new Promise((resolve, reject) => {
+    process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
+  });
+
 async function show(session: WireSession, { id, body }: Reserved, options: ReserveOptions): Promise<void> {
-  if (options.json === true) print(JSON.stringify({ id, ...bodyOf(body) }));
+  if (options.json === true) await write(Buffer.from(`${JSON.stringify({ id, ...bodyOf(body) })}\n`));
   else {
-    await new Promise((resolve) => process.stdout.write(body, resolve));
-    if (process.stdout.isTTY) print("");
+    // Of several nobody could tell where one ends.
+    const hasEnd = process.stdout.isTTY || maxOf(options) > 1;
+    await write(hasEnd ? Buffer.concat([body, NEWLINE]) : body);
   }
   // Only when it is printed: what is lost before that is handed out again.
   if (options.delete === true) await session.ask(`delete ${id}`, "DELETED");
