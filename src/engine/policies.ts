@@ -156,7 +156,7 @@ export class Policies {
     if (attributes !== undefined) this.#keep(extras, row, attributes);
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
-    if (attributes !== undefined) this.#joinGroup(slot, tube, true);
+    if (attributes !== undefined && hasGroup(attributes)) this.#joinGroup(slot, tube, true);
     // `judge` has looked for it and not found it.
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart)
       extras.keyRow[row] = this.keys.addAsked(slot, page.id[row]!, attributes.uniqueUntilMs);
@@ -632,6 +632,10 @@ export class Policies {
 }
 
 const NO_BYTES = new Uint8Array(0);
+
+function hasGroup({ fixed }: JobAttributes): boolean {
+  return attribute.findAttribute(fixed.bytes, 0, fixed.length, attribute.Attribute.Group) >= 0;
+}
 
 function keyOf(tube: Tube, attributes: JobAttributes): TubeKey {
   const { fixed, keyStart, keyEnd } = attributes;

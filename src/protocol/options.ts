@@ -3,6 +3,7 @@
 //   uint8 tag, uint8 length, bytes: a number is a float64, little-endian; a text is its bytes.
 //   Zeros behind the last make the length of all a multiple of 4.
 
+import { copyBytes } from "../base/bytes.ts";
 import type { OptionTag } from "./option-rows.ts";
 import { OPTIONS_BYTES_MAX } from "./option-rows.ts";
 import type { Span } from "./request.ts";
@@ -35,7 +36,7 @@ export class OptionWriter {
   /** The same for `bytes[start, end)`, at most 255 of them. */
   text(tag: OptionTag, bytes: Uint8Array, start: number, end: number): boolean {
     if (!this.#head(tag, end - start)) return false;
-    this.#bytes.set(bytes.subarray(start, end), this.#end);
+    copyBytes(this.#bytes, this.#end, bytes, start, end - start);
     this.#end += end - start;
     return true;
   }
@@ -66,6 +67,11 @@ export function optionNumber(options: Span, tag: OptionTag): number | undefined 
 export function optionText(options: Span, tag: OptionTag): Uint8Array | undefined {
   const at = valueAt(options.bytes, options.start, options.end, tag);
   return at < 0 ? undefined : options.bytes.subarray(at, at + options.bytes[at - 1]!);
+}
+
+/** Where the value of an option begins in `options.bytes`, its length before it; -1 where the option is not there. A put asks. */
+export function optionAt(options: Span, tag: OptionTag): number {
+  return valueAt(options.bytes, options.start, options.end, tag);
 }
 
 /** Where the value of an option begins in `bytes[start, end)`, or -1. */

@@ -8,7 +8,7 @@ import type { NewJob } from "../../engine/new-job.ts";
 import { handleOf } from "../../message/request.ts";
 import { Attribute } from "../../protocol/job-attribute.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
-import { optionNumber, optionText } from "../../protocol/options.ts";
+import { optionAt, optionNumber } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { type Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "./replies.ts";
@@ -155,14 +155,16 @@ export class PutIntake {
   #attributesOf(options: Span, { atMs }: NewJob, nowMs: number): JobAttributes {
     const attributes = this.#attributes.clear();
     const fromMs = Math.max(atMs, nowMs);
-    const key = optionText(options, OptionTag.Unique);
-    if (key !== undefined) {
-      attributes.setKey(key, 0, key.length, optionNumber(options, OptionTag.UniqueUntil) === 1);
+    const { bytes } = options;
+    const keyAt = optionAt(options, OptionTag.Unique);
+    if (keyAt >= 0) {
+      const untilReserve = optionNumber(options, OptionTag.UniqueUntil) === 1;
+      attributes.setKey(bytes, keyAt, keyAt + bytes[keyAt - 1]!, untilReserve);
       const forMs = optionNumber(options, OptionTag.UniqueFor) ?? 0;
       attributes.uniqueUntilMs = forMs === 0 ? 0 : fromMs + forMs;
     }
-    const group = optionText(options, OptionTag.Group);
-    if (group !== undefined) attributes.fixed.text(Attribute.Group, group, 0, group.length);
+    const groupAt = optionAt(options, OptionTag.Group);
+    if (groupAt >= 0) attributes.fixed.text(Attribute.Group, bytes, groupAt, groupAt + bytes[groupAt - 1]!);
     const weight = optionNumber(options, OptionTag.Weight);
     if (weight !== undefined) attributes.fixed.uint16(Attribute.Weight, weight);
     const ttlMs = optionNumber(options, OptionTag.Ttl) ?? 0;
