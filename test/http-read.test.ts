@@ -213,6 +213,14 @@ describe("HTTP tells", () => {
     }
   });
 
+  it("which methods a path has to who asks by another", async () => {
+    const patch = await server.ask("/v1/tubes/mail?x=1", { method: "PATCH" });
+    assert.deepEqual([patch.status, patch.json.code], [405, "method-not-allowed"]);
+    assert.equal(patch.headers["allow"], "DELETE, GET, HEAD");
+    assert.equal((await server.ask("/v1/reserve")).headers["allow"], "POST");
+    assert.equal((await server.ask("/v1/reserves", { method: "POST" })).status, 404);
+  });
+
   it("nothing to another host's name, and lets no other site change anything", async () => {
     assert.equal(
       (await server.ask("/v1/tubes", { headers: { host: "evil.example" } })).json.code,

@@ -15,8 +15,9 @@ import type { GroupMembers } from "../message/group.ts";
 import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { AnswerRoom } from "./api/answer-room.ts";
 import type { Api } from "./api/api.ts";
-import { BODY_BYTES_MAX, createApp } from "./api/app.ts";
+import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app.ts";
 import { auditRoutes } from "./api/audit-routes.ts";
 import { Authentication } from "./api/authentication.ts";
 import { BodyRoom } from "./api/body-room.ts";
@@ -225,7 +226,7 @@ export class HttpThread {
       totals: new TotalsBook(control, Date.now),
       liveness: new Liveness(control, monotonicMs),
       wire,
-      bodies: new Bodies(wire, control),
+      bodies: new Bodies(wire, control, core),
       puts: new PutLanes(wire, topology.shards),
       reservations: new Reservations(wire),
       leases: new LeaseBook(monotonicMs),
@@ -253,6 +254,7 @@ export class HttpThread {
     const meter = this.#meter;
     const routes = routesOf(meter, this.#reloads, this.#authentication);
     const room = new BodyRoom(BODY_BYTES_MAX);
+    const answerRoom = new AnswerRoom(ANSWER_BYTES_MAX);
     const first: HttpAlso = { address, serves: SERVED, metricsPublic: false, tls: tls !== undefined };
     return [first, ...also].map((each) => ({
       address: each.address,
@@ -266,6 +268,7 @@ export class HttpThread {
         open: each.metricsPublic ? "metrics" : undefined,
         limit: this.#limit,
         room,
+        answerRoom,
         tls: tls === undefined || !each.tls ? undefined : serverOptionsOf(tls),
         onError: (message) => this.#tellError(message),
         onChange: (message) => this.#port.postMessage({ news: "log", level: "info", message }),

@@ -9,12 +9,14 @@ import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
+import { AnswerRoom } from "./answer-room.ts";
 import type { Api, Permission, Routes } from "./api.ts";
 import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
 import { checkHost, checkSite } from "./guards.ts";
 import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
+import { MethodsByPath } from "./methods-by-path.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
@@ -22,6 +24,10 @@ import { checkJsonSize } from "./request-size.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
+/** Bytes of answers of more than 64 KiB that are not sent yet, all together. */
+export const ANSWER_BYTES_MAX = 128 * 1024 * 1024;
+/** Longer than any wait for a job: who reads nothing for so long is gone, ms. */
+const SILENT_MS_MAX = 330_000;
 const URL_BYTES_MAX = 8 * 1024;
 /** A name has up to 200 bytes, each of which may be percent-encoded. */
 const PARAM_LENGTH_MAX = 700;
@@ -42,6 +48,8 @@ export interface AppOptions {
   readonly limit?: RequestLimit;
   /** For requests under way; of its own if none is given. */
   readonly room?: BodyRoom;
+  /** The same for answers under way. */
+  readonly answerRoom?: AnswerRoom;
   /** Options of node:tls where HTTPS is spoken. */
   readonly tls?: object | undefined;
   /** Is told of what no client did wrong. */
@@ -52,7 +60,7 @@ export interface AppOptions {
 
 export function createApp(options: AppOptions): Api {
   const { service, hosts, routes, meter, authentication, open, limit, tls, onError, onChange } = options;
-  const { room = new BodyRoom(BODY_BYTES_MAX) } = options;
+  const { room = new BodyRoom(BODY_BYTES_MAX), answerRoom = new AnswerRoom(ANSWER_BYTES_MAX) } = options;
   // Node looks for those who are too slow each half a minute by itself, which makes that the least that they may take.
   const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
   const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
@@ -62,6 +70,7 @@ export function createApp(options: AppOptions): Api {
     bodyLimit: BODY_BYTES_MAX,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     requestTimeout: 30_000,
+    connectionTimeout: SILENT_MS_MAX,
     keepAliveTimeout: 72_000,
     forceCloseConnections: "idle",
     return503OnClosing: true,
@@ -79,6 +88,7 @@ export function createApp(options: AppOptions): Api {
     reply.raw.once("close", () => {
       meter.underWay--;
       room.give(request);
+      answerRoom.give(request);
     });
     reply.header("x-request-id", request.id);
     reply.header("x-content-type-options", "nosniff");
@@ -94,6 +104,7 @@ export function createApp(options: AppOptions): Api {
     done(null, payload);
   });
   api.addHook("onSend", compress);
+  answerRoom.addTo(api);
   api.addHook("onResponse", (request, reply, done) => {
     meter.answered(
       request.routeOptions.url ?? "none",
@@ -203,7 +214,14 @@ function addFormats(api: Api): void {
 }
 
 function addErrors(api: Api, onError: (message: string) => void): void {
-  api.setNotFoundHandler((request) => {
+  const methods = new MethodsByPath();
+  api.addHook("onRoute", ({ method, url }) => methods.add([method].flat(), url));
+  api.setNotFoundHandler((request, reply) => {
+    const allowed = methods.of(request.url.split("?", 1)[0]!);
+    if (allowed.length > 0) {
+      reply.header("allow", allowed.join(", "));
+      throw new Problem("method-not-allowed", `This takes ${allowed.join(" and ")}; see /v1/openapi.json.`);
+    }
     throw new Problem("not-found", `There is no ${request.method} ${request.url}; see /v1/openapi.json.`);
   });
   api.setErrorHandler((error: Error, request, reply) => {

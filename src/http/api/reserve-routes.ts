@@ -5,6 +5,7 @@ import { type Static, Type } from "typebox";
 import { giveBackLeases } from "../queue/lease-changes.ts";
 import { type ReservedJob, reservedJob, WAITS_MAX } from "../queue/reservations.ts";
 import type { Service } from "../queue/service.ts";
+import { wasSent } from "./answer-room.ts";
 import { answers, ownerOf, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
 import { noSuchJob } from "./job-routes.ts";
 import { bodyField, wantsMsgpack } from "./media.ts";
@@ -140,7 +141,7 @@ function lease(
     if (reply.raw.destroyed) giveBack();
     else
       reply.raw.once("close", () => {
-        if (!reply.raw.writableFinished) giveBack();
+        if (!wasSent(reply)) giveBack();
       });
   }
   const isMsgpack = wantsMsgpack(request);

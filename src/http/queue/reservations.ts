@@ -8,6 +8,8 @@ import type { WireConnection, WireReply } from "./wire-connection.ts";
 
 /** How long a connection without a request is kept, ms. */
 const KEPT_MS = 10_000;
+/** Tubes that all connections together watch which are kept. */
+const KEPT_TUBES_MAX = 10_000;
 /** Waits at a time. */
 export const WAITS_MAX = 10_000;
 /** Reserves that are sent at a time once there was a job. */
@@ -48,6 +50,7 @@ export class Reservations {
   readonly #idle = new Map<string, Idle[]>();
   readonly #waiting = new Set<WireConnection>();
   #stops = false;
+  #keptTubes = 0;
 
   constructor(wire: WireClients) {
     this.#wire = wire;
@@ -105,6 +108,7 @@ export class Reservations {
     if (kept !== undefined) {
       if (idle!.length === 0) this.#idle.delete(key);
       clearTimeout(kept.timer);
+      this.#keptTubes -= tubesIn(key);
       if (!kept.connection.isGone) return kept.connection;
     }
     const connection = this.#wire.open();
@@ -117,9 +121,16 @@ export class Reservations {
     return connection;
   }
 
+  /** Names may be new ones in each request, which would be tubes for as long as connections watch them. */
   #keep(key: string, connection: WireConnection): void {
+    if (this.#keptTubes + tubesIn(key) > KEPT_TUBES_MAX) {
+      connection.close();
+      return;
+    }
+    this.#keptTubes += tubesIn(key);
     const idle = this.#idle.get(key) ?? [];
     const timer = setTimeout(() => {
+      this.#keptTubes -= tubesIn(key);
       const left = idle.filter((each) => each.connection !== connection);
       if (left.length === 0) this.#idle.delete(key);
       idle.splice(0, idle.length, ...left);
@@ -130,6 +141,9 @@ export class Reservations {
     this.#idle.set(key, idle);
   }
 }
+
+/** How many tubes the key of a connection names. */
+const tubesIn = (key: string): number => key.split(" ").length;
 
 /** Goes on as long as there are jobs at once, some reserves at a time. */
 async function takeMore(

@@ -1,0 +1,52 @@
+// How many bytes of long answers may be on their way at a time: who does not read, keeps them in memory.
+
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Busy } from "../queue/busy.ts";
+import type { Api } from "./api.ts";
+
+/** Shorter answers are not counted: a connection has one at a time. */
+const SHORT_BYTES = 64 * 1024;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Bytes of its answer that count. */
+    answerRoom: number;
+  }
+}
+
+export class AnswerRoom {
+  readonly #bytesMax: number;
+  #underWay = 0;
+
+  /** Bytes of all long answers together; one is always sent, however long. */
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** To be added behind what makes answers shorter. */
+  addTo(api: Api): void {
+    api.decorateRequest("answerRoom", 0);
+    api.addHook("onSend", (request, _reply, payload, done) => {
+      const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
+      if (isWhole && payload.length > SHORT_BYTES) this.#take(request, payload.length);
+      done(null, payload);
+    });
+  }
+
+  /** The answer has been sent, or its client is gone. */
+  give(request: FastifyRequest): void {
+    this.#underWay -= request.answerRoom;
+    request.answerRoom = 0;
+  }
+
+  #take(request: FastifyRequest, bytes: number): void {
+    if (this.#underWay > 0 && this.#underWay + bytes > this.#bytesMax)
+      throw new Busy("Many long answers are on their way to clients that are slow to read");
+    this.#underWay += bytes;
+    request.answerRoom = bytes;
+  }
+}
+
+/** Whether the client has got what was meant for it. */
+export const wasSent = ({ raw, statusCode }: FastifyReply): boolean =>
+  raw.writableFinished && statusCode < 400;

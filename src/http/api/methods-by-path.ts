@@ -1,0 +1,22 @@
+// Which methods a path has, for who asks by another one: looked for only then.
+
+export class MethodsByPath {
+  /** By the template of the path. */
+  readonly #methods = new Map<string, { readonly path: RegExp; readonly methods: Set<string> }>();
+
+  add(methods: readonly string[], url: string): void {
+    let known = this.#methods.get(url);
+    if (known === undefined) {
+      const parts = url.split("/").map((part) => (part.startsWith(":") ? "[^/]+" : RegExp.escape(part)));
+      known = { path: new RegExp(`^${parts.join("/")}$`), methods: new Set() };
+      this.#methods.set(url, known);
+    }
+    for (const method of methods) known.methods.add(method);
+  }
+
+  /** Those of a path, in alphabetical order; none where there is no such path. */
+  of(path: string): string[] {
+    const found = [...this.#methods.values()].filter((each) => each.path.test(path));
+    return [...new Set(found.flatMap(({ methods }) => [...methods]))].sort();
+  }
+}

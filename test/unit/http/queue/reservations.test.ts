@@ -1,0 +1,39 @@
+// What reserves over HTTP leave behind: connections that watch tubes, for who asks for the same again, and not too many.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { Reservations } from "../../../../src/http/queue/reservations.ts";
+import { WireClients } from "../../../../src/http/queue/wire-clients.ts";
+import { HandDrivenServer } from "../../../support/hand-driven-server.ts";
+
+const TUBES = 1000;
+const KEPT_TUBES_MAX = 10_000;
+
+it("Tubes of other names in each request do not pile up", async () => {
+  const server = new HandDrivenServer(1, undefined, { http: true });
+  const reservations = new Reservations(new WireClients(server.http!, () => {}));
+  const reserve = async (tubes: readonly string[]): Promise<void> => {
+    const { signal } = new AbortController();
+    const jobs = reservations.reserve({ tubes, waitSeconds: 0, max: 1, bytesMax: 1, signal });
+    let isOver = false;
+    const over = jobs.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      server.settle();
+      await Promise.resolve();
+    }
+    assert.deepEqual(await over, []);
+  };
+  for (let request = 0; request < 20; request++)
+    await reserve(Array.from({ length: TUBES }, (_, n) => `t-${request}-${n}`));
+  server.settle();
+  assert.ok(server.http!.open <= KEPT_TUBES_MAX / TUBES, `${server.http!.open} connections`);
+  const tubes = server.shards[0]!.engine.tubes.size;
+  assert.ok(tubes <= KEPT_TUBES_MAX + 1, `${tubes} tubes`);
+  const open = server.http!.open;
+  await reserve(Array.from({ length: TUBES }, (_, n) => `t-0-${n}`));
+  assert.equal(server.http!.open, open, "who asks for the same gets the connection that was kept");
+  reservations.stop();
+  server.settle();
+});
