@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { findOf } from "../support/planted-find.ts";
 import { CHECKS } from "./faulty-log.ts";
 import { BUGS, type Bug } from "./planted-bugs.ts";
 import { simulateGroup } from "./simulation.ts";
@@ -38,7 +39,7 @@ describe("a simulated group", () => {
         try {
           await simulateGroup({ seed, bug });
         } catch (error) {
-          t.diagnostic(`seed ${seed}: ${`${error}`.split("\n")[0]}`);
+          t.diagnostic(`seed ${seed}: ${findOf(error)}`);
           return;
         }
       }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rowOf } from "../../src/engine/job-table.ts";
+import { findOf } from "../support/planted-find.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { type HttpSimulationOptions, simulateHttp } from "./http-simulation.ts";
 
@@ -42,7 +43,7 @@ async function isFound(plant: HttpSimulationOptions["plant"]): Promise<boolean> 
     const options = { seed: each, steps: STEPS, ...(plant === undefined ? {} : { plant }) };
     const found = await simulateHttp(options).then(
       () => false,
-      () => true,
+      (error: unknown) => findOf(error) !== "",
     );
     if (found) return true;
   }

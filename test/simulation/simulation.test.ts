@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { findOf } from "../support/planted-find.ts";
 import { PLANTED_BATCH_BUGS } from "./planted-batch-bugs.ts";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted-job-bugs.ts";
@@ -165,10 +166,7 @@ describe("simulation with a planted bug (canary)", () => {
           // Where a bug is not theirs, without the commands of our own: one more of them would be another run.
           await simulate({ seed: each, steps: STEPS, extensions: false, policies: false, ...options });
         } catch (error) {
-          const [what] = String(error)
-            .replace(/^Error: /, "")
-            .split("\n");
-          t.diagnostic(`found at seed ${each}: ${what}`);
+          t.diagnostic(`found at seed ${each}: ${findOf(error)}`);
           return;
         }
       }
