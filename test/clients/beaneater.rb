@@ -62,4 +62,24 @@ same nil, producer.jobs.find(3), 'a deleted job'
 mails.put('x' * 65_535)
 same 65_535, worker.tubes.reserve.body.length, 'the largest body'
 mails.clear
+
+# Commands that it does not know, where there are some: as docs/commands.md says.
+def extensions?(connection)
+  connection.transmit('extensions')
+rescue Beaneater::UnknownCommandError
+  false
+end
+
+queue = producer.connection
+if extensions?(queue)
+  put = ->(body) { queue.transmit("put-in-tube letters 0 0.25 60 #{body.bytesize} unique=k\r\n#{body}") }
+  first = put.call('hello')
+  same 'INSERTED', first[:status], 'a unique put'
+  same({ status: 'DUPLICATE', id: first[:id] }, put.call('again').slice(:status, :id), 'put again')
+  same 'SET', queue.transmit('set-tube letters max-attempts=2 dead-letter=lost')[:status], 'a tube is set'
+  same 'UPDATED', queue.transmit("update-job #{first[:id]} delay=0")[:status], 'a job is changed'
+  same 'k', queue.transmit("inspect-job #{first[:id]}")[:body]['unique'], 'a key is shown'
+  same ['hello'], queue.transmit('list-jobs letters show=10')[:body]['jobs'].map { |row| row['body'] }, 'a list'
+  same '1', queue.transmit('clear-tube letters')[:id], 'cleared'
+end
 puts 'ok'
