@@ -48,8 +48,7 @@ export class DeleteMany implements LongMove {
   }
 
   get isWaiting(): boolean {
-    const { id } = this.#ids;
-    return this.#isBegun && this.#engine.isMoving(id) && !this.#replies.isElsewhere(id);
+    return this.#isBegun && this.#engine.isMoving(this.#ids.id) && !this.#replies.isElsewhere(this.#ids.id);
   }
 
   step(jobsMax: number, nowMs: number): boolean {
@@ -64,22 +63,17 @@ export class DeleteMany implements LongMove {
   }
 
   #delete(id: number, nowMs: number): void {
-    const isDone = this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done;
-    if (isDone) {
+    // It has arrived elsewhere, and no word of that has come yet.
+    const hasLeft = this.#engine.isMoving(id);
+    if (!hasLeft && this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done) {
       this.#results[this.#done] = Deleted.Yes;
       return;
     }
-    if (this.#mayBeElsewhere(id)) {
+    if (hasLeft || (this.#engine.find(id) === NO_SLOT && this.#replies.mayBeElsewhere(id))) {
       this.#results[this.#done] = Deleted.Elsewhere;
       this.#hasStrays = true;
     }
     if (!this.#forAcceptor) this.#missing.push(this.#ids.text);
-  }
-
-  /** It is not here, or has arrived elsewhere and no word of that has come yet. */
-  #mayBeElsewhere(id: number): boolean {
-    if (this.#engine.find(id) === NO_SLOT) return this.#replies.mayBeElsewhere(id);
-    return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
   }
 
   finish(): void {
