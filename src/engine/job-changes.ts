@@ -175,8 +175,9 @@ export class JobChanges {
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
     if (before === JobState.Ready && delayMs === 0) {
       this.#host.records.updated(slot);
-      // It may have come from another tube.
-      this.#host.serve(tube, nowMs);
+      // It may have come from another tube or shard, and be over its time since it was held.
+      this.#host.offer(tube, nowMs);
+      this.#host.drop(tube);
       return;
     }
     if (before === JobState.Reserved) this.#excuse(slot, tube, nowMs);

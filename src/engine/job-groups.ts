@@ -228,6 +228,13 @@ export class JobGroups {
     this.#forgetPassed();
   }
 
+  /** A job that was held goes on counting as work: it is on its way to another shard, or back. It was given out once. */
+  holdOn(number: number): void {
+    this.#change(number, (group) => {
+      group.inWork++;
+    });
+  }
+
   /** Nobody holds the job any more. */
   unhold(number: number): void {
     this.#change(number, (group) => {

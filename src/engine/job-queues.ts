@@ -113,7 +113,8 @@ export class JobQueues {
     const row = rowOf(slot);
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
-    this.#startHolding(page, row, tube);
+    tube.reservedJobs++;
+    tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
     session.held.push(slot);
     session.heldInOrder.append(slot);
   }
@@ -239,7 +240,7 @@ export class JobQueues {
     tube.movingJobs++;
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs++;
-    tube.groups?.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+    tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
   }
 
   #stopMoving(page: JobPage, row: number, tube: Tube): void {

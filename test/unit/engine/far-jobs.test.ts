@@ -8,6 +8,7 @@ import { NO_RECORDS, type RecordSink } from "../../../src/engine/effects.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { JobAttributes } from "../../../src/engine/job-attributes.ts";
 import { JobState, rowOf } from "../../../src/engine/job-table.ts";
+import { Travel } from "../../../src/engine/job-travel.ts";
 import type { JobChange } from "../../../src/engine/new-job.ts";
 import type { SettingValues } from "../../../src/engine/tube-settings.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
@@ -145,6 +146,47 @@ describe("a held job on its way to another shard", () => {
       bench.check();
     });
   }
+});
+
+describe("a job that its holder hands on to another shard", () => {
+  for (const isTaken of [true, false])
+    it(`was given out once: its group has no other turn when it is ${isTaken ? "there" : "refused"}`, () => {
+      const bench = new Bench({});
+      const { engine } = bench;
+      const client = engine.session(0);
+      bench.put(1, "g");
+      bench.put(2, "h");
+      bench.hold(1);
+      bench.hold(2);
+      bench.put(3, "g");
+      bench.put(4, "h");
+      bench.handOn(1);
+      if (isTaken) engine.departed(1, SHIPMENT, 0);
+      else {
+        engine.stay(1, SHIPMENT, 0);
+        assert.equal(engine.delete(client, 1, 0), Outcome.Done);
+      }
+      assert.equal(engine.delete(client, 2, 0), Outcome.Done);
+      engine.watch(client, "a");
+      const slot = engine.reserve(client, 0, 0);
+      assert.equal(engine.jobs.pageOf(slot).id[rowOf(slot)], 3, "g's turn is the one that was longest ago");
+      bench.check();
+    });
+
+  it("is given to nobody where its time is over when it comes", () => {
+    const bench = new Bench({});
+    bench.wait();
+    const counts = { reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 };
+    const facts = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, file: 0 };
+    const job = { ...facts, ...counts, tube: "a", state: JobState.Ready, deadlineAtMs: 0 };
+    const attributes = new JobAttributes();
+    attributes.expiresAtMs = 500;
+    const arrival = { travel: Travel.Handed, asReady: false, delayMs: 0 };
+    assert.equal(bench.engine.arrive(job, EMPTY_BODY, attributes, arrival, 501), Outcome.Done);
+    assert.deepEqual(bench.given, []);
+    assert.equal(bench.engine.jobs.live, 0, "it has expired");
+    bench.check();
+  });
 });
 
 describe("a job that dies where the dead-letter tube is on another shard", () => {
