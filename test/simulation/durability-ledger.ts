@@ -49,9 +49,10 @@ export class DurabilityLedger {
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   readonly #bodies = new Map<number, string>();
   readonly #digests = new Map<number, string>();
-  /** The order of burials, by id, tube and count of burials. */
-  readonly #burials = new Map<string, number>();
-  #lastBurial = 0;
+  /** Places of burials, by id, tube and count of burials: a buried job that changes is buried anew behind the others. */
+  readonly #burials = new Map<string, number[]>();
+  /** Of jobs that were found buried at the last start: which of their burials that is. */
+  readonly #burialsFound = new Map<number, number>();
   /** Ids that the log is known to know. */
   readonly #knownIds = new Set<number>();
   /** Ids that jobs have had, in all processes. */
@@ -85,16 +86,17 @@ export class DurabilityLedger {
       const at = made.findIndex((record) => record.id === id);
       assert.ok(at >= 0, `a change of job ${id} makes a record`);
       const [{ n }] = made.splice(at, 1) as [MadeRecord];
+      const place = ++this.#changes;
       const change = {
         shard,
         n,
         id,
-        place: ++this.#changes,
+        place,
         atMs: nowMs,
         acknowledged: false,
         flushedAtMs: Number.POSITIVE_INFINITY,
       };
-      return { ...change, job: job === undefined ? undefined : this.#text(job) };
+      return { ...change, job: job === undefined ? undefined : this.#text(job, place) };
     });
     assert.deepEqual(made, [], "records without a change");
     for (const change of this.lastCall) this.#owed[shard]!.set(change.n, change);
@@ -151,8 +153,16 @@ export class DurabilityLedger {
 
   // --- after the end ----------------------------------------------------------------------------------------------
 
-  /** The process has ended and the log was read: throws if what it holds is not what was promised. */
-  settle(recovered: ReadonlyMap<number, string>, nextId: number, end: ProcessEnd): void {
+  /**
+   * The process has ended and the log was read: throws if what it holds is not what was promised. `burials` has the place of
+   * each buried job in the order of its tube.
+   */
+  settle(
+    recovered: ReadonlyMap<number, string>,
+    burials: ReadonlyMap<number, number>,
+    nextId: number,
+    end: ProcessEnd,
+  ): void {
     const taken = this.#taken.map((record) => this.#change(record)).filter((each) => each !== undefined);
     checkOrder(taken);
     const must = new Set<Operation>(taken.filter((change) => this.#isPromised(change, end)));
@@ -163,9 +173,35 @@ export class DurabilityLedger {
       "",
       `after ${end === "power" ? "a power cut" : end === "kill" ? "a kill" : "a stop"}`,
     );
+    this.#settleBurials(burials, taken, taken.findLastIndex((change) => must.has(change)));
     for (const { id } of must) this.#knownIds.add(id);
     for (const id of recovered.keys()) this.#knownIds.add(id);
     for (const id of this.#knownIds) assert.ok(id < nextId, `next id is ${nextId}, but ${id} was given`);
+  }
+
+  /**
+   * The jobs of a tube are buried in the order of their last burials in the log. Of several that are told in the same words it
+   * may be any that is not before what is there for certain: all changes up to the one that was promised last.
+   */
+  #settleBurials(
+    order: ReadonlyMap<number, number>,
+    taken: readonly OwedChange[],
+    lastPromised: number,
+  ): void {
+    const promised = new Map(taken.slice(0, lastPromised + 1).map(({ id, place }) => [id, place]));
+    const places = new Set([...taken.map(({ place }) => place), ...this.#burialsFound.values()]);
+    this.#burialsFound.clear();
+    const lastOf = new Map<string, number>();
+    const jobs = [...this.#log.jobs.values()].map((text) => JSON.parse(text) as KeptJob);
+    const buried = jobs.filter(({ state }) => state === "buried");
+    for (const job of buried.sort((a, b) => order.get(a.id)! - order.get(b.id)!)) {
+      const from = Math.max(promised.get(job.id) ?? 0, (lastOf.get(job.tube) ?? 0) + 1);
+      const place = this.#burials.get(burialKey(job))?.find((each) => each >= from && places.has(each));
+      assert.ok(place !== undefined, `job ${job.id} is buried in ${job.tube} behind those that were before`);
+      lastOf.set(job.tube, place);
+      this.#burialsFound.set(job.id, place);
+      this.#burials.set(burialKey(job), [place]);
+    }
   }
 
   #isPromised({ acknowledged, flushedAtMs }: OwedChange, end: ProcessEnd): boolean {
@@ -182,18 +218,22 @@ export class DurabilityLedger {
       const job = JSON.parse(text) as KeptJob;
       return { ...job, body: this.#bodies.get(job.id)! };
     });
-    const burial = (job: KeptJob): number => this.#burials.get(burialKey(job)) ?? 0;
+    const burial = ({ id }: KeptJob): number => this.#burialsFound.get(id) ?? 0;
     return jobs.sort((a, b) => burial(a) - burial(b));
   }
 
-  #text(job: KeptJob): string {
+  #text(job: KeptJob, place: number): string {
     let digest = this.#digests.get(job.id);
     if (digest === undefined || this.#bodies.get(job.id) !== job.body) {
       digest = bodyDigest(Buffer.from(job.body, "latin1"));
       this.#digests.set(job.id, digest);
       this.#bodies.set(job.id, job.body);
     }
-    if (job.state === "buried") this.#burials.set(burialKey(job), ++this.#lastBurial);
+    if (job.state === "buried") {
+      const burials = this.#burials.get(burialKey(job));
+      if (burials === undefined) this.#burials.set(burialKey(job), [place]);
+      else burials.push(place);
+    }
     return JSON.stringify({ ...job, body: digest });
   }
 }
@@ -220,8 +260,8 @@ const KEPT_STATES = {
   [RecordState.buried]: "buried",
 } as const;
 
-/** The jobs of a recovered batch as texts that compare with the ledger's. */
-export function* keptTexts(batch: RecoveredBatch): Generator<[number, string]> {
+/** The jobs of a recovered batch as texts that compare with the ledger's, with what buried ones are sorted by. */
+export function* keptTexts(batch: RecoveredBatch): Generator<[id: number, text: string, burySequence: number]> {
   for (const { fields, tube, body } of jobsOfBatch(batch)) {
     if (fields.state === RecordState.remembered) continue;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
@@ -237,6 +277,6 @@ export function* keptTexts(batch: RecoveredBatch): Generator<[number, string]> {
       deadlineAtMs,
       counts: [reserves, timeouts, releases, buries, kicks],
     };
-    yield [id, JSON.stringify(job)];
+    yield [id, JSON.stringify(job), fields.burySequence];
   }
 }

@@ -107,13 +107,15 @@ export class SimulatedLog {
    */
   restore(server: InProcessServer, end: ProcessEnd): KeptJob[] {
     const recovered = new Map<number, string>();
+    const burials = new Map<number, number>();
     server.restore((batch) => {
-      for (const [id, text] of keptTexts(batch)) {
+      for (const [id, text, burySequence] of keptTexts(batch)) {
         assert.ok(!recovered.has(id), `job ${id} comes back once`);
         recovered.set(id, text);
+        burials.set(id, burySequence);
       }
     });
-    this.ledger.settle(recovered, this.#nextId, end);
+    this.ledger.settle(recovered, burials, this.#nextId, end);
     this.#clockMs = () => server.nowMs;
     this.#onFull = (id, segment) => server.binlog!.noteFile(id, segment);
     this.#watch(server);
