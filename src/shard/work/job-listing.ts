@@ -88,7 +88,7 @@ export class JobListing implements LongMove {
     let isFull = false;
     for (let left = jobsMax; left > 0 && !isFull && this.#rows.length < limit; left--) {
       const slot = walk.next(tube, budget);
-      if (slot !== NO_SLOT) isFull = !this.#add(slot, nowMs);
+      if (slot !== NO_SLOT && !this.#hasLeft(slot)) isFull = !this.#add(slot, nowMs);
       if (!isFull) this.#doneId = walk.doneId;
       if (slot === NO_SLOT) break;
     }
@@ -102,6 +102,12 @@ export class JobListing implements LongMove {
       // The next list can't go on in the middle of a body: each gets behind one at least, however large that is.
       (this.#searchBytesLeft <= 0 && this.#doneId > this.#beganId)
     );
+  }
+
+  /** It is on its way to another shard, and has arrived: it is listed there. */
+  #hasLeft(slot: number): boolean {
+    const id = this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+    return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
   }
 
   /** False if there is no room for the job; the first always has some. */

@@ -43,11 +43,11 @@ function scene(behind: string): Scene {
   return { server, client, other, ask };
 }
 
-/** What shards are told of arrivals is lost. */
-function holdWord({ acceptor }: HandDrivenServer): void {
+/** Of what shards say to each other all of one kind is lost. */
+function lose({ acceptor }: HandDrivenServer, kind: Shipping): void {
   const post = acceptor.post.bind(acceptor);
   acceptor.post = (shard, message) => {
-    if (message.op !== RequestOp.Carried || message.count !== Shipping.Landed) post(shard, message);
+    if (message.op !== RequestOp.Carried || message.count !== kind) post(shard, message);
   };
 }
 
@@ -66,7 +66,7 @@ describe("a job that has arrived elsewhere, while no word of it has come to wher
   for (const [command, reply] of DONE)
     it(`is there for a ${command}`, () => {
       const { server, client, other, ask } = scene(`${command}\r\n`);
-      holdWord(server);
+      lose(server, Shipping.Landed);
       // Nobody is told that it has moved.
       assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "");
       const third = server.connect(true);
@@ -75,6 +75,24 @@ describe("a job that has arrived elsewhere, while no word of it has come to wher
       const answer = client.take();
       assert.ok(answer.startsWith(reserved));
       assert.match(answer.slice(reserved.length), reply);
+    });
+});
+
+describe("a job that moves is listed once, whichever list it is:", () => {
+  for (const [when, kind, tube, state] of [
+    ["on its way, as if somebody held it", Shipping.Ship, JOBS, "reserved"],
+    ["where it has arrived, before word of that has come to where it was", Shipping.Landed, ELSEWHERE, "ready"],
+  ] as const)
+    it(when, () => {
+      const { server, other, ask } = scene("");
+      lose(server, kind);
+      assert.equal(ask(other, `update-job 1 tube=${ELSEWHERE}`), "");
+      const third = server.connect(true);
+      const [shown] = ask(third, "list-jobs *").match(/^- .*$/gm) ?? [];
+      assert.match(shown ?? "none", new RegExp(`^- {"id":1,"tube":"${tube}","state":"${state}",`));
+      for (const each of [JOBS, ELSEWHERE])
+        assert.equal(ask(third, `list-jobs ${each}`).includes(`"state":"${state}"`), each === tube, each);
+      assert.ok(!ask(third, `list-jobs ${JOBS} state=ready,delayed,buried`).includes('"id"'));
     });
 });
 
