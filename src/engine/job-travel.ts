@@ -112,7 +112,7 @@ export class JobTravel {
 
   /** A moving job is not taken where it was to go: it is what it was. */
   stay(slot: number, nowMs: number): void {
-    const { jobs, queues, records, session, retime, offer, drop } = this.#host;
+    const { jobs, queues, policies, records, session, retime, offer, drop } = this.#host;
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = queues.tubeOf(slot);
@@ -126,6 +126,7 @@ export class JobTravel {
       queues.becomeBuried(slot, tube, nowMs);
       // It is behind the others that are buried now, and a restart must not bring another order back.
       records.updated(slot);
+      policies.leaveAfterAll(slot);
     } else queues.becomeReady(slot, tube, nowMs);
     offer(tube, nowMs);
     drop(tube);

@@ -375,6 +375,11 @@ export class Policies {
     this.#leaving.push(page.id[row]!);
   }
 
+  /** A job is back that somebody had sent elsewhere: it leaves if it still has its mark. */
+  leaveAfterAll(slot: number): void {
+    if (this.isLeaving(slot)) this.#markLeaving(slot);
+  }
+
   get someLeave(): boolean {
     return this.#leaving.length > 0;
   }
@@ -391,11 +396,12 @@ export class Policies {
     return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Leaving) !== 0;
   }
 
-  /** Takes the mark of a job away; returns the tube where it has to go, or "" if that is over. */
+  /** Takes the mark of a job away, unless somebody is sending it elsewhere; returns the tube where it has to go, or "" for none. */
   endLeaving(slot: number, tube: Tube): string {
     if (!this.isLeaving(slot)) return "";
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
+    if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
     page.extras!.flags[row]! &= ~ExtraFlag.Leaving;
     return page.state[row] === JobState.Buried ? (tube.policy?.deadLetter ?? "") : "";
   }

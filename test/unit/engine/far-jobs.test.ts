@@ -232,6 +232,17 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     assert.deepEqual(other.again(settings).leaving(), []);
   });
 
+  it("leaves after all if somebody has sent it elsewhere, and it is refused there", () => {
+    const bench = new Bench(settings);
+    bench.put(1);
+    bench.die(1);
+    bench.engine.depart(bench.engine.find(1), SHIPMENT);
+    assert.deepEqual(bench.leaving(), [[1, ""]]);
+    bench.engine.stay(1, SHIPMENT, 0);
+    assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
+    bench.check();
+  });
+
   it("does not leave if it is kicked, taken or deleted before", () => {
     const bench = new Bench(settings);
     for (const id of [1, 2, 3]) {
