@@ -1,7 +1,8 @@
 // Commands of a simulated client: the bytes, what they mean, and what has become known of their reply.
 
 import type { SettingName, SettingValues } from "../../src/engine/tube-settings.ts";
-import { chosenJobs, type JobChoice } from "./job-choice.ts";
+import { chosenJobs, fits, type JobChoice } from "./job-choice.ts";
+import type { ListedRow } from "./list-of-all.ts";
 import type { Model, ModelJob } from "./model.ts";
 import { NO_OPTIONS, type PutOptions } from "./model-policies.ts";
 import type { ByIdCommand } from "./witness.ts";
@@ -52,6 +53,13 @@ export type Command = Common &
     | { readonly kind: "pause"; readonly tube: string; readonly seconds: number }
     | { readonly kind: "clear"; readonly jobs: JobChoice }
     | { readonly kind: "move"; readonly tube: string; readonly target: string }
+    /** Put together of all shards. */
+    | {
+        readonly kind: "list-all";
+        readonly afterId: number;
+        readonly limit: number;
+        readonly rows: (model: Model) => ListedRow[];
+      }
     /** Changes nothing; the reply is what the model says at some moment while the command is under way. */
     | { readonly kind: "read"; readonly answer: (model: Model) => string }
     /** Put together of all shards, at no single moment: only its form is known. */
@@ -115,10 +123,12 @@ const seconds = (ms: number): string => String(ms / 1000);
 /** What can be set, by its word, in the order in which inspect-tube tells it. */
 const SETTINGS = {
   maxAttempts: { word: "max-attempts", write: String },
+  deadLetter: { word: "dead-letter", write: String },
   backoffMs: { word: "backoff", write: seconds },
   ttlMs: { word: "ttl", write: seconds },
   expireBuries: { word: "expire", write: (buries: boolean) => (buries ? "bury" : "delete") },
   maxJobs: { word: "max-jobs", write: String },
+  maxBytes: { word: "max-bytes", write: String },
   maxReserved: { word: "max-reserved", write: String },
   groupMaxReserved: { word: "group-max-reserved", write: String },
 } as const;
@@ -217,10 +227,11 @@ export function clearTube(jobs: JobChoice): Command {
 
 /** Jobs of the choice go to another tube, with `*` dead ones to where they died. */
 export function moveJobs(jobs: JobChoice, target: string, asReady: boolean): Command {
-  const { tube, states, contains, limit } = jobs;
+  const { tube, states, contains, group, limit } = jobs;
   const options = [
     ` state=${states.join(",")}`,
     contains === undefined ? "" : ` contains=${contains}`,
+    group === undefined ? "" : ` group=${group}`,
     asReady ? " as=ready" : "",
     limit === undefined ? "" : ` limit=${limit}`,
   ];
@@ -230,6 +241,21 @@ export function moveJobs(jobs: JobChoice, target: string, asReady: boolean): Com
 export function listJobs(jobs: JobChoice, afterId: number, showBytes: number): Command {
   const text = `list-jobs ${choiceText(jobs)} after=${afterId} show=${showBytes}`;
   return { ...simple(text), kind: "read", answer: (model) => listedJobs(model, jobs, afterId, showBytes) };
+}
+
+/** What `list-jobs` lists at most without `limit`. */
+const LIST_LIMIT = 100;
+
+/** The tube of the choice does not matter. */
+export function listAllJobs(choice: JobChoice, afterId: number, showBytes: number): Command {
+  const text = `list-jobs ${choiceText({ ...choice, tube: "*" })} after=${afterId} show=${showBytes}`;
+  const rows = (model: Model): ListedRow[] =>
+    [...model.jobs.values()].map(asShown).flatMap((job) => {
+      const tube = job.tube.name;
+      if (job.id <= afterId || !fits(job, { ...choice, tube })) return [];
+      return [{ id: job.id, tube, text: listedJob(job, showBytes, { tube }) }];
+    });
+  return { ...simple(text), kind: "list-all", afterId, limit: choice.limit ?? LIST_LIMIT, rows };
 }
 
 export function peek(id: number): Command {
@@ -390,24 +416,28 @@ function statsTubeText(model: Model, name: string): string {
 }
 
 function listedJobs(model: Model, jobs: JobChoice, afterId: number, showBytes: number): string {
-  const after = chosenJobs(model.jobs.values(), { ...jobs, limit: undefined }).filter(
-    (job) => job.id > afterId,
-  );
-  const listed = after.slice(0, jobs.limit ?? 100);
+  const shown = [...model.jobs.values()].map(asShown);
+  const after = chosenJobs(shown, { ...jobs, limit: undefined }).filter((job) => job.id > afterId);
+  const listed = after.slice(0, jobs.limit ?? LIST_LIMIT);
   const tube = model.tubes.get(jobs.tube);
   const others = [...model.jobs.values()].filter((job) => job.tube.shard === tube?.shard);
   // A list that is full says how to go on, unless there is nothing behind it, of any tube of the shard.
-  const last = listed.length < (jobs.limit ?? 100) ? undefined : listed.at(-1);
+  const last = listed.length < (jobs.limit ?? LIST_LIMIT) ? undefined : listed.at(-1);
   const copies = tube === undefined ? [] : model.copiesOn(tube.shard);
   const next = last === undefined || [...others, ...copies].every(({ id }) => id <= last.id) ? 0 : last.id;
   const rows = listed.map((job) => `- ${listedJob(job, showBytes)}`);
   return [`next: ${next}`, ...(rows.length === 0 ? ["jobs: []"] : ["jobs:", ...rows])].join("\n");
 }
 
-function listedJob(job: ModelJob, showBytes: number): string {
+/** One on its way to another shard looks as if somebody held it. */
+const asShown = (job: ModelJob): ModelJob => (job.state === "moving" ? { ...job, state: "reserved" } : job);
+
+function listedJob(job: ModelJob, showBytes: number, named: { readonly tube?: string } = {}): string {
   const { id, state, pri, delaySeconds, ttrSeconds, reserves, timeouts, releases, buries, kicks, body } = job;
   return JSON.stringify({
-    ...{ id, state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
+    id,
+    ...named,
+    ...{ state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
     bytes: body.length,
     ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
   });

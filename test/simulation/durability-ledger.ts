@@ -173,7 +173,11 @@ export class DurabilityLedger {
       "",
       `after ${end === "power" ? "a power cut" : end === "kill" ? "a kill" : "a stop"}`,
     );
-    this.#settleBurials(burials, taken, taken.findLastIndex((change) => must.has(change)));
+    this.#settleBurials(
+      burials,
+      taken,
+      taken.findLastIndex((change) => must.has(change)),
+    );
     for (const { id } of must) this.#knownIds.add(id);
     for (const id of recovered.keys()) this.#knownIds.add(id);
     for (const id of this.#knownIds) assert.ok(id < nextId, `next id is ${nextId}, but ${id} was given`);
@@ -261,7 +265,9 @@ const KEPT_STATES = {
 } as const;
 
 /** The jobs of a recovered batch as texts that compare with the ledger's, with what buried ones are sorted by. */
-export function* keptTexts(batch: RecoveredBatch): Generator<[id: number, text: string, burySequence: number]> {
+export function* keptTexts(
+  batch: RecoveredBatch,
+): Generator<[id: number, text: string, burySequence: number]> {
   for (const { fields, tube, body } of jobsOfBatch(batch)) {
     if (fields.state === RecordState.remembered) continue;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;

@@ -7,6 +7,8 @@ export interface GroupedJob {
   readonly id: number;
   readonly pri: number;
   readonly state: State;
+  /** Of one on its way to another shard the state that it was in. */
+  readonly stateBefore: State;
   readonly policy: { readonly group: string; readonly weight: number };
 }
 
@@ -53,7 +55,9 @@ export class ModelGroups<Job extends GroupedJob> {
   }
 
   #inWork(key: string): number {
-    return this.#jobs().filter((job) => job.state === "reserved" && job.policy.group === key).length;
+    const isHeld = ({ state, stateBefore }: Job): boolean =>
+      (state === "moving" ? stateBefore : state) === "reserved";
+    return this.#jobs().filter((job) => isHeld(job) && job.policy.group === key).length;
   }
 
   #isBlocked(key: string): boolean {

@@ -34,11 +34,13 @@ export interface JobPolicy {
   reason: "none" | "attempts" | "expired";
   /** The tube that it died in. */
   origin: string;
+  /** It has died and has to go to another shard. */
+  leaves: boolean;
 }
 
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, group: "", weight: 1 },
-  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "" },
+  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false },
 };
 
 /** A key of a tube: some job has it, or nobody, and then it is remembered. */

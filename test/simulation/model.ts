@@ -33,9 +33,11 @@ export interface ModelJob {
   readonly body: string;
   /** What it has by its options, and by what is set for its tube. */
   readonly policy: JobPolicy;
-  /** Of a job on its way to another shard: the state that it was in, and with which shipment. */
-  stateBefore: Exclude<State, "reserved" | "moving">;
+  /** Of a job on its way to another shard: the state that it was in, who had it then, with which shipment, and why. */
+  stateBefore: Exclude<State, "moving">;
+  holderBefore: ModelSession | undefined;
   shipment: number;
+  errand: Errand | undefined;
   ttrSeconds: number;
   pri: number;
   delaySeconds: number;
@@ -55,6 +57,19 @@ export interface ModelJob {
   /** The model's event in which the job became ready last, and in which a ttr of it began last. */
   readySince: number;
   touchedAt: number;
+}
+
+/** Why a job goes to another shard, and what becomes of it there. */
+export interface Errand {
+  readonly travel: "move" | "death" | "update" | "handed";
+  /** It becomes ready, whatever it was. */
+  readonly asReady: boolean;
+  /** It becomes ready or delayed for so long. */
+  readonly delayMs: number | undefined;
+  /** What it is there, instead of what it was. */
+  readonly facts: Pick<ModelJob, "pri" | "ttrSeconds" | "releases"> | undefined;
+  readonly expiresAtMs?: number;
+  readonly attemptsBase?: number;
 }
 
 export interface ModelTube {
@@ -183,7 +198,7 @@ export class Model {
       id,
       tube: job.tube.name,
       body,
-      state: job.state === "reserved" ? "ready" : job.state === "moving" ? job.stateBefore : job.state,
+      state: keptState(job.state === "moving" ? job.stateBefore : job.state),
       pri,
       delaySeconds,
       ttrSeconds,
@@ -201,8 +216,7 @@ export class Model {
       ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
       tube: this.tube(kept.tube),
       policy: { ...NO_POLICY },
-      stateBefore: "ready",
-      shipment: 0,
+      ...AT_HOME,
       state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
       deadlineAtMs,
       holder: undefined,
@@ -412,12 +426,14 @@ export class Model {
   }
 
   /** The effects of serving the tube of `job` once that is in another state. */
-  #firstServed(job: ModelJob, state: State): readonly Effect[] {
+  #firstServed(job: ModelJob, state: State, tube = job.tube): readonly Effect[] {
     const effects: Effect[] = [];
-    const { tube, state: before } = job;
+    const { state: before, tube: tubeBefore } = job;
     job.state = state;
+    job.tube = tube;
     const next = this.nextOf(tube);
     job.state = before;
+    job.tube = tubeBefore;
     if (next === undefined) return effects;
     for (const wait of this.waits) {
       if (wait.shard !== tube.shard || !tube.watchers.has(wait.session)) continue;
@@ -431,12 +447,15 @@ export class Model {
     return effects;
   }
 
-  /** What a job becomes whose reservation ends by its time or its holder. */
-  #stateAfter({ id, policy, reserves, tube }: ModelJob, nowMs: number): State {
-    const { maxAttempts, backoffMs: waitMs } = tube.resolved.values;
-    if (id > 0 && policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) return "buried";
-    if (maxAttempts > 0 && reserves - policy.attemptsBase >= maxAttempts) return "buried";
-    return waitMs > 0 ? "delayed" : "ready";
+  /** What a job becomes whose reservation ends by its time or its holder, and the tube of this shard where it is then. */
+  #after({ policy, reserves, tube }: ModelJob, nowMs: number): { state: State; tube: ModelTube } {
+    const { maxAttempts, backoffMs: waitMs, deadLetter } = tube.resolved.values;
+    if (policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) return { state: "buried", tube };
+    if (maxAttempts > 0 && reserves - policy.attemptsBase >= maxAttempts) {
+      const there = policy.origin === "" ? this.tubes.get(deadLetter) : undefined;
+      return there?.shard === tube.shard ? { state: "ready", tube: there } : { state: "buried", tube };
+    }
+    return { state: waitMs > 0 ? "delayed" : "ready", tube };
   }
 
   #endPauses(shard: number, nowMs: number): void {
@@ -479,7 +498,8 @@ export class Model {
   #firstOfSession(session: ModelSession, shard: number, nowMs: number): readonly Effect[] {
     for (const job of this.held(session, shard)) {
       if (job.deadlineAtMs + AFTER_DEADLINE_MS > nowMs) break;
-      const effects = this.#firstServed(job, this.#stateAfter(job, nowMs));
+      const { state, tube } = this.#after(job, nowMs);
+      const effects = this.#firstServed(job, state, tube);
       if (effects.length > 0) return effects;
     }
     const wait = this.waitOf(session, shard);
@@ -601,7 +621,7 @@ export class Model {
   /** How many more jobs of a tube may be held. */
   #roomOf(tube: ModelTube): number {
     if (tube.resolved.values.maxReserved === NEVER) return NEVER;
-    const held = this.jobsOf(tube).filter(({ state }) => state === "reserved").length;
+    const held = this.jobsOf(tube).filter(isInWork).length;
     return Math.max(0, tube.resolved.values.maxReserved - held);
   }
 
@@ -626,7 +646,7 @@ export class Model {
   ): PutVerdict {
     this.runDue(tube.shard, nowMs);
     assert.ok(!this.jobs.has(job.id), `job id ${job.id} is given once`);
-    const verdict = this.#judge(job.policy, tube);
+    const verdict = this.#judge(job.policy, job.body.length, tube);
     if (verdict.kind !== "stored") {
       this.#dropIfUnused(tube);
       return verdict;
@@ -645,8 +665,7 @@ export class Model {
     const stored: ModelJob = {
       ...job,
       tube,
-      stateBefore: "ready",
-      shipment: 0,
+      ...AT_HOME,
       state: "ready",
       deadlineAtMs: 0,
       holder: undefined,
@@ -675,20 +694,23 @@ export class Model {
 
   // --- policies ---------------------------------------------------------------------------------------------------
 
-  #judge({ key }: JobPolicy, tube: ModelTube): PutVerdict {
+  #judge({ key }: JobPolicy, bodyBytes: number, tube: ModelTube): PutVerdict {
     const known =
       key === "" ? undefined : this.keys.find((each) => each.tube === tube.name && each.key === key);
     if (known !== undefined) {
       tube.counts.duplicates++;
       return { kind: "duplicate", of: known.id };
     }
-    if (!this.#isFull(tube)) return { kind: "stored" };
+    if (!this.#isFull(tube, bodyBytes)) return { kind: "stored" };
     tube.counts.rejected++;
     return { kind: "full" };
   }
 
-  #isFull(tube: ModelTube): boolean {
-    return this.jobsOf(tube).length >= tube.resolved.values.maxJobs;
+  #isFull(tube: ModelTube, bodyBytes: number): boolean {
+    const { maxJobs, maxBytes } = tube.resolved.values;
+    const jobs = this.jobsOf(tube);
+    const bytes = jobs.reduce((sum, { body }) => sum + body.length, 0);
+    return jobs.length >= maxJobs || bytes + bodyBytes > maxBytes;
   }
 
   /** Only a put says what a group weighs. */
@@ -743,24 +765,71 @@ export class Model {
   #expire(job: ModelJob, nowMs: number): void {
     const { tube } = job;
     tube.counts.expired++;
-    if (tube.resolved.values.expireBuries) this.#die(job, "expired");
-    else {
+    if (tube.resolved.values.expireBuries) {
+      this.#markDead(job, "expired");
+      this.#bury(job);
+    } else {
       this.#endKey(job, nowMs);
       this.#forget(job);
     }
   }
 
-  /** It is buried where it is, without its key and its time to live. */
-  #die(job: ModelJob, reason: JobPolicy["reason"]): void {
+  /** It has no attempts left: it goes where dead ones go, unless it has died before. */
+  #die(job: ModelJob, nowMs: number): void {
+    const { tube, policy } = job;
+    const target = policy.origin === "" ? tube.resolved.values.deadLetter : "";
+    this.#markDead(job, "attempts");
+    if (target !== "" && this.tubeShard(target) === tube.shard) {
+      this.#enterDeadLetter(job, target);
+      this.#serve(job.tube, nowMs);
+      this.#serve(tube, nowMs);
+      this.#dropIfUnused(tube);
+      return;
+    }
+    policy.leaves = target !== "";
+    this.#bury(job);
+  }
+
+  /** It is without its key and its time to live from now on, and knows where it died. */
+  #markDead(job: ModelJob, reason: JobPolicy["reason"]): void {
     const { tube, policy } = job;
     this.#dropKey(job);
     policy.expiresAtMs = 0;
     policy.reason = reason;
     if (policy.origin === "") policy.origin = tube.name;
     tube.counts.dead++;
+  }
+
+  #bury(job: ModelJob): void {
     job.state = "buried";
     job.holder = undefined;
     this.#buryLast(job);
+  }
+
+  /** A dead job goes to a dead-letter tube of the same shard, where it is ready. */
+  #enterDeadLetter(job: ModelJob, target: string): void {
+    const before = job.tube;
+    before.movedOut++;
+    this.#enter(job, this.tube(target), "ready", true, () => before.groups?.left());
+    this.#keep(job);
+  }
+
+  /** A dead job that has to leave is asked for: the tube of another shard where it goes, or "". */
+  leavesFor(shard: number, id: number, nowMs: number): string {
+    this.runDue(shard, nowMs);
+    const job = this.#on(shard, id);
+    // Who is sent elsewhere, and refused there, leaves then.
+    if (job === undefined || !job.policy.leaves) return "";
+    if (job.state === "moving" && job.stateBefore === "buried") return "";
+    job.policy.leaves = false;
+    const { tube } = job;
+    const target = job.state === "buried" ? tube.resolved.values.deadLetter : "";
+    if (target === "" || target === tube.name) return "";
+    if (this.tubeShard(target) !== shard) return target;
+    this.#enterDeadLetter(job, target);
+    this.#serve(job.tube, nowMs);
+    this.#dropIfUnused(tube);
+    return "";
   }
 
   #buryLast(job: ModelJob): void {
@@ -804,7 +873,7 @@ export class Model {
       return;
     }
     if (values.maxAttempts > 0 && attempts >= values.maxAttempts) {
-      this.#die(job, "attempts");
+      this.#die(job, nowMs);
       return;
     }
     let waitMs = delayMs;
@@ -816,14 +885,15 @@ export class Model {
     else this.#becomeReady(job);
   }
 
-  /** A job that was kicked has all its attempts again, and lives where it died. */
+  /** A job that was kicked has all its attempts again, and lives again if it died here. */
   #rescue(job: ModelJob, tube: ModelTube): void {
     const { policy, reserves } = job;
     const { maxAttempts, backoffMs: waitMs } = tube.resolved.values;
     if ((maxAttempts > 0 || waitMs > 0) && reserves > 0) policy.attemptsBase = reserves;
-    if (policy.reason === "none") return;
+    if (policy.reason === "none" || policy.origin !== tube.name) return;
     policy.reason = "none";
     policy.origin = "";
+    policy.leaves = false;
     this.#takeKey(job);
   }
 
@@ -1048,32 +1118,95 @@ export class Model {
     return "done";
   }
 
-  update(session: ModelSession, shard: number, id: number, change: JobChange, nowMs: number): ByIdResult {
+  /** "full": its tube is, and nothing has changed; an errand: it has to go to a tube of another shard for that. */
+  update(
+    session: ModelSession,
+    shard: number,
+    id: number,
+    change: JobChange,
+    nowMs: number,
+  ): ByIdResult | "full" | Errand {
     this.runDue(shard, nowMs);
     const job = this.#on(shard, id);
     if (job === undefined || !isFree(job, session)) return "not found";
-    const { pri = job.pri, ttrSeconds, delayMs, ttlMs } = change;
+    const { tube: target = job.tube.name } = change;
+    const moves = target !== job.tube.name;
+    if (moves && this.tubeShard(target) !== shard) return this.#errandOf(job, change, nowMs);
+    if (moves && this.#refuses(this.tube(target), job)) return "full";
+    const before = job.tube;
+    const wasHeld = job.state === "reserved";
+    this.#setFacts(job, change, nowMs);
+    if (moves) this.#changeTube(job, target);
+    const { delayMs = change.tube !== undefined && wasHeld ? 0 : undefined } = change;
+    if (moves && !wasHeld) this.#keep(job);
+    else if (delayMs === undefined) this.#updateInPlace(job, change, nowMs);
+    if (delayMs !== undefined) {
+      this.#updateDelay(job, delayMs, nowMs, before);
+      this.#keep(job);
+    }
+    this.#expireDue(shard, nowMs);
+    if (delayMs !== undefined || moves) this.#serve(job.tube, nowMs);
+    if (wasHeld && moves) this.#serve(before, nowMs);
+    this.#dropIfUnused(before);
+    return "done";
+  }
+
+  #setFacts(job: ModelJob, { pri = job.pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): void {
     if (ttlMs !== undefined) job.policy.expiresAtMs = ttlMs === 0 ? 0 : nowMs + ttlMs;
     // Who looked for the best job before has not seen this.
     if (pri !== job.pri) job.readySince = this.event;
     job.pri = pri;
     job.ttrSeconds = ttrSeconds ?? job.ttrSeconds;
-    if (delayMs === undefined) {
-      if (job.state === "reserved" && ttrSeconds !== undefined) job.deadlineAtMs = nowMs + ttrSeconds * 1000;
-      if (job.state === "buried") this.#buryLast(job);
-    } else this.#updateDelay(job, delayMs, nowMs);
-    this.#keep(job);
-    this.#expireDue(shard, nowMs);
-    this.#serve(job.tube, nowMs);
-    return "done";
   }
 
-  #updateDelay(job: ModelJob, delayMs: number, nowMs: number): void {
+  /** It stays in its state and tube; a buried one is buried anew. */
+  #updateInPlace(job: ModelJob, { ttrSeconds }: JobChange, nowMs: number): void {
+    if (job.state === "reserved" && ttrSeconds !== undefined) job.deadlineAtMs = nowMs + ttrSeconds * 1000;
+    if (job.state === "buried") this.#buryLast(job);
+    this.#keep(job);
+  }
+
+  /** Whether a tube has no room for a job that is to come. */
+  #refuses(tube: ModelTube, { body }: ModelJob): boolean {
+    const isFull = this.#isFull(tube, body.length);
+    if (isFull) this.#dropIfUnused(tube);
+    return isFull;
+  }
+
+  /** It goes to another tube of this shard as it is; a dead one that nobody holds lives again there. */
+  #changeTube(job: ModelJob, target: string): void {
+    const { tube } = job;
+    this.#dropKey(job);
+    tube.movedOut++;
+    this.#enter(job, this.tube(target), job.state, job.state === "reserved", () => tube.groups?.left());
+  }
+
+  #errandOf(job: ModelJob, { pri, ttrSeconds, delayMs, ttlMs }: JobChange, nowMs: number): Errand {
+    const { policy } = job;
+    const isHeld = job.state === "reserved";
+    const livesMs = ttlMs === 0 ? 0 : nowMs + (ttlMs ?? 0);
+    const isExcused = isHeld && job.tube.resolved.values.maxAttempts > 0;
+    return {
+      travel: isHeld ? "handed" : "update",
+      asReady: false,
+      delayMs: delayMs ?? (isHeld ? 0 : undefined),
+      facts: {
+        pri: pri ?? job.pri,
+        ttrSeconds: ttrSeconds ?? job.ttrSeconds,
+        releases: job.releases + Number(isHeld),
+      },
+      expiresAtMs: ttlMs === undefined ? policy.expiresAtMs : livesMs,
+      attemptsBase: policy.attemptsBase + Number(isExcused),
+    };
+  }
+
+  /** `heldIn` is the tube in which it was held, if it was. */
+  #updateDelay(job: ModelJob, delayMs: number, nowMs: number, heldIn = job.tube): void {
     job.delaySeconds = Math.floor(delayMs / 1000);
     if (job.state === "reserved") {
       job.releases++;
       // That was no attempt.
-      if (job.tube.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
+      if (heldIn.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
     } else if (job.state === "buried") this.#rescue(job, job.tube);
     if (delayMs > 0) this.#becomeDelayed(job, nowMs, delayMs);
     else if (job.state !== "ready") this.#becomeReady(job);
@@ -1138,38 +1271,49 @@ export class Model {
     }
     const before = job.tube;
     const there = this.tube(target);
-    if (this.#isFull(there)) {
-      this.#dropIfUnused(there);
-      return "full";
-    }
+    if (this.#refuses(there, job)) return "full";
     this.#dropKey(job);
     before.movedOut++;
-    this.#enter(job, there, job.state, asReady, () => before.groups?.left());
+    this.#enter(job, there, job.state, false, () => before.groups?.left(), asReady);
+    this.#keep(job);
     this.#offer(there, nowMs);
     this.#dropIfUnused(before);
     return "moved";
   }
 
-  depart(job: ModelJob, shipment: number): void {
-    assert.ok(job.state !== "reserved" && job.state !== "moving", `job ${job.id} may leave`);
-    job.stateBefore = job.state;
+  depart(job: ModelJob, shipment: number, errand: Errand): void {
+    const { state } = job;
+    assert.ok(state !== "moving", `job ${job.id} leaves once`);
+    assert.equal(state === "reserved", errand.travel === "handed", `only its holder hands job ${job.id} on`);
+    job.stateBefore = state;
+    job.holderBefore = job.holder;
+    job.holder = undefined;
     job.shipment = shipment;
+    job.errand = errand;
     job.state = "moving";
   }
 
   /** The shard of the tube is told of a job; false if the tube has no room for it. */
-  arrive(job: ModelJob, target: string, asReady: boolean, nowMs: number): boolean {
+  arrive(job: ModelJob, target: string, nowMs: number): boolean {
     this.runDue(this.tubeShard(target), nowMs);
     assert.equal(job.state, "moving", `job ${job.id} arrives once, and has left before`);
     const stale = this.copies.find(({ id, tube }) => id === job.id && tube.shard === this.tubeShard(target));
     if (stale !== undefined) this.#forgetCopy(stale, nowMs);
     const there = this.tube(target);
-    if (this.#isFull(there)) {
-      this.#dropIfUnused(there);
-      return false;
-    }
+    const { travel, asReady, delayMs, facts, expiresAtMs, attemptsBase } = job.errand!;
+    if (travel !== "death" && this.#refuses(there, job)) return false;
     this.copies.push({ ...job });
-    this.#enter(job, there, job.stateBefore, asReady);
+    Object.assign(job, facts);
+    job.policy.leaves = false;
+    job.policy.expiresAtMs = expiresAtMs ?? job.policy.expiresAtMs;
+    job.policy.attemptsBase = attemptsBase ?? job.policy.attemptsBase;
+    const staysDead = travel === "death" || travel === "handed";
+    this.#enter(job, there, keptState(job.stateBefore), staysDead, () => {}, asReady || travel === "death");
+    this.#keep(job);
+    if (delayMs !== undefined) {
+      this.#updateDelay(job, delayMs, nowMs);
+      this.#keep(job);
+    }
     this.#offer(there, nowMs);
     return true;
   }
@@ -1190,6 +1334,10 @@ export class Model {
     assert.deepEqual([job.state, job.shipment], ["moving", shipment], `job ${job.id} stays where it is`);
     if (job.stateBefore === "ready") this.#becomeReady(job);
     else job.state = job.stateBefore;
+    if (job.state === "reserved") {
+      job.holder = job.holderBefore;
+      job.reservedAt = ++this.#reservations;
+    }
     if (job.state === "buried") {
       this.#buryLast(job);
       this.#keep(job);
@@ -1212,24 +1360,31 @@ export class Model {
     return this.copies.filter(({ tube }) => tube.shard === shard);
   }
 
-  /** It lives in another tube from now on; a dead one lives again. `left` is called once it is not in the one before. */
-  #enter(job: ModelJob, there: ModelTube, state: State, asReady: boolean, left: () => void = () => {}): void {
+  /** It lives in another tube from now on; a dead one lives again, unless it stays dead. `left` is called once it is not in the one before. */
+  #enter(
+    job: ModelJob,
+    there: ModelTube,
+    state: State,
+    staysDead: boolean,
+    left: () => void,
+    asReady = false,
+  ): void {
     const { policy } = job;
-    const isDead = policy.reason !== "none";
-    if (isDead) {
+    const livesAgain = policy.reason !== "none" && !staysDead;
+    if (livesAgain) {
       policy.reason = "none";
       policy.origin = "";
+      policy.leaves = false;
       policy.attemptsBase = job.reserves;
     }
     there.movedIn++;
     job.tube = there;
     left();
-    this.#takeKey(job);
+    if (policy.reason === "none") this.#takeKey(job);
     this.#joinGroup(job, false);
-    if (isDead || asReady || state === "ready") this.#becomeReady(job);
+    if (livesAgain || asReady || state === "ready") this.#becomeReady(job);
     else job.state = state;
     if (job.state === "buried") this.#buryLast(job);
-    this.#keep(job);
   }
 
   /** A job of the tube has become ready, which may be over its time. */
@@ -1298,6 +1453,16 @@ export class Model {
     job.deadlineAtMs = nowMs + delayMs;
   }
 }
+
+/** What a job has that is on no way. */
+const AT_HOME = { stateBefore: "ready", holderBefore: undefined, shipment: 0, errand: undefined } as const;
+
+const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
+  state === "reserved" ? "ready" : state;
+
+/** Whether limits count a job as held: also while its holder hands it on to another shard. */
+const isInWork = ({ state, stateBefore }: ModelJob): boolean =>
+  state === "reserved" || (state === "moving" && stateBefore === "reserved");
 
 /** Whether the session may change the job: it has it, or nobody has. */
 const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>

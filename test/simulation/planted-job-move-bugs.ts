@@ -1,8 +1,11 @@
 // Bugs planted in the moves of jobs between shards, to prove that the simulation finds such.
 
 import type { Engine } from "../../src/engine/engine.ts";
-import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
+import { Travel } from "../../src/engine/job-travel.ts";
+import { stateBit } from "../../src/engine/job-walk.ts";
 import { Outcome } from "../../src/engine/outcome.ts";
+import { packListedJobs } from "../../src/message/listed-jobs.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { Shipping } from "../../src/message/shipment.ts";
 import type { RecordLog } from "../../src/shard/work/record-log.ts";
@@ -251,4 +254,111 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     },
     true,
   ),
+  plantedInEngine("a job that update-job sends to another shard keeps its priority", (engine) => {
+    const { changedFacts } = engine;
+    engine.changedFacts = (slot, ...rest) => ({
+      ...changedFacts.call(engine, slot, ...rest),
+      pri: engine.jobs.pageOf(slot).pri[rowOf(slot)]!,
+    });
+  }),
+  plantedInEngine("a job that its holder hands on to another shard is no release", (engine) => {
+    const { changedFacts } = engine;
+    engine.changedFacts = (slot, ...rest) => ({
+      ...changedFacts.call(engine, slot, ...rest),
+      releases: engine.jobs.pageOf(slot).releases[rowOf(slot)]!,
+    });
+  }),
+  plantedInEngine(
+    "a job that its holder hands on to another shard has lost an attempt",
+    (engine) => {
+      const { changedFacts } = engine;
+      engine.changedFacts = (slot, ...rest) => ({
+        ...changedFacts.call(engine, slot, ...rest),
+        attemptsBase: engine.jobs.pageOf(slot).extras!.attemptsBase[rowOf(slot)]!,
+      });
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a job that its holder hands on, and that is refused, is nobody's",
+    (engine) => {
+      const { stay } = engine;
+      engine.stay = (id, shipment, nowMs) => {
+        stay.call(engine, id, shipment, nowMs);
+        const slot = engine.find(id);
+        if (slot === NO_SLOT || engine.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Reserved) return;
+        const holder = engine.sessionAt(engine.jobs.pageOf(slot).holder[rowOf(slot)]!);
+        engine.giveBackOne(holder!, id, nowMs);
+      };
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a dead job does not leave for the dead-letter tube of another shard",
+    ({ policies }) => {
+      const take = policies.takeLeaving.bind(policies);
+      policies.takeLeaving = () => {
+        take();
+        return [];
+      };
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a dead job is refused by a tube that is full",
+    (engine) => {
+      const { arrive } = engine;
+      engine.arrive = (job, body, attributes, arrival, nowMs) => {
+        const there = engine.tubes.get(job.tube);
+        const isFull = there !== undefined && engine.policies.isFull(there, job.bodyBytes);
+        if (arrival.travel === Travel.Death && isFull) return Outcome.TubeFull;
+        return arrive.call(engine, job, body, attributes, arrival, nowMs);
+      };
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a dead job lives again where dead ones go",
+    (engine) => {
+      const { arrive } = engine;
+      engine.arrive = (job, body, attributes, arrival, nowMs) =>
+        arrive.call(engine, job, body, attributes, { ...arrival, travel: Travel.Move }, nowMs);
+    },
+    true,
+  ),
+  plantedInEngine(
+    "bodies fill no tube",
+    ({ policies }) => {
+      policies.isFull = ({ policy, jobs }) => policy !== undefined && jobs >= policy.maxJobs;
+    },
+    true,
+  ),
+  plantedInEngine(
+    "a tube that has room for a byte takes any body",
+    ({ policies }) => {
+      policies.isFull = ({ policy, jobs, bytes }) =>
+        policy !== undefined && (jobs >= policy.maxJobs || bytes + 1 > policy.maxBytes);
+    },
+    true,
+  ),
+  plantedInMoves("a list of all jobs has those of one shard", ({ shards }) => {
+    for (const { replies } of shards.slice(1)) {
+      const gathered = replies.gatheredBytes.bind(replies);
+      replies.gatheredBytes = (session) => gathered(session, packListedJobs(0, []));
+    }
+  }),
+  plantedInMoves("a list of all jobs ends where all of its shards have rested", ({ shards }) => {
+    for (const { replies } of shards) {
+      const gathered = replies.gatheredBytes.bind(replies);
+      replies.gatheredBytes = (session, bytes) => {
+        new DataView(bytes.buffer, bytes.byteOffset).setFloat64(0, 0, true);
+        gathered(session, bytes);
+      };
+    }
+  }),
+  plantedInEngine("a job on its way to another shard is not listed", (engine) => {
+    const { walk } = engine;
+    engine.walk = (filter, afterId) =>
+      walk.call(engine, { ...filter, states: filter.states & ~stateBit(JobState.Moving) }, afterId);
+  }),
 ];

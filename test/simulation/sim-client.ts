@@ -11,6 +11,7 @@ import { type Command, comparable, reserved, type SettingValueChanges } from "./
 import type { CommandCounts } from "./command-counts.ts";
 import type { DurabilityLedger, OwedChange } from "./durability-ledger.ts";
 import type { FakeSocket } from "./fake-socket.ts";
+import { ListOfAll } from "./list-of-all.ts";
 import { isBetter, type Model, type ModelJob, type ModelSession } from "./model.ts";
 import type { PutOptions } from "./model-policies.ts";
 import type { ByIdCommand } from "./witness.ts";
@@ -56,6 +57,8 @@ interface Pending {
   isInParts: boolean;
   /** What became of the ids of a delete-batch. */
   readonly deletes: BatchDeletes | undefined;
+  /** Of a list-jobs of all tubes: what it may list. */
+  readonly listing: ListOfAll | undefined;
   /** Of a touch-all: how many jobs the shards that were asked have touched. */
   held: number;
   /** What must be durable before its reply leaves. */
@@ -183,6 +186,7 @@ export class SimClient {
       given: [],
       isInParts: false,
       deletes: command.kind === "delete-batch" ? new BatchDeletes(command.ids) : undefined,
+      listing: command.kind === "list-all" ? new ListOfAll(command.afterId, command.limit) : undefined,
       held: 0,
       promised: [],
       moved: 0,
@@ -203,7 +207,8 @@ export class SimClient {
   /** Whether later commands may take effect although no effect of this one was seen: it has none, or it is done. */
   #canBePassed(pending: Pending): boolean {
     const { kind } = pending.command;
-    if (pending.reply !== undefined || kind === "read" || kind === "gather") return true;
+    if (pending.reply !== undefined || kind === "read" || kind === "gather" || kind === "list-all")
+      return true;
     // On one shard what comes behind a batch may take effect before its reply is seen.
     if (pending.given.length > 0 || pending.deletes?.isDone || kind === "move") return true;
     // Whoever holds nothing is told so by its acceptor.
@@ -222,7 +227,9 @@ export class SimClient {
     for (let at = this.#cursor; at < this.#pending.length; at++) {
       const pending = this.#pending[at]!;
       this.#noteMissing(pending);
-      if (pending.command.kind === "read") pending.possible.add(pending.command.answer(this.#model));
+      const { command } = pending;
+      if (command.kind === "read") pending.possible.add(command.answer(this.#model));
+      else if (command.kind === "list-all") pending.listing!.note(command.rows(this.#model));
       else if (!this.#canBePassed(pending)) return;
     }
   }
@@ -400,6 +407,17 @@ export class SimClient {
     else this.#allow(pending, NOT_FOUND);
   }
 
+  /** The tube is full to which its update-job was to bring a job. */
+  onUpdateRefused(shard: number, id: number): void {
+    const pending = this.#take(
+      `update-job ${id} that is refused`,
+      ({ command, asked }) =>
+        command.kind === "by-id" && command.name === "update-job" && command.id === id && !asked.has(shard),
+    );
+    pending.asked.add(shard);
+    this.#settle(pending, "TUBE_FULL\r\n");
+  }
+
   /** The delete-batch that a delete is a part of, unless it is a command of its own. */
   #batchThatDeletes(shard: number, id: number): Pending | undefined {
     const expecting = this.#batchWhere(shard, id, (deletes) => deletes.expects(shard, id));
@@ -542,6 +560,8 @@ export class SimClient {
     if (command.kind === "set") this.#world.checkSet(command.pattern, command.values);
     if (command.kind === "gather") {
       if (!reply.startsWith("OK ")) this.#fail(`${asked} was answered ${shown}`);
+    } else if (pending.listing !== undefined) {
+      pending.listing.check(comparable(reply));
     } else if (pending.reply !== undefined) {
       if (reply !== pending.reply)
         this.#fail(

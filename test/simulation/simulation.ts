@@ -21,7 +21,7 @@ import { Model } from "./model.ts";
 import type { PutOptions } from "./model-policies.ts";
 import { SimClient, type SimWorld } from "./sim-client.ts";
 import { SimulatedLog } from "./simulated-log.ts";
-import { type ByIdCommand, EngineWitness } from "./witness.ts";
+import { type Askers, type ByIdCommand, EngineWitness } from "./witness.ts";
 
 /** Numbers of sessions between two acceptors begin here. */
 const IN_TRANSIT = 100_000;
@@ -257,8 +257,9 @@ class Simulation {
         return done;
       };
     }
+    const askers: Askers = new Map();
     this.#witnesses = server.shards.map(
-      (core, shard) => new EngineWitness(core.engine, core, shard, this.#model, this.#sink()),
+      (core, shard) => new EngineWitness(core.engine, core, shard, this.#model, this.#sink(), askers),
     );
     for (const witness of this.#witnesses) witness.touched = true;
     server.onDeparted = (socket) => this.#renameClient(socket, undefined);
@@ -357,6 +358,7 @@ class Simulation {
           this.#clients.some((client) => client.onMoved(from, to, isDone)),
           `a job moves from ${from} to ${to} because somebody has said so`,
         ),
+      updateRefused: (session, shard, id) => this.#clientOf(session).onUpdateRefused(shard, id),
       putRefused: (session) => this.#clientOf(session).onPutRefused(),
       putDeclined: (session, reply) => this.#clientOf(session).onPutDeclined(reply),
       followed: (shard) => {
@@ -725,6 +727,7 @@ class Simulation {
       ...{ reserveBatch: this.#reserves, deleteBatch: 3, touchAll: 2 },
       setTube: this.#policies ? 5 : 0,
       moveJobs: this.#jobMoves,
+      listAll: this.#jobMoves > 0 ? 2 : 0,
     });
     switch (kind) {
       case "putInTube":
@@ -764,6 +767,12 @@ class Simulation {
           this.#choice(),
           random.pick([0, 0, 3, this.#id(client)]),
           random.pick([0, 3, 20]),
+        );
+      case "listAll":
+        return command.listAllJobs(
+          this.#choice(),
+          random.pick([0, 0, 3, this.#id(client)]),
+          random.pick([0, 3]),
         );
       case "moveJobs":
         return this.#moveJobs();
@@ -805,11 +814,21 @@ class Simulation {
       maxJobs: random.pick([undefined, undefined, 2, 5]),
       maxReserved: random.pick([undefined, undefined, 1, 2]),
       groupMaxReserved: random.pick([undefined, 1, 2]),
+      // Without moves of jobs nothing is drawn for them.
+      ...(this.#jobMoves > 0 ? this.#farSettings() : {}),
     };
     const names = Object.keys(drawn) as (keyof typeof drawn)[];
     const some = names.filter(() => random.chance(0.35));
     const values = some.length === 0 ? names : some;
     return command.setTube(pattern, Object.fromEntries(values.map((name) => [name, drawn[name]])));
+  }
+
+  #farSettings(): command.SettingValueChanges {
+    const random = this.#random;
+    return {
+      deadLetter: random.pick([undefined, this.#tube(), this.#tube()]),
+      maxBytes: random.pick([undefined, undefined, 30, 2000]),
+    };
   }
 
   #updateJob(client: SimClient, pri: number): Command {
@@ -821,6 +840,7 @@ class Simulation {
       ...(this.#policies ? [` ttl=${random.pick([0, 0.5, 2])}`] : []),
     ];
     const made = changes.filter(() => random.chance(0.5));
+    if (this.#jobMoves > 0 && random.chance(0.4)) made.push(` tube=${this.#tube()}`);
     return command.byId("update-job", this.#id(client), made.join("") || changes[0]);
   }
 
@@ -987,6 +1007,8 @@ class Simulation {
 
   #checkRest(): void {
     this.#checkSettings();
+    for (const { id, policy } of this.#model.jobs.values())
+      assert.ok(!policy.leaves, `job ${id}, which has died, has left for its dead-letter tube`);
     for (const client of this.#clients) client.checkRest(this.#shards);
   }
 

@@ -12,7 +12,16 @@ import type { TubeClearing } from "../../src/engine/tube-clearing.ts";
 import { MoveOutcome } from "../../src/engine/tube-moving.ts";
 import { checkInvariants } from "../support/engine-invariants.ts";
 import type { JobChoice } from "./job-choice.ts";
-import type { ByIdResult, Effect, Model, ModelJob, ModelSession, PutVerdict, State } from "./model.ts";
+import type {
+  ByIdResult,
+  Effect,
+  Errand,
+  Model,
+  ModelJob,
+  ModelSession,
+  PutVerdict,
+  State,
+} from "./model.ts";
 import { compared, policyAt, policyOf, settingsAt, settingsOf } from "./noted-policies.ts";
 
 /** What the witness tells of commands that took effect. */
@@ -36,6 +45,8 @@ export interface CommandSink {
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
+  /** An update-job has found the tube full to which its job was to go. */
+  updateRefused(session: number, shard: number, id: number): void;
   /** A move-jobs has moved a job from one tube to another, or begun to. */
   moved(from: string, to: string, isDone: boolean): void;
   /** A clear-tube has done all that it should. */
@@ -60,6 +71,7 @@ export const NOBODY: CommandSink = {
   kicked() {},
   kickJob() {},
   paused() {},
+  updateRefused() {},
   moved() {},
   cleared() {},
   followed() {},
@@ -77,6 +89,9 @@ export interface EffectsHost {
   claim(session: Session): boolean;
   stillWaiting(session: Session): boolean;
 }
+
+/** Of jobs that an update-job sends to other shards: whose it is, and where it was asked for. */
+export type Askers = Map<number, { readonly session: number; readonly shard: number }>;
 
 type Follow<Args extends unknown[], Result> = (args: Args, result: Result, seen: readonly Effect[]) => void;
 
@@ -100,6 +115,12 @@ const PUT_OUTCOMES: Readonly<Record<PutVerdict["kind"], Outcome>> = {
   full: Outcome.TubeFull,
 };
 
+const UPDATE_OUTCOMES = {
+  done: Outcome.Done,
+  full: Outcome.TubeFull,
+  "not found": Outcome.NotFound,
+} as const;
+
 const MOVE_OUTCOMES = {
   moved: MoveOutcome.Moved,
   stays: MoveOutcome.Stays,
@@ -119,13 +140,25 @@ export class EngineWitness {
   #effects: Effect[] | undefined;
   /** What is told of the present call behind its effects. */
   #afterReport = NOTHING;
-  /** Where the job of the last move is to go, which is on another shard. */
+  /** Where the job of the last move is to go, which is on another shard, and what for. */
   #elsewhere = "";
+  #errand: Errand | undefined;
+  /** Of jobs that an update-job sends away: whose, and where it was asked for. */
+  readonly #askers: Askers;
   /** Something was called since the last check. */
   touched = false;
 
-  constructor(engine: Engine, host: EffectsHost, shard: number, model: Model, sink: CommandSink) {
+  /** `askers` is one for all shards. */
+  constructor(
+    engine: Engine,
+    host: EffectsHost,
+    shard: number,
+    model: Model,
+    sink: CommandSink,
+    askers: Askers = new Map(),
+  ) {
     this.engine = engine;
+    this.#askers = askers;
     this.#host = host;
     this.#shard = shard;
     this.#model = model;
@@ -445,11 +478,19 @@ export class EngineWitness {
     this.#watch("bury", ([session, id, pri, nowMs], outcome, seen) =>
       this.#byId("bury", session, id, outcome, seen, (client) => model.bury(client, shard, id, pri, nowMs)),
     );
-    this.#watch("update", ([session, id, change, nowMs], outcome, seen) =>
-      this.#byId("update-job", session, id, outcome, seen, (client) =>
-        model.update(client, shard, id, change, nowMs),
-      ),
-    );
+    this.#watch("update", ([session, id, change, nowMs], outcome, seen) => {
+      this.#checkWaited("update-job", id);
+      const settled = this.#isSettled(id);
+      const client = this.#session(session);
+      const became = this.#follow(seen, () => model.update(client, shard, id, change, nowMs));
+      const expected = typeof became === "string" ? UPDATE_OUTCOMES[became] : Outcome.OtherShard;
+      assert.equal(outcome, expected, "outcome of update-job");
+      if (typeof became === "object") {
+        this.#errand = became;
+        this.#askers.set(id, { session: session.index, shard });
+      } else if (became === "full") this.#sink.updateRefused(session.index, shard, id);
+      else this.#sink.byId(session.index, shard, "update-job", id, became === "done", settled);
+    });
     this.#watch("touch", ([session, id, nowMs], outcome, seen) =>
       this.#byId("touch", session, id, outcome, seen, (client) => model.touch(client, shard, id, nowMs)),
     );
@@ -467,6 +508,7 @@ export class EngineWitness {
     this.#watch("move", ([slot, target, asReady, nowMs], outcome, seen) => {
       if (outcome === MoveOutcome.Elsewhere) {
         this.#elsewhere = target;
+        this.#errand = { travel: "move", asReady, delayMs: undefined, facts: undefined };
         return;
       }
       const job = this.#jobOf(this.#idOf(slot));
@@ -477,15 +519,29 @@ export class EngineWitness {
     });
     this.#watch("depart", ([slot, shipment], _, seen) => {
       const job = this.#jobOf(this.#idOf(slot));
-      this.#follow(seen, () => model.depart(job, shipment));
-      this.#sink.moved(job.tube.name, this.#elsewhere, false);
+      const errand = this.#errand;
+      assert.ok(errand !== undefined, `it is known why job ${job.id} leaves`);
+      this.#errand = undefined;
+      this.#follow(seen, () => model.depart(job, shipment, errand));
+      if (errand.travel === "move") this.#sink.moved(job.tube.name, this.#elsewhere, false);
     });
-    this.#watch("arrive", ([job, , , { asReady }, nowMs], outcome, seen) => {
+    this.#watch("leavesFor", ([id, nowMs], target, seen) => {
+      const expected = this.#follow(seen, () => model.leavesFor(shard, id, nowMs));
+      assert.equal(target, expected, `where job ${id}, which has died, has to go`);
+      if (target !== "")
+        this.#errand = { travel: "death", asReady: true, delayMs: undefined, facts: undefined };
+    });
+    this.#watch("arrive", ([job, , , , nowMs], outcome, seen) => {
       const known = this.#jobOf(job.id);
-      const from = known.tube.name;
-      const isTaken = this.#follow(seen, () => model.arrive(known, job.tube, asReady, nowMs));
+      const { tube, errand } = known;
+      const isTaken = this.#follow(seen, () => model.arrive(known, job.tube, nowMs));
       assert.equal(outcome, isTaken ? Outcome.Done : Outcome.TubeFull, "outcome of an arrival");
-      if (isTaken) this.#sink.moved(from, job.tube, true);
+      if (errand!.travel === "move" && isTaken) this.#sink.moved(tube.name, job.tube, true);
+      const asker = this.#askers.get(job.id);
+      this.#askers.delete(job.id);
+      if (asker === undefined) return;
+      if (isTaken) this.#sink.byId(asker.session, asker.shard, "update-job", job.id, true, true);
+      else this.#sink.updateRefused(asker.session, asker.shard, job.id);
     });
     this.#watch("departed", ([id, shipment, nowMs], _, seen) =>
       this.#follow(seen, () => model.departed(id, shard, shipment, nowMs)),

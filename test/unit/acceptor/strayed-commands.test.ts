@@ -81,7 +81,12 @@ describe("a job that has arrived elsewhere, while no word of it has come to wher
 describe("a job that moves is listed once, whichever list it is:", () => {
   for (const [when, kind, tube, state] of [
     ["on its way, as if somebody held it", Shipping.Ship, JOBS, "reserved"],
-    ["where it has arrived, before word of that has come to where it was", Shipping.Landed, ELSEWHERE, "ready"],
+    [
+      "where it has arrived, before word of that has come to where it was",
+      Shipping.Landed,
+      ELSEWHERE,
+      "ready",
+    ],
   ] as const)
     it(when, () => {
       const { server, other, ask } = scene("");
