@@ -304,8 +304,9 @@ export function quit(): Command {
   return { ...simple("quit"), kind: "quit" };
 }
 
-export const reserved = (job: ModelJob, withTube = false): string =>
-  `RESERVED ${job.id} ${job.body.length}${withTube ? ` ${job.tube.name}` : ""}\r\n${job.body}\r\n`;
+/** `tube` is told if there is one. */
+export const reserved = ({ id, body }: ModelJob, tube?: string): string =>
+  `RESERVED ${id} ${body.length}${tube === undefined ? "" : ` ${tube}`}\r\n${body}\r\n`;
 
 function found(job: ModelJob | undefined): string {
   return job === undefined ? "NOT_FOUND\r\n" : `FOUND ${job.id} ${job.body.length}\r\n${job.body}\r\n`;

@@ -74,6 +74,8 @@ interface Given {
   readonly job: ModelJob;
   readonly pri: number;
   readonly id: number;
+  /** Whoever has it may have sent it to another one since. */
+  readonly tube: string;
 }
 
 /** A reply that may still be held back. */
@@ -356,7 +358,7 @@ export class SimClient {
   }
 
   #give(pending: Pending, jobs: readonly ModelJob[]): void {
-    pending.given.push(...jobs.map((job) => ({ job, pri: job.pri, id: job.id })));
+    pending.given.push(...jobs.map((job) => ({ job, pri: job.pri, id: job.id, tube: job.tube.name })));
     this.#noteEffect();
   }
 
@@ -612,7 +614,7 @@ export class SimClient {
       return;
     }
     assert.ok(given.length <= batch.jobsMax, `client ${this.name}: "${command.text}" got too many jobs`);
-    const texts = given.map(({ job }) => reserved(job, batch.tubes));
+    const texts = given.map(({ job, tube }) => reserved(job, batch.tubes ? tube : undefined));
     pending.reply = `RESERVED_BATCH ${given.length}\r\n${texts.join("")}`;
     const bytes = given.reduce((sum, { job }) => sum + job.body.length, 0);
     assert.ok(
