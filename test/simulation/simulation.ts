@@ -112,6 +112,8 @@ class Simulation {
   readonly #reserves: number;
   readonly #bigBodies: number;
   readonly #extensions: boolean;
+  /** Nothing is said of what it draws, as where a planted bug is looked for. */
+  readonly #isUsual: boolean;
   readonly #policies: boolean;
   /** How much they like to move jobs. */
   readonly #jobMoves: number;
@@ -162,7 +164,8 @@ class Simulation {
     this.#firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
     this.#log = random.chance(0.5) ? new SimulatedLog(random) : undefined;
     this.#policies = this.#extensions && this.#log === undefined && (options.policies ?? true);
-    const jobMoves = options.jobMoves ?? options.extensions === undefined;
+    this.#isUsual = options.jobMoves === undefined && options.extensions === undefined;
+    const jobMoves = options.jobMoves ?? this.#isUsual;
     this.#jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
   }
 
@@ -574,6 +577,14 @@ class Simulation {
       if (client.canSend && this.#random.chance(0.2)) this.#sendHalfAPut(client);
       client.socket.halfClose();
       client.halfClosed = true;
+    } else if (
+      this.#isUsual &&
+      client.canSend &&
+      client.pendingCount === 0 &&
+      Number(client.name) % 3 === 0
+    ) {
+      // Drawn among the commands it comes too seldom.
+      this.#sendOne(client, command.quit());
     } else {
       this.#close(client);
     }
@@ -665,12 +676,16 @@ class Simulation {
     for (let i = 0; i < count && client.canSend; i++) {
       const next = this.#draw(client);
       if (next === undefined) continue;
-      this.#say(`client ${client.name}: ${next.text}`);
-      this.#commands++;
-      const name = commandIn(next.text);
-      if (name !== undefined) this.#sent.add(name);
-      client.send(next);
+      this.#sendOne(client, next);
     }
+  }
+
+  #sendOne(client: SimClient, next: Command): void {
+    this.#say(`client ${client.name}: ${next.text}`);
+    this.#commands++;
+    const name = commandIn(next.text);
+    if (name !== undefined) this.#sent.add(name);
+    client.send(next);
   }
 
   /** Asks for a body over and over, so that the answers fill a ring. */
