@@ -150,6 +150,8 @@ describe("HTTP tells", () => {
 
   it("a job with its body as it is, and who holds it", async () => {
     const { json } = await server.ask("/v1/jobs/1");
+    const stats = pairsOf((await client.ask("stats-job 1")).body!.toString());
+    assert.equal(`${json.file}`, new Map(stats).get("file"));
     assert.deepEqual(
       [json.tube, json.state, json.pri, json.bytes, json.body],
       ["mail", "ready", 5, 5, "hello"],

@@ -141,6 +141,7 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   certificates: [],
   reload: { successful: true, successAt: startedAtMs / 1000 },
   wrongTokens: 0,
+  streams: 0,
 });
 
 const routesOf = (

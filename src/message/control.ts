@@ -110,6 +110,8 @@ export interface JobFacts {
   /** Seconds since it became ready or was buried; undefined in other states. */
   readonly sinceSeconds: number | undefined;
   readonly holder: Holder | undefined;
+  /** Of the log, as stats-job tells it; only of a job that is asked for by itself. */
+  readonly file?: number;
   readonly bytes: number;
   /** The beginning of the body. */
   readonly body: Uint8Array | undefined;

@@ -78,6 +78,7 @@ export class EventHub {
     const stream = { sink, client, stands };
     topic.streams.add(stream);
     this.#streams++;
+    this.#service.state.streams++;
     this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + 1);
     if (topic.last !== "") sink.write(topic.last);
     return () => this.#close(key, topic, stream);
@@ -86,6 +87,7 @@ export class EventHub {
   #close(key: string, topic: Topic, stream: Stream): void {
     if (!topic.streams.delete(stream)) return;
     this.#streams--;
+    this.#service.state.streams--;
     const left = this.#byClient.get(stream.client)! - 1;
     if (left === 0) this.#byClient.delete(stream.client);
     else this.#byClient.set(stream.client, left);

@@ -93,6 +93,7 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     delay: facts.delay,
     ttr: facts.ttr,
     timeLeft: rounded(facts.timeLeft),
+    ...(facts.file === undefined ? {} : { file: facts.file }),
     reserves: facts.reserves,
     timeouts: facts.timeouts,
     releases: facts.releases,

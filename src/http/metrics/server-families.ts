@@ -93,7 +93,8 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   yield gauge("http_leases", "Jobs that are leased over HTTP.", totals.leases);
 }
 
-function* leaseFamilies({ leases, reservations }: Service): Iterable<Family> {
+function* leaseFamilies({ leases, reservations, state }: Service): Iterable<Family> {
+  yield gauge("http_streams", "Views of the dashboard that are sent each second.", state.streams);
   yield gauge("http_waits", "Requests over HTTP that wait for a job.", reservations.waits);
   yield counter("http_lease_ended", "Requests over HTTP with a lease that had ended.", leases.ended);
   yield counter(

@@ -52,6 +52,8 @@ export interface ServerState {
   reload: { readonly successful: boolean; readonly successAt: number };
   /** Wrong tokens that came over HTTP. */
   wrongTokens: number;
+  /** Views that are sent again each second. */
+  streams: number;
 }
 
 export interface MetricsRules {

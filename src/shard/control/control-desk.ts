@@ -124,9 +124,11 @@ export class ControlDesk implements ControlAnswerer {
     tubes: ({ name }) => new ListTubes(this.#options.shard, name),
     job: ({ id, bodyMax }) =>
       atOnce<"job">(() => {
-        const { engine, nowMs, portCount } = this.#options.shard;
+        const { engine, nowMs, portCount, records } = this.#options.shard;
         const slot = engine.find(id);
-        return slot === NO_SLOT ? null : jobFacts(engine, slot, nowMs, portCount, bodyMax);
+        if (slot === NO_SLOT) return null;
+        const file = records?.fileOf(slot) ?? 0;
+        return { ...jobFacts(engine, slot, nowMs, portCount, bodyMax), file };
       }),
     leases: ({ changes }) =>
       atOnce<"leases">(() => {
