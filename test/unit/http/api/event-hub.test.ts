@@ -35,17 +35,25 @@ class CountingHub extends EventHub {
   }
 }
 
-function hubOf(t: TestContext): { hub: CountingHub; second: () => Promise<void> } {
+interface Scene {
+  readonly hub: CountingHub;
+  /** What metrics tell. */
+  readonly state: { streams: number };
+  second(): Promise<void>;
+}
+
+function hubOf(t: TestContext): Scene {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   let nowMs = 0;
-  const hub = new CountingHub({ nowMs: () => nowMs } as unknown as Service);
+  const state = { streams: 0 };
+  const hub = new CountingHub({ nowMs: () => nowMs, state } as unknown as Service);
   const second = async (): Promise<void> => {
     nowMs += 1000;
     t.mock.timers.tick(1000);
     for (let turn = 0; turn < 10; turn++) await Promise.resolve();
   };
   t.after(() => hub.stop());
-  return { hub, second };
+  return { hub, state, second };
 }
 
 describe("EventHub", () => {
@@ -81,7 +89,7 @@ describe("EventHub", () => {
   });
 
   it("has room for four streams of a client and a hundred of all, and makes nothing when all are gone", async (t) => {
-    const { hub, second } = hubOf(t);
+    const { hub, state, second } = hubOf(t);
     const closes: (() => void)[] = [];
     for (let stream = 0; stream < STREAMS_PER_CLIENT_MAX; stream++) {
       assert.ok(hub.hasRoom("a"));
@@ -93,11 +101,13 @@ describe("EventHub", () => {
       closes.push(hub.open(`${client}`, "log", {}, new Reader()));
     }
     assert.ok(!hub.hasRoom("another"));
+    assert.equal(state.streams, STREAMS_MAX);
     for (const close of closes) {
       close();
       close();
     }
     assert.ok(hub.hasRoom("a"));
+    assert.equal(state.streams, 0);
     await second();
     const { made } = hub;
     for (let n = 0; n < 5; n++) await second();
