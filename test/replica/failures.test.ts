@@ -11,6 +11,7 @@ import { dump, inspect } from "../../src/binlog/tools/tools.ts";
 import { missingNats } from "../support/nats-cluster.ts";
 import { type GroupServer, ServerGroup, until } from "../support/server-group.ts";
 import { OUR_MAIN, startServer, TEST_ENV } from "../support/server-process.ts";
+import { smallDisk } from "../support/small-disk.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 import type { WireClient } from "../support/wire-client.ts";
 
@@ -208,6 +209,29 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
       return line.startsWith("INSERTED ") ? true : undefined;
     });
     await group.caughtUp();
+  });
+
+  it("goes on where a standby's disk is full: that one ends, says so, and has all when there is room", async (t) => {
+    const directory = smallDisk(t, "6m");
+    if (directory === undefined) return;
+    const group = await ServerGroup.start(t, ["-f", "50", "-s", "1048576"], 1);
+    const third = await group.add(directory);
+    await group.caughtUp();
+    const client = await group.serving();
+    try {
+      for (let n = 0; n < 150; n++) await put(client, "x".repeat(60_000));
+      await until("it ends", async () => (third.exits.length > 0 ? true : undefined));
+      await third.end();
+      assert.match(third.output, /BINLOG_NO_SPACE: .* ENOSPC.*Make room/);
+      assert.equal(third.exits[0], 10, third.output.slice(-1000));
+      await put(client, "the others go on");
+      assert.equal(spawnSync("mount", ["-o", "remount,size=64m", directory]).status, 0);
+      third.start();
+      await group.caughtUp();
+    } finally {
+      // Before its disk goes.
+      await third.end();
+    }
   });
 
   it("refuses a damaged directory, and the other one serves", async (t) => {

@@ -57,6 +57,11 @@ export function isSystemError(error: unknown): boolean {
 export function asBinlogError(error: unknown, path: string): unknown {
   const code = systemCode(error);
   if (!isSystemError(error)) return error;
+  if (isShortage(error)) {
+    const what = isDescriptorShortage(error) ? "Raise the limit of open files" : "Make room on that disk";
+    const message = `There is no room for the binlog in ${path}: ${reasonOf(error)}`;
+    return new BinlogError("BINLOG_NO_SPACE", message, `${what}, then try again.`, error);
+  }
   const denied = ["EACCES", "EPERM"].includes(code);
   return new BinlogError(
     denied ? "BINLOG_DIR" : "BINLOG_IO",
