@@ -117,7 +117,7 @@ function changeTable(changes: readonly ChangeRow[]): Part {
 function changeRow({ at, who, address, method, route, what, affected, status }: ChangeRow): Part {
   const call = `${method} ${route}`;
   return html`<tr>
-    <td>${agoSince(at)} ago</td>
+    <td>${agoSince(at)}<span class="optional"> ago</span></td>
     <th scope="row" class="left">${who ?? html`<span class="quiet">anybody</span>`}</th>
     <td class="left optional">${address ?? "a unix socket"}</td>
     <td class="left" title="${call}: ${status}">${DONE[call] ?? call}</td>

@@ -8,6 +8,8 @@ type Series = Readonly<Record<string, readonly (readonly [seconds: number, value
 const HEIGHT = 190;
 /** Asked for again so often, ms. */
 const EACH_MS = 5000;
+/** What is shown before the first point, where there is but one. */
+const ALONE_SECONDS = 60;
 
 interface Drawn {
   readonly place: HTMLElement;
@@ -118,7 +120,8 @@ class LinePlot {
           width: 2,
           // Colour is never the only thing that tells lines apart.
           ...(dash === undefined ? {} : { dash: [...dash] }),
-          points: { show: false },
+          // A point alone makes no line.
+          points: { show: ({ data: [times] }: uPlot) => times.length === 1 },
         })),
       ],
       legend: { live: false },
@@ -127,7 +130,10 @@ class LinePlot {
         { ...axis, size: 30, space: 76, values: clock },
         { ...axis, size: 56, values: amounts },
       ],
-      scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },
+      scales: {
+        x: { range: (_plot, min, max) => [max > min ? min : max - ALONE_SECONDS, max] },
+        y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
+      },
     };
     this.#plot = new uPlot(options, data, this.#place);
   }

@@ -162,7 +162,7 @@ export function tubeTable(
   sorting?: Sorting,
   choice?: Choice,
 ): Part {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
+  return html`<div class="scroll names" tabindex="0" role="region" aria-label=${caption}>
     <table>
       <caption class="hidden">${caption}</caption>
       <thead>

@@ -22,6 +22,7 @@ export class LivingData {
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> | undefined;
   #number = 0;
+  #hasEnded = false;
 
   constructor(port: number) {
     this.#port = port;
@@ -69,7 +70,7 @@ export class LivingData {
     await client.ask("ignore default");
     let held = "";
     const step = async (): Promise<void> => {
-      if (this.#timer === undefined && held !== "") return;
+      if (this.#hasEnded) return;
       const { line } = await client.ask("reserve-with-timeout 1");
       if (held !== "") await client.ask(`delete ${held}`);
       held = line.startsWith("RESERVED") ? line.split(" ")[1]! : "";
@@ -86,6 +87,7 @@ export class LivingData {
   }
 
   async stop(): Promise<void> {
+    this.#hasEnded = true;
     clearInterval(this.#timer);
     await this.#turn?.catch(() => {});
     for (const client of this.#clients) client.close();

@@ -27,7 +27,7 @@ const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>>
 const WIDTHS = [1280, 360] as const;
 const THEMES = ["light", "dark"] as const;
 /** So long the data live before the first picture, for charts to have something to show. */
-const LIVE_MS = 25_000;
+const LIVE_MS = 50_000;
 
 /** Somebody works with the server, so that the audit page has something to tell. */
 async function changeThings(url: string): Promise<void> {
