@@ -18,6 +18,8 @@ const ANSWERS_APART_MS_MAX = 1000;
 const TRY_MS = 4000;
 /** A server that has fallen behind may answer for a while, and say less than was read. */
 const STALE_ANSWERS_MAX = 50;
+/** One that has lost its store says that there is nothing until another leads and it has all again: longer than two elections. */
+const EMPTY_ANSWERS_MAX = 300;
 
 /** A batch of the own log. */
 export interface OwnBatch {
@@ -283,20 +285,22 @@ export class FollowerCore {
       else this.#seekAgain(first);
       return false;
     }
-    // A log server that has lost its store says for some seconds that there is nothing.
     const isEmpty = last === 0 && this.#ownLast > 0;
     if (isEmpty || last < this.wanted - 1) {
-      if (++this.#staleAnswers > STALE_ANSWERS_MAX)
-        this.#end(
-          "log-lost",
-          isEmpty
-            ? "it is empty, and this node was in the group before"
-            : `it ends at message ${last}, and ${this.wanted - 1} was read`,
-        );
+      this.#noteStale(last, isEmpty);
       return false;
     }
     this.#staleAnswers = 0;
     return true;
+  }
+
+  /** It says less than is known of it: another server may say more. */
+  #noteStale(last: number, isEmpty: boolean): void {
+    if (++this.#staleAnswers <= (isEmpty ? EMPTY_ANSWERS_MAX : STALE_ANSWERS_MAX)) return;
+    const why = isEmpty
+      ? "it is empty, and this node was in the group before"
+      : `it ends at message ${last}, and ${this.wanted - 1} was read`;
+    this.#end("log-lost", why);
   }
 
   #seekAgain(first: number): void {
