@@ -546,7 +546,8 @@ export class Connection
     if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
     const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request);
     const shard = this.#watched.onlyShard;
-    const alone = this.#watched.shardCount === 1 && this.#holding.within(shard);
+    const alone =
+      this.#watched.shardCount === 1 && this.#holding.within(shard) && !this.#lane.mayHoldElsewhere;
     if (mayAbort && alone) request.waitNumber = this.#nextBatchNumber;
     const taken = alone ? this.#reserveAlone(shard, request) : this.#reserveShared(request);
     if (!taken) return false;
@@ -620,6 +621,7 @@ export class Connection
   #touchAll(request: Request): boolean {
     const { underWay, shard: busyShard } = this.#lane;
     const held = this.#holding.list(this.#host.shards);
+    if (this.#lane.mayHoldElsewhere) return false;
     // What is under way may bring more jobs of its shard.
     const shard = underWay > 0 ? busyShard : (held[0] ?? -1);
     if (shard < 0) return this.#answer(request.op, touchedAllReply(0));
@@ -644,10 +646,15 @@ export class Connection
 
   #byId(request: Request): boolean {
     const host = this.#host;
-    const shard = host.shardOfJob(request.id);
-    if (shard !== UNKNOWN_SHARD) return this.#sendCounted(shard, request);
+    const { op, id } = request;
+    const shard = host.shardOfJob(id);
+    if (shard !== UNKNOWN_SHARD) {
+      if (!this.#sendCounted(shard, request)) return false;
+      if (op === Op.ReserveJob && host.shards > 1) this.#lane.mayHoldElsewhere = true;
+      return true;
+    }
     if (!this.#idle()) return false;
-    host.count(request.op);
+    host.count(op);
     this.#find(request.clone());
     return true;
   }

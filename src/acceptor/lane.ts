@@ -20,6 +20,8 @@ export class Lane {
   underWay = 0;
   /** Reserves among them, or a count that is too high until all are answered. */
   reservesUnderWay = 0;
+  /** Whether a reserve-job is among them, or was until all are answered: its job may be on another shard by then. */
+  mayHoldElsewhere = false;
 
   /** Whether a command for `shard` may be sent behind those under way. */
   maySend(shard: number): boolean {
@@ -49,6 +51,7 @@ export class Lane {
     this.underWay--;
     if (this.underWay > 0) return false;
     this.reservesUnderWay = 0;
+    this.mayHoldElsewhere = false;
     return true;
   }
 }

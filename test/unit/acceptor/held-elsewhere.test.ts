@@ -1,0 +1,36 @@
+// Commands behind a reserve-job whose job moves to another shard meanwhile: they know that the job is held there.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+
+const SHARDS = 4;
+const TURNS_MAX = 10;
+
+/** What a client is answered that reserves job 1 and says `line` behind that, so many turns after somebody began to move the job. */
+function answersTo(line: string, turns: number): string {
+  const server = new HandDrivenServer(SHARDS);
+  const mover = server.connect(true);
+  mover.say("put 0 0 1 1\r\nx\r\n");
+  server.settle();
+  assert.equal(mover.take(), "INSERTED 1\r\n");
+  mover.say("move-jobs default a\r\n");
+  for (let turn = 0; turn < turns; turn++) server.turn();
+  const client = server.connect(true);
+  client.say(`reserve-job 1\r\n${line}\r\n`);
+  server.settle();
+  assert.match(mover.take(), /^MOVED [01]\r\n/);
+  return client.take();
+}
+
+describe("behind a reserve-job whose job moves", () => {
+  for (let turns = 0; turns < TURNS_MAX; turns++) {
+    it(`touch-all touches it, ${turns} turns later`, () => {
+      assert.equal(answersTo("touch-all", turns), "RESERVED 1 1\r\nx\r\nTOUCHED_ALL 1\r\n");
+    });
+
+    it(`a reserve heeds its deadline, ${turns} turns later`, () => {
+      assert.equal(answersTo("reserve-with-timeout 0", turns), "RESERVED 1 1\r\nx\r\nDEADLINE_SOON\r\n");
+    });
+  }
+});
