@@ -252,6 +252,16 @@ export class SimClient {
     this.#fail(`${what} took effect, but was not sent`);
   }
 
+  /** Whether such a command is under way, and all before it can be passed. */
+  #mayReach(matches: (pending: Pending) => boolean): boolean {
+    for (let at = this.#cursor; at < this.#pending.length; at++) {
+      const pending = this.#pending[at]!;
+      if (matches(pending)) return true;
+      if (!this.#canBePassed(pending)) return false;
+    }
+    return false;
+  }
+
   /** `id` is the job that the command has changed, -1 for all that its call has. */
   #settle(pending: Pending, reply: string, id = 0): void {
     pending.reply = reply;
@@ -397,8 +407,8 @@ export class SimClient {
     const isMeant = ({ command }: Pending): boolean =>
       command.kind === "by-id" && command.name === name && command.id === id;
     const isNew = (each: Pending): boolean => isMeant(each) && !each.asked.has(shard);
-    // A shard may be asked once more: the job was there a moment ago.
-    const asksAgain = !done && !this.#pending.slice(this.#cursor).some(isNew);
+    // A shard may be asked once more: the job was there a moment ago. The same command further behind is not what it is asked for.
+    const asksAgain = !done && !this.#mayReach(isNew);
     const pending = this.#take(`${name} ${id}`, asksAgain ? isMeant : isNew);
     pending.asked.add(shard);
     // All shards are asked where the job's is not known: at most one of them has it.
