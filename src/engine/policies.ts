@@ -469,15 +469,18 @@ export class Policies {
     const row = rowOf(slot);
     const target = tubes.open(name);
     queues.becomeFree(slot, tube);
-    if (page.extras !== undefined) this.#leaveGroup(page.extras, row, slot);
+    const extras = page.makeExtras();
+    const groupBefore = extras.groupRow[row]!;
+    extras.groupRow[row] = NO_GROUP;
     page.tube[row] = target.index;
     tube.bytes -= page.bodyBytes[row]!;
     target.bytes += page.bodyBytes[row]!;
-    const extras = page.makeExtras();
     extras.flags[row]! |= ExtraFlag.Moved;
     this.dropKey(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.takeKey(slot, target);
     this.#joinGroup(slot, target, false);
+    // After that: a tube may be its own dead-letter tube, and the only job of a group keeps what the group weighs.
+    if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
     tube.counts.movedOut++;
     target.counts.movedIn++;
     return target;
