@@ -76,7 +76,7 @@ test("profileCase: a small case from end to end", { timeout: 60_000 }, async (t)
   const load = new WorkerLoad(1);
   t.after(() => load.close());
   const options = { ours: "", shards: 2, acceptors: 1 } as BenchOptions;
-  const small = { ...WORKLOAD_DEFAULTS, connections: 4, tubes: 4, seconds: 0.5, warmupSeconds: 0.1 };
+  const small = { ...WORKLOAD_DEFAULTS, connections: 4, tubes: 4, seconds: 1.5, warmupSeconds: 0.1 };
   const context = () => ({ load, directory: mkdtempSync(join(folder, "log-")), flags: { binlog: false } });
   const profileOf = (benchCase: BenchCase, directory: string) =>
     profileCase(benchCase, options, context, join(folder, directory));
