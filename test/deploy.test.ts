@@ -136,6 +136,16 @@ describe("deploy: metrics", () => {
       [...series].filter((name) => !told(name)),
       [],
     );
+    // A server in a group has some more, and none is at hand here.
+    const source = readFileSync(join(ROOT, "src/http/metrics/server-families.ts"), "utf8");
+    const ofGroups = [...source.matchAll(/\b(gauge|counter)\(\s*"(group_\w+)"/g)].map(
+      ([, kind, name]) => `${name}${kind === "counter" ? "_total" : ""}`,
+    );
+    assert.ok(ofGroups.length >= 12);
+    assert.deepEqual(
+      ofGroups.filter((name) => !told(name)),
+      [],
+    );
     // KEDA follows a path through the answer, and takes what is there for a number.
     const keda = read("keda.yaml");
     const [, path] = /url: http:\/\/[^/]+(\S+)/.exec(keda)!;

@@ -282,6 +282,15 @@ describe("HTTP tells", () => {
     assert.equal(seriesIn(text, "runnerbean_job_wait_seconds_count"), 1);
     assert.equal(seriesIn(text, "runnerbean_job_hold_seconds_count"), 1);
     assert.equal(seriesIn(text, "runnerbean_job_body_bytes_count"), 4);
+    // All that was put has been answered, so it has been written; the last record may wait for the disk.
+    assert.ok(seriesIn(text, "runnerbean_binlog_written_bytes_total")! > 100);
+    const kinds = ["live", "dead", "spare"].map((kind) =>
+      seriesIn(text, `runnerbean_binlog_bytes{kind="${kind}"}`),
+    );
+    const log = (await server.ask("/v1/binlog")).json;
+    assert.deepEqual(kinds, [log.live, log.dead, log.spare]);
+    assert.equal(log.live + log.dead + log.spare, log.bytes);
+    assert.equal(seriesIn(text, "runnerbean_binlog_compacting"), 0);
     const none = (await server.ask("/metrics?tubes=none")).text;
     assert.ok(!none.includes("runnerbean_tube_"));
     const some = (await server.ask("/metrics/tubes?match=sm*&series=tube_buries,tube_jobs")).text;

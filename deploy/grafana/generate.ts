@@ -156,6 +156,26 @@ export const ROWS: readonly Row[] = [
         unit: "ops",
         queries: [[`sum(${rate("binlog_records_total")})`, "records"]],
       },
+      {
+        title: "written a second",
+        width: 8,
+        unit: "Bps",
+        queries: [[`sum(${rate("binlog_written_bytes_total")})`, "bytes"]],
+      },
+      {
+        title: "oldest record that waits for the disk",
+        width: 8,
+        unit: "s",
+        queries: [[`max(runnerbean_binlog_unsynced_seconds${SELECT})`, "waits"]],
+      },
+      {
+        title: "compacting",
+        width: 8,
+        queries: [
+          [`max(runnerbean_binlog_compacting${SELECT})`, "compacting"],
+          [`max(runnerbean_binlog_full${SELECT})`, "full"],
+        ],
+      },
     ],
   },
   {

@@ -121,6 +121,8 @@ export class BinlogCore {
       if (ring.release()) onWriterWaits(shard);
     }
     storage.lendIds(this.#lastId);
+    // The flush that follows may hang in a sync, and this is how that is seen.
+    this.#publishUnsynced(storage);
     return taken;
   }
 
@@ -165,10 +167,17 @@ export class BinlogCore {
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
     counters[Counter.BinlogBytes] = storage.fileBytes;
     counters[Counter.BinlogLiveBytes] = storage.liveBytes;
+    counters[Counter.BinlogSpareBytes] = storage.spareBytes;
+    counters[Counter.BinlogCompacts] = storage.compacts ? 1 : 0;
+    this.#publishUnsynced(storage);
     counters.set(storage.timings.figures, Counter.LogFigures);
     // A put may wait for a lend that a full log does not make.
     const refuses = storage.full && !wasFull;
     return this.#publishLent(storage.idsLent) || refuses || (hadWaited && !storage.waiting);
+  }
+
+  #publishUnsynced({ unsyncedSinceMs }: Storage): void {
+    this.counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
   }
 
   /** True if puts may have waited for it. */

@@ -7,9 +7,9 @@ export const SYNC_BOUNDS_SECONDS = [
 /** Records of one write. */
 export const BATCH_BOUNDS_RECORDS = [1, 4, 16, 64, 256, 1024, 4096] as const;
 
-/** Where each lies among them: counts, then the sum. */
-export const LogFigures = { Sync: 0, Wait: 14, Batch: 28 } as const;
-export const LOG_FIGURES = 37;
+/** Where each lies among them: counts, then the sum; last the bytes of all writes. */
+export const LogFigures = { Sync: 0, Wait: 14, Batch: 28, WrittenBytes: 37 } as const;
+export const LOG_FIGURES = 38;
 
 /** Counts one value. `at` is the place of the first count. */
 export function countFigure(

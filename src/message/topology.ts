@@ -105,6 +105,12 @@ export const Counter = {
   /** What the files of the log take, and what of them is live. */
   BinlogBytes: 59,
   BinlogLiveBytes: 60,
+  /** What is free in files that are still written to. */
+  BinlogSpareBytes: 61,
+  /** Since when a record waits for a sync, monotonic ms; 0: none does. */
+  BinlogUnsyncedSinceMs: 62,
+  /** 1 while space is being given back. */
+  BinlogCompacts: 63,
   /** The first of those of commands: see `commandCounter`. */
   Commands: 64,
   /** Behind those of commands, of the binlog thread only: see message/log-figures.ts. */

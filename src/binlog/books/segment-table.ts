@@ -71,6 +71,14 @@ export class SegmentTable {
     return sum;
   }
 
+  /** What is free in those that are not sealed. */
+  spareBytes(): number {
+    let sum = 0;
+    for (let at = this.#segments.length - 1; at >= 0 && !this.#segments[at]!.sealed; at--)
+      sum += this.#segments[at]!.fileBytes - this.#segments[at]!.usedBytes;
+    return sum;
+  }
+
   /** Nothing more goes into it. */
   seal(segment: Segment): void {
     segment.sealed = true;

@@ -55,6 +55,8 @@ export class LogWriter {
   syncedSequence: number;
   #writtenBytes = 0;
   #batchSinceMs = 0;
+  /** When the oldest record that is not durable came. */
+  #unsyncedSinceMs = 0;
   /** The longest frame so far. */
   largestBytes = 0;
   /** What a batch takes besides its records. */
@@ -87,6 +89,11 @@ export class LogWriter {
 
   syncedUpTo(shard: number): number {
     return this.#synced[shard]!;
+  }
+
+  /** When the oldest record that is not durable came; Infinity: all are. */
+  get unsyncedSinceMs(): number {
+    return this.sequence > this.syncedSequence ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
   }
 
   /** Record `n` of the shard has been placed. */
@@ -127,6 +134,7 @@ export class LogWriter {
 
   #begin(): void {
     this.#batchSinceMs = this.#clockMs();
+    if (this.#writtenBytes === 0) this.#unsyncedSinceMs = this.#batchSinceMs;
     if (this.#chain === undefined) return;
     this.#chain.begin(this.#batch, ++this.sequence);
     this.#segments.current.usedBytes += this.#batchHeadBytes;

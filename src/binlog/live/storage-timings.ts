@@ -34,6 +34,7 @@ export class StorageTimings {
 
   recordWrite(bytes: number, records: number): void {
     countFigure(this.figures, LogFigures.Batch, BATCH_BOUNDS_RECORDS, records);
+    this.figures[LogFigures.WrittenBytes]! += bytes;
     this.batchBytes.recordValue(bytes);
     this.batchRecords.recordValue(records);
   }

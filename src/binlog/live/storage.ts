@@ -65,6 +65,7 @@ export class Storage implements CompactionHost {
   #recordsMigrated = 0;
   #closed = false;
   #nowMs = 0;
+  #compacts = false;
 
   constructor(options: StorageOptions) {
     const { disk, log } = options;
@@ -135,6 +136,17 @@ export class Storage implements CompactionHost {
   /** All records of the shard up to this number are written: they outlive the process. */
   writtenUpTo(shard: number): number {
     return this.#tail.records.writtenUpTo(shard);
+  }
+
+  /** Since when a record waits for a sync; Infinity: none does. With -F none ever does. */
+  get unsyncedSinceMs(): number {
+    const { policy, records } = this.#tail;
+    return policy.never ? Number.POSITIVE_INFINITY : records.unsyncedSinceMs;
+  }
+
+  /** Whether space is being given back, as the last slice of work left it. */
+  get compacts(): boolean {
+    return this.#compacts;
   }
 
   /** The segment that holds the job's latest full record (`file` in stats-job); 0: no such job. */
@@ -306,7 +318,8 @@ export class Storage implements CompactionHost {
       if (!this.#drop.finish(nowMs)) return filling === "more";
     } else if (mayCompact && this.#compaction.wanted) this.#compactSlice();
     else this.#workBytes = 0;
-    return filling === "more" || (mayCompact && (this.#drop.isUnderWay || this.#compaction.wanted));
+    this.#compacts = this.#drop.isUnderWay || this.#compaction.wanted;
+    return filling === "more" || (mayCompact && this.#compacts);
   }
 
   #compactSlice(): void {
@@ -360,6 +373,11 @@ export class Storage implements CompactionHost {
   /** What the files take on the disk. */
   get fileBytes(): number {
     return this.table.fileBytes();
+  }
+
+  /** What of it is free for what comes. */
+  get spareBytes(): number {
+    return this.table.spareBytes();
   }
 
   /** What a rewrite of all live jobs would take. */

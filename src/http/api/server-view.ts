@@ -6,6 +6,7 @@ import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../mes
 import { binlogRole, ControlWord, Counter, countersOf } from "../../message/topology.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
+import { unsyncedSeconds } from "../queue/unsynced-seconds.ts";
 
 /** `totals` are undefined before the shards can be asked. */
 export function serverView(service: Service, totals: ShardTotals | undefined): Record<string, unknown> {
@@ -49,6 +50,7 @@ export function logView({ topology, words }: Service): Record<string, unknown> {
   const counters = countersOf(topology, binlogRole(topology));
   const bytes = counters[Counter.BinlogBytes]!;
   const live = counters[Counter.BinlogLiveBytes]!;
+  const spare = counters[Counter.BinlogSpareBytes]!;
   const counted = (at: number, bounds: readonly number[]): { le: number | null; count: number }[] =>
     Array.from({ length: bounds.length + 1 }, (_, index) => ({
       le: bounds[index] ?? null,
@@ -57,12 +59,16 @@ export function logView({ topology, words }: Service): Record<string, unknown> {
   return {
     bytes,
     live,
-    dead: Math.max(0, bytes - live),
+    spare,
+    dead: Math.max(0, bytes - live - spare),
     amplification: live === 0 ? null : Math.round((bytes / live) * 100) / 100,
     oldestFile: counters[Counter.BinlogOldest],
     currentFile: counters[Counter.BinlogCurrent],
     recordsWritten: counters[Counter.BinlogWritten],
     recordsMigrated: counters[Counter.BinlogMigrated],
+    bytesWritten: counters[Counter.LogFigures + LogFigures.WrittenBytes],
+    unsynced: unsyncedSeconds(counters),
+    compacts: counters[Counter.BinlogCompacts] === 1,
     full: isFull,
     ended: hasEnded,
     syncSeconds: counted(LogFigures.Sync, SYNC_BOUNDS_SECONDS),

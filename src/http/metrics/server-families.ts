@@ -24,6 +24,7 @@ import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMANDS, commandName } from "../../protocol/commands.ts";
 import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
+import { unsyncedSeconds } from "../queue/unsynced-seconds.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
 import { openDescriptors, threadCpu } from "./process-files.ts";
 
@@ -232,14 +233,27 @@ function* logFamilies({ topology, words }: Service): Iterable<Family> {
   const counters = countersOf(topology, binlogRole(topology));
   const bytes = counters[Counter.BinlogBytes]!;
   const live = counters[Counter.BinlogLiveBytes]!;
+  const spare = counters[Counter.BinlogSpareBytes]!;
   const files = counters[Counter.BinlogCurrent]! - counters[Counter.BinlogOldest]! + 1;
-  yield gauge("binlog_bytes", "What the files of the log take, and what of it jobs need.", [
+  yield gauge("binlog_bytes", "What the files of the log take: what jobs need, what not, and free room.", [
     { value: live, labels: { kind: "live" } },
-    { value: Math.max(0, bytes - live), labels: { kind: "dead" } },
+    { value: Math.max(0, bytes - live - spare), labels: { kind: "dead" } },
+    { value: spare, labels: { kind: "spare" } },
   ]);
   yield gauge("binlog_files", "Files of the log.", counters[Counter.BinlogOldest] === 0 ? 0 : files);
   const isFull = words.isSet(ControlWord.BinlogFull);
   yield gauge("binlog_full", "1 while the log has no room for new jobs.", isFull ? 1 : 0);
+  yield gauge(
+    "binlog_unsynced_seconds",
+    "How long the oldest record that waits for a sync has done so; with -F none waits.",
+    unsyncedSeconds(counters),
+  );
+  yield gauge("binlog_compacting", "1 while room is being given back.", counters[Counter.BinlogCompacts]!);
+  yield counter(
+    "binlog_written_bytes",
+    "Bytes of records that were written, also again.",
+    counters[Counter.LogFigures + LogFigures.WrittenBytes]!,
+  );
   yield counter("binlog_records", "Records that were written.", counters[Counter.BinlogWritten]!);
   yield counter(
     "binlog_records_migrated",
