@@ -1,60 +1,61 @@
-// What is known of a delete-batch under way: which of its ids shards were asked for, and what they found.
+// What is known of a delete-batch under way: how often shards were asked for its ids, and what they found.
 
 import assert from "node:assert/strict";
 
 export class BatchDeletes {
   readonly #ids: readonly number[];
-  /** By shard and id, how often the shard was asked for it. */
+  /** By id, how often the batch names it. */
+  readonly #named = new Map<number, number>();
+  /** By shard and id, how often the shard was asked for it and knew; by id the same of all shards. */
   readonly #asked = new Map<string, number>();
+  readonly #known = new Map<number, number>();
   readonly #deleted = new Set<number>();
-  /** Places of ids whose jobs were nowhere, or not to be deleted. */
-  readonly #missing = new Set<number>();
 
   constructor(ids: readonly number[]) {
     this.#ids = ids;
+    for (const id of ids) this.#named.set(id, this.#timesNamed(id) + 1);
+  }
+
+  #timesNamed(id: number): number {
+    return this.#named.get(id) ?? 0;
   }
 
   /** Whether the shard may be asked for the id once more. */
   expects(shard: number, id: number): boolean {
-    return this.#placeOf(shard, id) >= 0 || (!this.isDone && this.has(id));
+    return this.#timesAsked(shard, id) < this.#timesNamed(id) || (!this.isDone && this.has(id));
+  }
+
+  #timesAsked(shard: number, id: number): number {
+    return this.#asked.get(`${shard}:${id}`) ?? 0;
   }
 
   /** Whether the id is one of them: a job that moves may be looked for on a shard more than once. */
   has(id: number): boolean {
-    return this.#ids.includes(id);
+    return this.#named.has(id);
   }
 
   /** A shard was asked; `settled` is false if it found nothing although the job is elsewhere. */
   note(shard: number, id: number, done: boolean, settled: boolean): void {
     // Not found where the job has moved away: whoever has it now is asked.
     if (!done && !settled) return;
-    const known = this.#placeOf(shard, id);
-    const place =
-      known >= 0 ? known : this.#ids.findIndex((each, at) => each === id && !this.#deleted.has(at));
-    if (place < 0) return;
-    const key = `${shard}:${id}`;
-    this.#asked.set(key, (this.#asked.get(key) ?? 0) + 1);
-    if (done) this.#deleted.add(place);
-    else this.#missing.add(place);
+    this.#asked.set(`${shard}:${id}`, this.#timesAsked(shard, id) + 1);
+    this.#known.set(id, (this.#known.get(id) ?? 0) + 1);
+    if (done) this.#deleted.add(id);
   }
 
-  /** For each id it is known what became of it. */
+  /**
+   * Each id was looked for as often as it is named, by whoever knew. Which of several is meant does not show, and the shards may
+   * differ: what one has found to be another's may be on the next shard, and nobody's, when it is looked for again.
+   */
   get isDone(): boolean {
-    return this.#ids.every((_, place) => this.#deleted.has(place) || this.#missing.has(place));
+    return [...this.#named].every(([id, times]) => (this.#known.get(id) ?? 0) >= times);
   }
 
   /** What it is answered with. */
   get reply(): string {
     assert.ok(this.isDone, "a delete-batch is answered when all of its jobs were looked for");
     // Of an id that is named more than once the first was deleted, whichever was asked for when it was found.
-    const deleted = new Set([...this.#deleted].map((place) => this.#ids[place]!));
-    const missing = this.#ids.filter((id, place) => !deleted.has(id) || this.#ids.indexOf(id) !== place);
-    return `${["DELETED_BATCH", deleted.size, missing.length, ...missing].join(" ")}\r\n`;
-  }
-
-  /** Among all ids the place of the next one with this number that the shard was not asked for, or -1. */
-  #placeOf(shard: number, id: number): number {
-    let left = this.#asked.get(`${shard}:${id}`) ?? 0;
-    return this.#ids.findIndex((each) => each === id && left-- === 0);
+    const missing = this.#ids.filter((id, place) => !this.#deleted.has(id) || this.#ids.indexOf(id) !== place);
+    return `${["DELETED_BATCH", this.#deleted.size, missing.length, ...missing].join(" ")}\r\n`;
   }
 }
