@@ -55,7 +55,9 @@ export class BatchDeletes {
   get reply(): string {
     assert.ok(this.isDone, "a delete-batch is answered when all of its jobs were looked for");
     // Of an id that is named more than once the first was deleted, whichever was asked for when it was found.
-    const missing = this.#ids.filter((id, place) => !this.#deleted.has(id) || this.#ids.indexOf(id) !== place);
+    const missing = this.#ids.filter(
+      (id, place) => !this.#deleted.has(id) || this.#ids.indexOf(id) !== place,
+    );
     return `${["DELETED_BATCH", this.#deleted.size, missing.length, ...missing].join(" ")}\r\n`;
   }
 }

@@ -1,6 +1,7 @@
 // Whose turn it is among the groups of a tube, told from all its jobs each time anew.
 
 import type { State } from "./job-state.ts";
+import { entriesOf, fieldsOf } from "./undo.ts";
 
 /** What of a job decides. */
 export interface GroupedJob {
@@ -40,6 +41,16 @@ export class ModelGroups<Job extends GroupedJob> {
   get blocked(): number {
     return [...this.#known.keys()].filter((key) => this.#ready(key).length > 0 && this.#isBlocked(key))
       .length;
+  }
+
+  /** What brings them back as they are now. */
+  saved(): () => void {
+    const time = this.#time;
+    const undo = [entriesOf(this.#known), fieldsOf(this.#known.values())];
+    return () => {
+      for (const each of undo) each();
+      this.#time = time;
+    };
   }
 
   weightOf(key: string): number {

@@ -2,7 +2,7 @@
 //
 // The model follows the engines call by call: each call says which command took effect where and when, and the model
 // says what must come of it. Where the contract leaves an order open (things due at the very same moment on different
-// tubes or sessions), the model takes the order that the engine has taken, as its next effect tells.
+// tubes or sessions), the model tries one after the other, and takes an order from which the engine's effects come.
 
 import assert from "node:assert/strict";
 import { shardOfTube } from "../../src/base/tube-hash.ts";
@@ -21,9 +21,11 @@ import {
   type Resolved,
   type TubeCounts,
 } from "./model-policies.ts";
+import { entriesOf, fieldsOf } from "./undo.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 const AFTER_DEADLINE_MS = 0.001;
+const NOTHING = (): void => {};
 
 export type { State };
 
@@ -243,10 +245,36 @@ export class Model {
     this.#expected.push(effect);
   }
 
-  /** Whether the engine's next effects are these. */
-  #seesNext(effects: readonly Effect[]): boolean {
-    const at = this.#expected.length;
-    return effects.every((effect, i) => JSON.stringify(effect) === JSON.stringify(this.#seen[at + i]));
+  /** Whether what the engine did begins with what it should have done so far. */
+  #fitsSeen(): boolean {
+    return this.#expected.every((effect, at) => JSON.stringify(effect) === JSON.stringify(this.#seen[at]));
+  }
+
+  /** What brings all back that time may change. */
+  #saved(): () => void {
+    const jobs = [...this.jobs.values()];
+    const tubes = [...this.tubes.values()];
+    const undo = [
+      fieldsOf([...jobs, ...jobs.map(({ policy }) => policy), ...this.copies]),
+      fieldsOf([...tubes, ...tubes.map(({ counts }) => counts)]),
+      fieldsOf([...this.sessions.values(), ...this.waits, ...this.keys]),
+      ...tubes.map(({ groups }) => groups?.saved() ?? NOTHING),
+      ...[entriesOf(this.jobs), entriesOf(this.tubes), entriesOf(this.given)],
+    ];
+    const [waits, keys, copies, changes] = [
+      [...this.waits],
+      [...this.keys],
+      [...this.copies],
+      [...this.changes],
+    ];
+    const [expected, totalJobs, jobTimeouts] = [[...this.#expected], this.totalJobs, this.jobTimeouts];
+    const [burials, reservations] = [this.#burials, this.#reservations];
+    return () => {
+      for (const each of undo) each();
+      [this.waits, this.keys, this.copies, this.changes] = [waits, keys, copies, changes];
+      [this.#expected, this.totalJobs, this.jobTimeouts] = [expected, totalJobs, jobTimeouts];
+      [this.#burials, this.#reservations] = [burials, reservations];
+    };
   }
 
   // --- tubes and sessions -----------------------------------------------------------------------------------------
@@ -395,67 +423,41 @@ export class Model {
 
   runDue(shard: number, nowMs: number): void {
     this.#expireDue(shard, nowMs);
-    for (let job = this.#dueDelayed(shard, nowMs); job !== undefined; job = this.#dueDelayed(shard, nowMs)) {
-      this.#becomeReady(job);
-      this.#serve(job.tube, nowMs);
-    }
+    this.#inSomeOrder(() => this.#dueDelayed(shard, nowMs));
     this.#endPauses(shard, nowMs);
-    for (let due = this.#dueSession(shard, nowMs); due !== undefined; due = this.#dueSession(shard, nowMs))
-      this.#sessionDue(due, shard, nowMs);
+    this.#inSomeOrder(() => this.#dueSessions(shard, nowMs));
   }
 
-  #dueDelayed(shard: number, nowMs: number): ModelJob | undefined {
-    let due: ModelJob[] = [];
-    for (const job of this.jobs.values()) {
-      if (job.state !== "delayed" || job.tube.shard !== shard || job.deadlineAtMs > nowMs) continue;
-      const first = due[0];
-      if (first === undefined || job.deadlineAtMs < first.deadlineAtMs) due = [job];
-      else if (job.deadlineAtMs === first.deadlineAtMs) due.push(job);
-    }
+  /** Does what is due until nothing is; `due` are those that may come next, as they are due at the same moment. */
+  #inSomeOrder(due: () => readonly (() => void)[]): void {
+    if (this.#tryOrders(due)) return;
+    // No order fits, and any tells so.
+    for (let [first] = due(); first !== undefined; [first] = due()) first();
+  }
+
+  /** True if some order comes to what was seen; then all is done. */
+  #tryOrders(due: () => readonly (() => void)[]): boolean {
+    const next = due();
+    if (next.length === 0) return this.#fitsSeen();
+    return next.some((each) => {
+      const undo = this.#saved();
+      each();
+      if (this.#fitsSeen() && this.#tryOrders(due)) return true;
+      undo();
+      return false;
+    });
+  }
+
+  #dueDelayed(shard: number, nowMs: number): (() => void)[] {
+    const due = soonest(this.jobs.values(), nowMs, ({ state, tube, deadlineAtMs }) =>
+      state === "delayed" && tube.shard === shard ? deadlineAtMs : NEVER,
+    );
     // Within a tube the smaller id comes first; between tubes no order is promised.
     const firsts = due.filter((job) => !due.some((other) => other.tube === job.tube && other.id < job.id));
-    return this.#chosen(firsts, (job) => this.#firstServed(job, "ready"));
-  }
-
-  /** Of several that are due at once the one that the engine took first. */
-  #chosen<Due>(due: readonly Due[], firstEffects: (each: Due) => readonly Effect[]): Due | undefined {
-    if (due.length <= 1) return due[0];
-    const effects = due.map(firstEffects);
-    const seen = due.find((_, i) => effects[i]!.length > 0 && this.#seesNext(effects[i]!));
-    return seen ?? due.find((_, i) => effects[i]!.length === 0) ?? due[0];
-  }
-
-  /** The effects of serving the tube of `job` once that is in another state. */
-  #firstServed(job: ModelJob, state: State, tube = job.tube): readonly Effect[] {
-    const effects: Effect[] = [];
-    const { state: before, tube: tubeBefore } = job;
-    job.state = state;
-    job.tube = tube;
-    const next = this.nextOf(tube);
-    job.state = before;
-    job.tube = tubeBefore;
-    if (next === undefined) return effects;
-    for (const wait of this.waits) {
-      if (wait.shard !== tube.shard || !tube.watchers.has(wait.session)) continue;
-      const session = wait.session.index;
-      const won = wait.number === undefined || wait.session.openWait === wait.number;
-      if (wait.number !== undefined) effects.push({ kind: "claim", session, won });
-      if (!won) continue;
-      effects.push({ kind: "reserved", session, job: next.id });
-      break;
-    }
-    return effects;
-  }
-
-  /** What a job becomes whose reservation ends by its time or its holder, and the tube of this shard where it is then. */
-  #after({ policy, reserves, tube }: ModelJob, nowMs: number): { state: State; tube: ModelTube } {
-    const { maxAttempts, backoffMs: waitMs, deadLetter } = tube.resolved.values;
-    if (policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) return { state: "buried", tube };
-    if (maxAttempts > 0 && reserves - policy.attemptsBase >= maxAttempts) {
-      const there = policy.origin === "" ? this.tubes.get(deadLetter) : undefined;
-      return there?.shard === tube.shard ? { state: "ready", tube: there } : { state: "buried", tube };
-    }
-    return { state: waitMs > 0 ? "delayed" : "ready", tube };
+    return firsts.map((job) => () => {
+      this.#becomeReady(job);
+      this.#serve(job.tube, nowMs);
+    });
   }
 
   #endPauses(shard: number, nowMs: number): void {
@@ -482,31 +484,9 @@ export class Model {
     return Math.min(wait.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS, soonestMs + AFTER_DEADLINE_MS);
   }
 
-  #dueSession(shard: number, nowMs: number): ModelSession | undefined {
-    let earliestMs = nowMs;
-    let due: ModelSession[] = [];
-    for (const session of this.sessions.values()) {
-      const atMs = this.dueAtMs(session, shard);
-      if (atMs > nowMs || (due.length > 0 && atMs > earliestMs)) continue;
-      if (due.length === 0 || atMs < earliestMs) due = [];
-      earliestMs = atMs;
-      due.push(session);
-    }
-    return this.#chosen(due, (session) => this.#firstOfSession(session, shard, nowMs));
-  }
-
-  #firstOfSession(session: ModelSession, shard: number, nowMs: number): readonly Effect[] {
-    for (const job of this.held(session, shard)) {
-      if (job.deadlineAtMs + AFTER_DEADLINE_MS > nowMs) break;
-      const { state, tube } = this.#after(job, nowMs);
-      const effects = this.#firstServed(job, state, tube);
-      if (effects.length > 0) return effects;
-    }
-    const wait = this.waitOf(session, shard);
-    if (wait === undefined) return [];
-    if (wait.number !== undefined) return [{ kind: "waitDue", session: session.index }];
-    const kind = this.inMargin(session, nowMs, shard) ? "deadlineSoon" : "timedOut";
-    return [{ kind, session: session.index }];
+  #dueSessions(shard: number, nowMs: number): (() => void)[] {
+    const due = soonest(this.sessions.values(), nowMs, (session) => this.dueAtMs(session, shard));
+    return due.map((session) => () => this.#sessionDue(session, shard, nowMs));
   }
 
   inMargin(session: ModelSession, nowMs: number, shard?: number): boolean {
@@ -1471,6 +1451,13 @@ const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>
 /** Whether settings may keep ready jobs of a tube back. */
 const isLimited = ({ values }: Resolved): boolean =>
   values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER;
+
+/** Those of the earliest time of all, if that has come. */
+function soonest<Due>(all: Iterable<Due>, nowMs: number, atMs: (each: Due) => number): Due[] {
+  const due = [...all].filter((each) => atMs(each) <= nowMs);
+  const earliestMs = Math.min(...due.map(atMs));
+  return due.filter((each) => atMs(each) === earliestMs);
+}
 
 export interface BatchLimits {
   readonly jobsMax: number;
