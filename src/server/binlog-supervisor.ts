@@ -3,7 +3,7 @@
 
 import { Writable } from "node:stream";
 import { isatty } from "node:tty";
-import { SingleBar } from "cli-progress";
+import type { SingleBar } from "cli-progress";
 import type { BinlogNews } from "../binlog/thread.ts";
 import type { LineSink } from "./line-sink.ts";
 import type { Diagnostics } from "./log.ts";
@@ -12,6 +12,7 @@ import { ExitCode } from "./operator-error.ts";
 /** A line of progress at most this often, ms, and none for a start that is over sooner. */
 const PROGRESS_EVERY_MS = 1000;
 const MEGABYTE = 1e6;
+const STDERR = 2;
 
 export class BinlogSupervisor {
   /** Resolves when every job of the log is in its shard. */
@@ -27,10 +28,17 @@ export class BinlogSupervisor {
   #onRecovered: () => void = () => {};
   #onClosed: () => void = () => {};
   #bar: SingleBar | undefined;
+  /** On a terminal alone: elsewhere its code need not be read. */
+  readonly #Bar: typeof SingleBar | undefined;
   #nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
 
-  /** `endProcess` is called when the log can't be opened or has failed. */
-  constructor({ log, lines }: Diagnostics, directory: string, endProcess: (exitCode: number) => void) {
+  private constructor(
+    { log, lines }: Diagnostics,
+    directory: string,
+    endProcess: (exitCode: number) => void,
+    Bar: typeof SingleBar | undefined,
+  ) {
+    this.#Bar = Bar;
     this.#log = log;
     this.#lines = lines;
     this.#directory = directory;
@@ -41,6 +49,17 @@ export class BinlogSupervisor {
     this.closed = new Promise((resolve) => {
       this.#onClosed = resolve;
     });
+  }
+
+  /** `endProcess` is called when the log can't be opened or has failed. */
+  static async create(
+    diagnostics: Diagnostics,
+    directory: string,
+    endProcess: (exitCode: number) => void,
+  ): Promise<BinlogSupervisor> {
+    // Now, and not when it is needed: the user that the process becomes may not be allowed to read it.
+    const Bar = isatty(STDERR) ? (await import("cli-progress")).SingleBar : undefined;
+    return new BinlogSupervisor(diagnostics, directory, endProcess, Bar);
   }
 
   onNews(news: Exclude<BinlogNews, { news: "loaded" }>): void {
@@ -76,8 +95,8 @@ export class BinlogSupervisor {
     }
     if (Date.now() < this.#nextProgressAtMs) return;
     this.#nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
-    if (isatty(2)) {
-      this.#bar = new SingleBar({
+    if (this.#Bar !== undefined) {
+      this.#bar = new this.#Bar({
         format: "reading the log {bar} {percentage} %  {eta} s left",
         clearOnComplete: true,
         stream: terminalOf(this.#lines),

@@ -399,7 +399,7 @@ class Server {
   ): Promise<() => Promise<void>> {
     const { binlogBytes, fsyncMs, salvage } = this.#options;
     const topology = this.#topology;
-    const supervisor = new BinlogSupervisor(
+    const supervisor = await BinlogSupervisor.create(
       { log: this.#log, lines: this.#diagnostics },
       directory,
       (exitCode) => void this.exit(exitCode),

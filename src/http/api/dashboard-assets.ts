@@ -1,4 +1,5 @@
-// The dashboard's files, ready to be sent: read once at the start, with their compressed form and their ETag.
+// The dashboard's files, read once at the start, and made ready to be sent (compressed, with their ETag) when they are first asked for:
+// most starts are of servers whose dashboard nobody opens. Read they are at the start, since the user that the process becomes may not be allowed to.
 //
 // There is no build step. In a checkout the modules are TypeScript, whose types are taken out here; a package has what tsc
 // made of them. Imports of packages become relative ones, since a browser knows no node_modules.
@@ -61,19 +62,31 @@ const PACKAGED: readonly Packaged[] = [
 ];
 
 /** By path below `assets/`; `index.html` is the page itself. */
-export function loadAssets(): ReadonlyMap<string, Asset> {
-  const assets = new Map<string, Asset>();
-  const add = (name: string, type: string, text: string): void => {
-    const bytes = Buffer.from(text);
-    const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
-    assets.set(name, { type, bytes, gzipped: gzipSync(bytes, { level: 9 }), etag });
+export function loadAssets(): ReadonlyMap<string, () => Asset> {
+  const assets = new Map<string, () => Asset>();
+  const add = (name: string, type: string, textOf: () => string): void => {
+    let asset: Asset | undefined;
+    assets.set(name, () => (asset ??= assetOf(type, textOf())));
   };
-  add("index.html", "text/html; charset=utf-8", own("index.html"));
-  add("style.css", "text/css; charset=utf-8", `${packaged("uplot/dist/uPlot.min.css")}\n${own("style.css")}`);
-  for (const name of MODULES) add(`${name}.js`, JAVASCRIPT, withRelativeImports(moduleText(name)));
-  for (const { name, path, end = "" } of PACKAGED)
-    add(name, JAVASCRIPT, `${withRelativeImports(packaged(path))}\n${end}`);
+  const page = own("index.html");
+  add("index.html", "text/html; charset=utf-8", () => page);
+  const style = `${packaged("uplot/dist/uPlot.min.css")}\n${own("style.css")}`;
+  add("style.css", "text/css; charset=utf-8", () => style);
+  for (const name of MODULES) {
+    const source = own(`${name}.${IS_CHECKOUT ? "ts" : "js"}`);
+    add(`${name}.js`, JAVASCRIPT, () => withRelativeImports(javascriptOf(source)));
+  }
+  for (const { name, path, end = "" } of PACKAGED) {
+    const source = packaged(path);
+    add(name, JAVASCRIPT, () => `${withRelativeImports(source)}\n${end}`);
+  }
   return assets;
+}
+
+function assetOf(type: string, text: string): Asset {
+  const bytes = Buffer.from(text);
+  const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+  return { type, bytes, gzipped: gzipSync(bytes, { level: 9 }), etag };
 }
 
 /** Pages and styles are in src/dashboard only: tsc copies none. */
@@ -81,9 +94,8 @@ function own(name: string): string {
   return readFileSync(join(DASHBOARD, name), "utf8");
 }
 
-function moduleText(name: string): string {
-  if (!IS_CHECKOUT) return own(`${name}.js`);
-  return stripTypeScriptTypes(own(`${name}.ts`), { mode: "strip" });
+function javascriptOf(source: string): string {
+  return IS_CHECKOUT ? stripTypeScriptTypes(source, { mode: "strip" }) : source;
 }
 
 function packaged(path: string): string {

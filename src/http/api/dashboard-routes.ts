@@ -34,14 +34,14 @@ const COMMENT_LOOK_MS = 5000;
 
 /** Of all addresses: streams are counted together. */
 export function dashboardRoutes(): Routes {
-  let shared: { readonly assets: ReadonlyMap<string, Asset>; readonly hub: EventHub } | undefined;
+  let shared: { readonly assets: ReadonlyMap<string, () => Asset>; readonly hub: EventHub } | undefined;
   return (api, service) => {
     shared ??= { assets: loadAssets(), hub: new EventHub(service) };
     addRoutes(api, shared.assets, shared.hub);
   };
 }
 
-function addRoutes(api: Api, assets: ReadonlyMap<string, Asset>, hub: EventHub): void {
+function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: EventHub): void {
   const timer = setInterval(() => hub.comment(), COMMENT_LOOK_MS);
   timer.unref();
   api.addHook("preClose", (done) => {
@@ -65,12 +65,12 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, Asset>, hub: EventHub):
     reply.header("content-security-policy", CONTENT_SECURITY_POLICY);
     reply.header("referrer-policy", "no-referrer");
     reply.header("x-frame-options", "DENY");
-    return send(assets.get("index.html")!, request, reply);
+    return send(assets.get("index.html")!(), request, reply);
   });
   api.get("/assets/:name", { config: open, schema: hidden }, (request, reply) => {
     const asset = assets.get((request.params as { name: string }).name);
     if (asset === undefined) throw new Problem("not-found", "There is no such file.");
-    return send(asset, request, reply);
+    return send(asset(), request, reply);
   });
 
   api.get(
