@@ -5,7 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism, release } from "node:os";
-import { relative } from "node:path";
+import { dirname, relative } from "node:path";
 import { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { run } from "node:test";
@@ -16,6 +16,7 @@ import { choosePlacement } from "../src/server/placement.ts";
 import { usableCores } from "../src/server/usable-cores.ts";
 import { COMPILE_CACHE } from "./support/compile-cache.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
+import { bundleServer } from "./support/server-bundle.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["hostile", "fairness"];
@@ -88,6 +89,7 @@ const computes = (file: string): boolean => file.startsWith("test/unit/") || isO
 
 /** What the files and their children start with. */
 const ENV: NodeJS.ProcessEnv = { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env };
+if (!files.every(computes)) ENV["SERVER_BUNDLE"] ??= await bundleServer();
 
 interface Skip {
   readonly name: string;
@@ -190,8 +192,24 @@ async function runOnceMore(chosen: readonly string[]): Promise<void> {
 /** What is run once more with the other transport and placement: several of each, and no more threads than that takes. */
 const SEVERAL = { shards: 2, acceptors: 2 };
 
-/** What waits, a row after the other, and what computes beside it; that is told when it is over, lest the lines of the two mix. */
-async function runWaitingAndComputing(): Promise<void> {
+/** What computes, each long file and each room by itself. */
+function computingPieces(): string[][] {
+  const pieces = new Map<string, string[]>();
+  for (const file of files.filter(computes)) {
+    const key = isOneOf(COMPUTING, file) ? file : dirname(file);
+    pieces.set(key, [...(pieces.get(key) ?? []), file]);
+  }
+  return [...pieces.values()];
+}
+
+/**
+ * What waits, a row after the other, and what computes beside it, as long as there is something that waits: no core is idle then. What has
+ * not begun by then is left to run with the others. What is told beside is printed when `computing` is over, lest the lines of the two mix.
+ */
+async function runWaiting(): Promise<{
+  readonly left: readonly string[];
+  readonly computing: Promise<void>;
+}> {
   const beside: Buffer[] = [];
   const out = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
@@ -199,22 +217,28 @@ async function runWaitingAndComputing(): Promise<void> {
       done();
     },
   });
-  const computing = runFiles(files.filter(computes), CORES - 1, ENV, out);
-  for (const row of WAITING)
-    await runFiles(
-      files.filter((file) => isOneOf(row, file)),
-      row.length,
-    );
-  await computing;
-  process.stdout.write(Buffer.concat(beside));
+  const rows = WAITING.map((row) => files.filter((file) => isOneOf(row, file)));
+  let isWaiting = rows.flat().length > 0;
+  const pieces = computingPieces();
+  const lane = async (): Promise<void> => {
+    while (isWaiting && pieces.length > 0) await runFiles(pieces.shift()!, 1, ENV, out);
+  };
+  const lanes = Array.from({ length: CORES - 1 }, lane);
+  for (const row of rows) await runFiles(row, row.length);
+  isWaiting = false;
+  const computing = Promise.all(lanes).then(() => void process.stdout.write(Buffer.concat(beside)));
+  return { left: pieces.flat(), computing };
 }
 
 const startedAt = performance.now();
-await runWaitingAndComputing();
+const { left, computing } = await runWaiting();
 await runFiles(
-  files.filter((file) => !computes(file) && !isOneOf([...ALONE, ...WAITING.flat()], file)),
+  files.filter((file) =>
+    computes(file) ? left.includes(file) : !isOneOf([...ALONE, ...WAITING.flat()], file),
+  ),
   AT_ONCE,
 );
+await computing;
 for (const file of files.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1);
 await runOnceMore(files.filter((file) => isOneOf(ONCE_MORE, file)));
 

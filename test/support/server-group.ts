@@ -9,7 +9,7 @@ import { JetStreamLog } from "../../src/replica/jetstream-log.ts";
 import { type NodeReport, parseReport } from "../../src/replica/node-report.ts";
 import { freePort } from "./free-port.ts";
 import { NATS_SERVERS, NatsCluster } from "./nats-cluster.ts";
-import { OUR_MAIN, TEST_ENV } from "./server-process.ts";
+import { ourMain, TEST_ENV } from "./server-process.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 import { WireClient } from "./wire-client.ts";
 
@@ -57,7 +57,7 @@ export class GroupServer {
     this.#keepsRunning = true;
     const { host, wrapper } = this.place;
     const flags = ["-l", host, "-p", `${this.port}`, "-b", this.directory, ...this.#flags];
-    const [command = process.execPath, ...args] = [...wrapper, process.execPath, OUR_MAIN, ...flags];
+    const [command = process.execPath, ...args] = [...wrapper, process.execPath, ourMain(TEST_ENV), ...flags];
     const child = spawn(command, [...args, "--replicate-as", this.address], {
       stdio: ["ignore", "ignore", "pipe"],
       env: TEST_ENV,

@@ -1,7 +1,7 @@
 // Runs `runnerbean WORD …` as an operator does.
 
 import { spawn } from "node:child_process";
-import { OUR_MAIN, TEST_ENV } from "./server-process.ts";
+import { ourMain, TEST_ENV } from "./server-process.ts";
 
 export interface ToolResult {
   readonly code: number | null;
@@ -15,7 +15,8 @@ export function runTool(
   { input = "", env = {} }: { input?: string | Buffer; env?: NodeJS.ProcessEnv } = {},
 ): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [OUR_MAIN, ...args], { env: { ...TEST_ENV, ...env } });
+    const environment = { ...TEST_ENV, ...env };
+    const child = spawn(process.execPath, [ourMain(environment), ...args], { env: environment });
     let [stdout, stderr] = ["", ""];
     child.stdout.setEncoding("latin1").on("data", (text: string) => {
       stdout += text;
