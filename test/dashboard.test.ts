@@ -374,6 +374,7 @@ describe("dashboard", { skip }, () => {
     const index = await fetch(served.url);
     assert.match(index.headers.get("content-security-policy")!, /default-src 'none'; script-src 'self'/);
     assert.match(index.headers.get("content-security-policy")!, /frame-ancestors 'none'/);
+    assert.doesNotMatch(index.headers.get("content-security-policy")!, /unsafe/);
     assert.match(
       index.headers.get("content-security-policy")!,
       /require-trusted-types-for 'script'; trusted-types lit-html$/,

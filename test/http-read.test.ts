@@ -192,6 +192,8 @@ describe("HTTP tells", () => {
     assert.equal((await server.ask("/v1/latency")).json.shards.length, 3);
     const history = (await server.ask("/v1/history?seconds=60&series=ready,puts")).json;
     assert.deepEqual([history.step, Object.keys(history.series)], [1, ["ready", "puts"]]);
+    const syncs = (await server.ask("/v1/binlog/syncs?seconds=60")).json;
+    assert.deepEqual([syncs.step, Object.keys(syncs.series)], [10, ["syncs", "p50", "p99"]]);
   });
 
   it("errors with a code, what to do, and the request's id", async () => {
@@ -205,6 +207,7 @@ describe("HTTP tells", () => {
       ["/v1/tubes?fields=nothing", 400, "bad-request"],
       ["/v1/jobs/x", 400, "bad-request"],
       ["/v1/history?series=nothing", 400, "bad-request"],
+      ["/v1/binlog/syncs?seconds=3601", 400, "bad-request"],
       [`/v1/tubes?match=${"a".repeat(9000)}`, 414, "uri-too-long"],
     ] as const) {
       const answer = await server.ask(path);

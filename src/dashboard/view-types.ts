@@ -41,7 +41,11 @@ export interface Attention {
   /** warn or bad. */
   readonly level: string;
   readonly tube: string | null;
+  /** The address of the page that shows more. */
+  readonly page: string;
   readonly text: string;
+  /** What helps, in words. */
+  readonly todo: string;
 }
 
 export interface LogView {
@@ -69,6 +73,17 @@ export interface ThreadRow {
   readonly cpu: number;
 }
 
+/** What a thread takes from its rings, of late. */
+export interface RingRow {
+  readonly name: string;
+  /** A second. */
+  readonly turns: number;
+  readonly messages: number;
+  /** How full the fullest ring was at the beginning of a turn, 0 to 1: of late on average, and at most since the start. */
+  readonly fill: number;
+  readonly fillMax: number;
+}
+
 export type Rates = Readonly<Record<"puts" | "reserves" | "deletes" | "timeouts", number>>;
 
 export interface OverviewView {
@@ -84,6 +99,7 @@ export interface OverviewView {
   readonly busiest: readonly TubeRow[];
   readonly oldestTubes: readonly TubeRow[];
   readonly log: LogView | null;
+  readonly threads: readonly ThreadRow[];
 }
 
 export interface TubesView {
@@ -110,6 +126,7 @@ export interface ServerView {
   readonly frame: Frame;
   readonly server: Readonly<Record<string, unknown>>;
   readonly threads: readonly ThreadRow[];
+  readonly rings: readonly RingRow[];
 }
 
 export interface MemberRow {

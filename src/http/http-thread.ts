@@ -37,6 +37,7 @@ import { RequestLimit } from "./api/request-limit.ts";
 import { RequestMeter } from "./api/request-meter.ts";
 import { reserveRoutes } from "./api/reserve-routes.ts";
 import { serverRoutes } from "./api/server-routes.ts";
+import { syncCountsOf } from "./api/server-view.ts";
 import { taskRoutes } from "./api/task-routes.ts";
 import { tubeRoutes } from "./api/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
@@ -53,6 +54,7 @@ import { PutLanes } from "./queue/put-lanes.ts";
 import { ReloadDesk, type ReloadOutcome } from "./queue/reload-desk.ts";
 import { Reservations } from "./queue/reservations.ts";
 import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
+import { SYNC_STEP_SECONDS, SyncHistory } from "./queue/sync-history.ts";
 import { TaskBook } from "./queue/task-book.ts";
 import { TotalsBook } from "./queue/totals-book.ts";
 import { TubeBook } from "./queue/tube-book.ts";
@@ -225,6 +227,7 @@ export class HttpThread {
       tubes: new TubeBook(control, monotonicMs),
       tubeHistory: new TubeHistory(metrics.tubesMax),
       totals: new TotalsBook(control, Date.now),
+      syncs: new SyncHistory(),
       liveness: new Liveness(control, monotonicMs),
       wire,
       bodies: new Bodies(wire, control, core),
@@ -317,12 +320,14 @@ export class HttpThread {
   }
 
   #serve(listeners: readonly string[], transport: string): void {
-    const { totals, tubes, tubeHistory, liveness, leases } = this.#service;
+    const { topology, totals, tubes, tubeHistory, syncs, liveness, leases } = this.#service;
     Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
     // Into the first sleep, from which shards can ring it.
     this.#loop.wake();
     this.#each(TOTALS_EACH_MS, () => totals.ask());
     this.#each(TUBES_EACH_MS, async () => tubeHistory.note(await tubes.fresh(), Date.now()));
+    if (topology.binlog !== undefined)
+      this.#each(SYNC_STEP_SECONDS * 1000, () => syncs.note(syncCountsOf(topology), Date.now()));
     this.#each(TUBES_EACH_MS, () => leases.sweep());
     this.#each(PING_EACH_MS, () => liveness.ping());
   }

@@ -3,37 +3,35 @@
 import { Type } from "typebox";
 import { Value } from "typebox/value";
 import type {
-  Attention,
   LogView,
   OverviewView,
   Rates,
   ServerView,
-  ThreadRow,
   TubeRow,
   TubesView,
 } from "../../dashboard/view-types.ts";
 import { TubeField } from "../../message/control.ts";
 import { Counter, countersOf, rolesOf } from "../../message/topology.ts";
-import { threadCpu } from "../metrics/process-files.ts";
 import { matchesGlob } from "../queue/glob.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../queue/tube-book.ts";
 import { type Permission, shardOf } from "./api.ts";
+import { attentionOf, type Signs } from "./attention.ts";
 import { frameOf } from "./dashboard-frame.ts";
 import { groupView } from "./group-view.ts";
 import { auditView, connectionsView, jobPageView, taskPageView, tasksView } from "./operator-views.ts";
 import { logView, serverView } from "./server-view.ts";
+import { threadRows } from "./thread-rows.ts";
 import { TUBE_ORDERS, tubeView } from "./tube-view.ts";
 
 /** Rows of a page of tubes. */
 export const TUBES_PAGE = 50;
 const SHORT_LIST = 5;
 const ATTENTION_MAX = 6;
-/** An older ready job needs attention, seconds. */
-const OLDEST_WARN_SECONDS = 60;
-/** So much of max-memory needs attention. */
-const MEMORY_WARN_SHARE = 0.8;
+/** Timeouts that need attention are counted over so long, and times of syncs. */
+const TIMEOUTS_SECONDS = 600;
+const SYNCS_SECONDS = 300;
 /** Rates of the whole server are taken over so long, seconds. */
 const RATE_SECONDS = 5;
 
@@ -86,7 +84,7 @@ async function overview(service: Service): Promise<OverviewView> {
   const entries = [...tubes.values()];
   const byAge = best(entries, (entry) => atMs - entry.get(TubeField.OldestReadyAtMs));
   const oldest = byAge[0] === undefined ? undefined : tubeView(byAge[0], atMs);
-  const attention = attentionOf(service, entries, atMs);
+  const attention = attentionOf(signsOf(service, entries, atMs));
   return {
     frame,
     jobs: totals.jobs,
@@ -106,6 +104,7 @@ async function overview(service: Service): Promise<OverviewView> {
     ).map((entry) => tubeView(entry, atMs)),
     oldestTubes: byAge.map((entry) => tubeView(entry, atMs)),
     log: logOf(service),
+    threads: threadRows(service.topology, service.nowMs()).threads,
   };
 }
 
@@ -121,6 +120,7 @@ const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
   busiest: [],
   oldestTubes: [],
   log: null,
+  threads: [],
 };
 
 /** The few of all that have most of something, and some of it. */
@@ -154,38 +154,24 @@ function ratesOf({ totals }: Service): Rates {
   return Object.fromEntries(RATED.map((name) => [name, rate(series[name] ?? [])])) as Rates;
 }
 
-/** What somebody should look at, the worst first. */
-function attentionOf(service: Service, entries: readonly TubeEntry[], atMs: number): Attention[] {
-  const found: (Attention & { readonly weight: number })[] = [];
-  const puts = putReadinessOf(service);
-  if (!puts.ok) found.push({ level: "bad", tube: null, text: puts.detail, weight: Number.MAX_VALUE });
-  const { usedBytes, limitBytes } = service.memory;
-  if (puts.ok && usedBytes > MEMORY_WARN_SHARE * limitBytes)
-    found.push({ level: "warn", tube: null, text: "less than a fifth of max-memory is left", weight: 1e12 });
-  for (const entry of entries) {
-    const tube = entry.name;
-    const ready = entry.get(TubeField.Ready);
-    const buried = entry.get(TubeField.Buried);
-    const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
-    if (ready > 0 && entry.get(TubeField.Watchers) === 0)
-      found.push({ level: "bad", tube, text: `${ready} ready, and nobody watches`, weight: 1e9 + ready });
-    else if (seconds > OLDEST_WARN_SECONDS)
-      found.push({
-        level: "warn",
-        tube,
-        text: `the oldest job waits for ${inWords(seconds)}`,
-        weight: seconds,
-      });
-    if (buried > 0) found.push({ level: "warn", tube, text: `${buried} buried`, weight: 1e6 + buried });
-  }
-  found.sort((a, b) => b.weight - a.weight);
-  return found.map(({ level, tube, text }) => ({ level, tube, text }));
-}
-
-function inWords(seconds: number): string {
-  if (seconds < 120) return `${Math.floor(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+/** What "Needs attention" is made of. */
+function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): Signs {
+  const { totals, tubeHistory, memory, state, syncs } = service;
+  const timeouts = totals.grown(TIMEOUTS_SECONDS, "timeouts");
+  return {
+    tubes,
+    atMs,
+    puts: putReadinessOf(service),
+    isConfigTaken: state.reload.successful,
+    memoryShare: memory.usedBytes / memory.limitBytes,
+    reserves: totals.grown(TIMEOUTS_SECONDS, "reserves"),
+    timeouts,
+    timeoutsTube:
+      timeouts === 0
+        ? undefined
+        : tubeHistory.mostGrown("timeouts", service.wallMs() - TIMEOUTS_SECONDS * 1000),
+    syncs: syncs.summary(service.wallMs() - SYNCS_SECONDS * 1000),
+  };
 }
 
 async function tubes(service: Service, given: Readonly<Record<string, string>>): Promise<TubesView> {
@@ -226,33 +212,12 @@ async function tube(
   return { frame, tube: entry === undefined ? null : tubeView(entry, service.nowMs()) };
 }
 
-/** CPU seconds of each thread when they were looked at last. */
-let lastCpu: { readonly atMs: number; readonly seconds: ReadonlyMap<string, number> } | undefined;
-let lastRows: readonly ThreadRow[] = [];
-const CPU_MS = 900;
-
-/** Several may look at the same time: so what is shown changes at most once a second. */
-function threadRows(nowMs: number): readonly ThreadRow[] {
-  if (lastCpu !== undefined && nowMs - lastCpu.atMs < CPU_MS) return lastRows;
-  const seconds = new Map(threadCpu().map((each) => [each.thread, each.userSeconds + each.systemSeconds]));
-  const before = lastCpu;
-  lastRows = [...seconds].map(([name, total]) => ({
-    name,
-    cpu:
-      before === undefined
-        ? 0
-        : Math.max(0, (total - (before.seconds.get(name) ?? total)) / ((nowMs - before.atMs) / 1000)),
-  }));
-  lastCpu = { atMs: nowMs, seconds };
-  return lastRows;
-}
-
 async function server(service: Service): Promise<ServerView> {
   const isServing = readinessOf(service).ok;
   const totals = isServing ? await service.totals.ask() : undefined;
   return {
     frame: frameOf(service),
     server: serverView(service, totals),
-    threads: threadRows(service.nowMs()),
+    ...threadRows(service.topology, service.nowMs()),
   };
 }

@@ -4,6 +4,7 @@ import { type Static, Type } from "typebox";
 import { ControlWord } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { threadCpu } from "../metrics/process-files.ts";
+import { SYNC_STEP_SECONDS } from "../queue/sync-history.ts";
 import { HISTORY_SERIES, type HistorySeries } from "../queue/totals-book.ts";
 import { answers, type Routes, requireServing } from "./api.ts";
 import { Problem } from "./problem.ts";
@@ -12,6 +13,10 @@ import { logView, serverView } from "./server-view.ts";
 
 const view = { may: "view" } as const;
 
+const SyncSeries = Type.Record(
+  Type.String(),
+  Type.Array(Type.Tuple([Type.Number(), Type.Union([Type.Number(), Type.Null()])])),
+);
 const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
 
 export const serverRoutes: Routes = (api, service) => {
@@ -92,15 +97,35 @@ const addCounts: Routes = (api, service) => {
   );
 };
 
+const noLog = (): Problem =>
+  new Problem("no-binlog", "The server was started without -b: nothing survives its end.");
+
 const addLog: Routes = (api, service) => {
   const { topology } = service;
   api.get(
     "/v1/binlog",
     { config: view, schema: { summary: "The log", response: answers({ 200: Anything }, 404) } },
     () => {
-      if (topology.binlog === undefined)
-        throw new Problem("no-binlog", "The server was started without -b: nothing survives its end.");
+      if (topology.binlog === undefined) throw noLog();
       return logView(service);
+    },
+  );
+
+  const Syncs = Type.Object({ seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3600 })) });
+  api.get(
+    "/v1/binlog/syncs",
+    {
+      config: view,
+      schema: {
+        summary: "Syncs a second over the last hour, and what half and 99 % of them took at most, s",
+        querystring: Syncs,
+        response: answers({ 200: Fields({ step: Type.Number(), series: SyncSeries }) }, 400, 404),
+      },
+    },
+    (request) => {
+      if (topology.binlog === undefined) throw noLog();
+      const sinceMs = service.wallMs() - (request.query.seconds ?? 3600) * 1000;
+      return { step: SYNC_STEP_SECONDS, series: service.syncs.since(sinceMs) };
     },
   );
 

@@ -3,7 +3,7 @@
 import { memoryUsage } from "node:process";
 import type { ShardTotals } from "../../message/control.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
-import { binlogRole, ControlWord, Counter, countersOf } from "../../message/topology.ts";
+import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../message/topology.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { unsyncedSeconds } from "../queue/unsynced-seconds.ts";
@@ -41,6 +41,11 @@ export function serverView(service: Service, totals: ShardTotals | undefined): R
       full: service.memory.isFull,
     },
   };
+}
+
+/** How many syncs took how long since the start, by bounds. Only of a server with a log. */
+export function syncCountsOf(topology: Topology): Float64Array {
+  return countersOf(topology, binlogRole(topology)).subarray(Counter.LogFigures + LogFigures.Sync);
 }
 
 /** Only of a server with a log. */

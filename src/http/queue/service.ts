@@ -15,6 +15,7 @@ import type { LeaseBook } from "./lease-book.ts";
 import type { Liveness } from "./liveness.ts";
 import type { PutLanes } from "./put-lanes.ts";
 import type { Reservations } from "./reservations.ts";
+import type { SyncHistory } from "./sync-history.ts";
 import type { TaskBook } from "./task-book.ts";
 import type { TotalsBook } from "./totals-book.ts";
 import type { TubeBook } from "./tube-book.ts";
@@ -72,6 +73,8 @@ export interface Service {
   readonly tubes: TubeBook;
   readonly tubeHistory: TubeHistory;
   readonly totals: TotalsBook;
+  /** Empty without a log. */
+  readonly syncs: SyncHistory;
   readonly liveness: Liveness;
   readonly wire: WireClients;
   readonly bodies: Bodies;

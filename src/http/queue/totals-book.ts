@@ -54,6 +54,16 @@ class Points {
     this.#count = Math.min(this.#count + 1, points);
   }
 
+  /** How much more the last value of a series is than its first since `sinceMs`. */
+  grown(sinceMs: number, series: number): number {
+    const points = this.#atMs.length;
+    const value = (back: number): number =>
+      this.#values[((this.#next + points - back) % points) * HISTORY_SERIES.length + series]!;
+    for (let back = this.#count; back > 0; back--)
+      if (this.#atMs[(this.#next + points - back) % points]! >= sinceMs) return value(1) - value(back);
+    return 0;
+  }
+
   /** Wall-clock ms and values of one series, oldest first, since `sinceMs`. */
   *since(sinceMs: number, series: number): Iterable<[atMs: number, value: number]> {
     const points = this.#atMs.length;
@@ -98,6 +108,11 @@ export class TotalsBook {
     this.#bySecond.take(this.#wallMs(), values);
     this.#byMinute.take(this.#wallMs(), values);
     return totals;
+  }
+
+  /** How much a counter has grown over the last `seconds`, an hour at most. */
+  grown(seconds: number, series: HistorySeries): number {
+    return this.#bySecond.grown(this.#wallMs() - seconds * 1000, HISTORY_SERIES.indexOf(series));
   }
 
   /** The last `seconds` of some series: `[wall-clock seconds, value]`, oldest first; counters are sums since the start. */

@@ -72,6 +72,21 @@ export class TubeHistory {
     }
   }
 
+  /** The tube of which a counter has grown most since a moment; undefined where none has, of those that are kept. */
+  mostGrown(series: TubeSeriesName, sinceMs: number): string | undefined {
+    const index = TUBE_SERIES_NAMES.indexOf(series);
+    let most = 0;
+    let name: string | undefined;
+    for (const [tube, { values, from, to }] of this.#kept) {
+      let first = from;
+      while (first < to - 1 && this.#atMs[first % POINTS]! < sinceMs) first++;
+      const value = (point: number): number => values[(point % POINTS) * TUBE_SERIES_NAMES.length + index]!;
+      const grown = value(to - 1) - value(first);
+      if (grown > most) [most, name] = [grown, tube];
+    }
+    return name;
+  }
+
   /** `[wall-clock seconds, value]` of some series since a moment, oldest first; undefined for a tube that is not kept. */
   of(
     tube: string,

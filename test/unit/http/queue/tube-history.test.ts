@@ -33,3 +33,18 @@ it("Another tube of the same name begins anew", () => {
   history.note(new Map([tube("a", 5, 8)]), 20_000);
   assert.deepEqual(history.of("a", ["ready"], 0), { ready: [[20, 8]] });
 });
+
+it("The tube of which a counter has grown most since a moment is told", () => {
+  const history = new TubeHistory(3);
+  const counting = (name: string, sequence: number, timeouts: number): [string, TubeEntry] => {
+    const [, entry] = tube(name, sequence, 0);
+    entry.row[TubeField.Timeouts] = timeouts;
+    return [name, entry];
+  };
+  history.note(new Map([counting("a", 1, 0), counting("b", 2, 0)]), 10_000);
+  assert.equal(history.mostGrown("timeouts", 0), undefined);
+  history.note(new Map([counting("a", 1, 9), counting("b", 2, 0)]), 20_000);
+  history.note(new Map([counting("a", 1, 9), counting("b", 2, 3)]), 30_000);
+  assert.equal(history.mostGrown("timeouts", 0), "a");
+  assert.equal(history.mostGrown("timeouts", 20_000), "b");
+});

@@ -1,0 +1,147 @@
+// What somebody should look at, the worst first: the same rules as the alerts of deploy/prometheus, as far as they are about now.
+
+import type { Attention } from "../../dashboard/view-types.ts";
+import { TubeField } from "../../message/control.ts";
+import type { Verdict } from "../queue/health.ts";
+import type { TubeEntry } from "../queue/tube-book.ts";
+
+/** An older ready job needs attention, seconds. */
+const OLDEST_WARN_SECONDS = 60;
+/** So much of max-memory needs attention. */
+const MEMORY_WARN_SHARE = 0.8;
+/** So many timeouts of all reserves do. */
+const TIMEOUTS_WARN_SHARE = 0.05;
+/** So does a log of which one sync in a hundred takes longer, s … */
+const SYNC_WARN_SECONDS = 0.1;
+/** … of no fewer than so many: one in a hundred is to be one at least. */
+const SYNCS_MIN = 100;
+
+/** What the rules look at. */
+export interface Signs {
+  readonly tubes: Iterable<TubeEntry>;
+  /** When the table of tubes was made, on the shards' clock. */
+  readonly atMs: number;
+  readonly puts: Verdict;
+  readonly isConfigTaken: boolean;
+  /** Of max-memory. */
+  readonly memoryShare: number;
+  /** Of the last ten minutes; `tube` has had most timeouts, if that is known. */
+  readonly reserves: number;
+  readonly timeouts: number;
+  readonly timeoutsTube: string | undefined;
+  /** Of the last five minutes. */
+  readonly syncs: { readonly count: number; readonly p99Seconds: number };
+}
+
+type Found = Attention & { readonly weight: number };
+
+export function attentionOf(signs: Signs): Attention[] {
+  const found: Found[] = [];
+  addServer(found, signs);
+  addTimeouts(found, signs);
+  addSyncs(found, signs);
+  for (const entry of signs.tubes) addTube(found, entry, signs.atMs);
+  found.sort((a, b) => b.weight - a.weight);
+  return found.map(({ weight: _weight, ...attention }) => attention);
+}
+
+/** What helps, by the status of health. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  draining: "When that is over: take new jobs again, on the page of the server.",
+  "disk-full": "Make room on its disk; all else works.",
+  "memory-full": "Start more workers, or raise max-memory; all else works.",
+  "shared-log-full": "Start more workers, or give its stream more room.",
+};
+
+function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs): void {
+  const of = { tube: null, page: "#/server" } as const;
+  if (!puts.ok) {
+    const todo = REMEDIES[puts.status] ?? "The log of the server says more.";
+    found.push({ ...of, level: "bad", text: puts.detail, todo, weight: Number.MAX_VALUE });
+  } else if (memoryShare > MEMORY_WARN_SHARE)
+    found.push({
+      ...of,
+      level: "warn",
+      text: "less than a fifth of max-memory is left",
+      todo: "Start more workers, or raise max-memory: puts are refused when it is full.",
+      weight: 1e12,
+    });
+  if (!isConfigTaken)
+    found.push({
+      ...of,
+      level: "warn",
+      text: "the configuration was not taken when it was read last",
+      todo: "runnerbean config check FILE names each fault; a restart would fail.",
+      weight: 1e11,
+    });
+}
+
+function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs): void {
+  if (timeouts === 0 || timeouts <= TIMEOUTS_WARN_SHARE * reserves) return;
+  // What is held from before is in no reserve of this time.
+  const percent = Math.min(100, Math.round((timeouts / Math.max(reserves, timeouts)) * 100));
+  found.push({
+    level: "warn",
+    tube: timeoutsTube ?? null,
+    page: timeoutsTube === undefined ? "#/tubes?sort=timeouts" : pageOf(timeoutsTube, "reserved"),
+    text: `${percent} % of all jobs of the last ten minutes were not done in their time to run${timeoutsTube === undefined ? "" : ", most of them here"}`,
+    todo: "Give a longer ttr at the put, touch while working, or look for workers that die.",
+    weight: 1e8 + timeouts,
+  });
+}
+
+function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void {
+  if (count < SYNCS_MIN || p99Seconds <= SYNC_WARN_SECONDS) return;
+  found.push({
+    level: "warn",
+    tube: null,
+    page: "#/log",
+    text: `one sync of the log in a hundred takes ${Math.round(p99Seconds * 1000)} ms or more (${SYNC_WARN_SECONDS * 1000} are usual at most)`,
+    todo: "Look at the disk: who else writes to it?",
+    weight: 1e10,
+  });
+}
+
+function addTube(found: Found[], entry: TubeEntry, atMs: number): void {
+  const tube = entry.name;
+  const ready = entry.get(TubeField.Ready);
+  const buried = entry.get(TubeField.Buried);
+  const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
+  if (ready > 0 && entry.get(TubeField.Watchers) === 0)
+    found.push({
+      level: "bad",
+      tube,
+      page: pageOf(tube, "ready"),
+      text: `${EXACT.format(ready)} ready, and nobody watches`,
+      todo: "Start its workers.",
+      weight: 1e9 + ready,
+    });
+  else if (seconds > OLDEST_WARN_SECONDS)
+    found.push({
+      level: "warn",
+      tube,
+      page: pageOf(tube, "ready"),
+      text: `the oldest job waits for ${inWords(seconds)}`,
+      todo: "Add workers, or look whether they hang.",
+      weight: seconds,
+    });
+  if (buried > 0)
+    found.push({
+      level: "warn",
+      tube,
+      page: pageOf(tube, "buried"),
+      text: `${EXACT.format(buried)} buried`,
+      todo: "Look at them, and kick them when the cause is mended.",
+      weight: 1e6 + buried,
+    });
+}
+
+const EXACT = new Intl.NumberFormat("en");
+
+const pageOf = (tube: string, state: string): string => `#/tubes/${encodeURIComponent(tube)}?state=${state}`;
+
+function inWords(seconds: number): string {
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+}
