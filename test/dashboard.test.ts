@@ -12,6 +12,7 @@ import { assertAccessible, COLOUR_RULES, openPage, SEEN_MS } from "./dashboard/w
 import { eventually } from "./support/eventually.ts";
 import { missing } from "./support/need.ts";
 import { startServer } from "./support/server-process.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const FIRST_LOAD_BYTES_MAX = 60_000;
@@ -69,7 +70,7 @@ describe("dashboard", { skip }, () => {
   before(async () => {
     // One after the other: what has begun is ended by `after`, also where the next fails.
     browser = await openBrowser();
-    served = await serve();
+    served = await serve(["-b", temporaryFolder({ after }, "dashboard")]);
     data = new LivingData(served.port);
     await data.begin();
   });
@@ -90,6 +91,29 @@ describe("dashboard", { skip }, () => {
     await eventually(`${hash} has a title of its own`, async () => (await page.title()) !== title);
   }
 
+  /** What is other where there is little room: buttons behind one, and no heads to sort by. */
+  async function useSmallPage(page: Page, hash: string): Promise<void> {
+    if (hash === "#/tubes") {
+      await page.getByLabel("sort by").selectOption("name");
+      await page.waitForURL(/sort=name/);
+      await page.getByRole("button", { name: "Rising" }).click();
+      await page.waitForURL(/order=desc/);
+      const names = await page.locator("tbody th").allInnerTexts();
+      assert.deepEqual(names, names.toSorted().reverse());
+    }
+    if (hash !== "#/tubes/mail-eu") return;
+    const kick = page.getByRole("button", { name: "Kick…" });
+    assert.equal(await kick.isVisible(), false);
+    const actions = page.getByRole("button", { name: "Actions" });
+    await actions.click();
+    await kick.waitFor();
+    await assertAccessible(page, "actions");
+    await kick.focus();
+    await page.keyboard.press("Escape");
+    await kick.waitFor({ state: "hidden" });
+    assert.ok(await actions.evaluate((button) => button.matches(":focus")));
+  }
+
   for (const width of [1280, 360])
     for (const theme of ["light", "dark"] as const)
       it(`has nothing that axe complains of, and no page scrolls sideways: ${width} px, ${theme}`, async () => {
@@ -100,6 +124,7 @@ describe("dashboard", { skip }, () => {
           if (index > 0) await goOn(page, hash);
           await page.waitForSelector("main .card");
           await assertAccessible(page, hash, rules);
+          if (width === 360 && theme === "light") await useSmallPage(page, hash);
         }
         await page.close();
       });
@@ -150,6 +175,7 @@ describe("dashboard", { skip }, () => {
     await page.keyboard.press("/");
     await page.keyboard.type("mail");
     await page.getByText("2 match").waitFor();
+    await page.locator("#said", { hasText: /^2 of \d+ tubes match\.$/ }).waitFor({ state: "attached" });
     await page.getByRole("button", { name: "tube", exact: true }).click();
     await page.locator('th[aria-sort="ascending"]', { hasText: "tube" }).waitFor();
     const url = page.url();
@@ -168,7 +194,27 @@ describe("dashboard", { skip }, () => {
     await page.locator("#states-chart-words", { hasText: /Now \d+ ready, \d+ reserved/ }).waitFor();
     await page.locator("#flow-chart-words", { hasText: /On average [\d.]+ in \/s/ }).waitFor();
     await page.goto(`${served.url}/#/?span=1h`);
-    await page.locator("#chart-words", { hasText: "The last hour." }).waitFor();
+    await page.locator("#chart-words", { hasText: "The last hour" }).waitFor();
+    await page.close();
+  });
+
+  it("has a table for each chart, of the syncs of the log too, and says how full the rings are", async () => {
+    const page = await open("#/");
+    for (const [hash, title, row] of [
+      ["#/", "Jobs a second", /^\d\d:\d\d:\d\d \d[\d.]* \d[\d.]* \d[\d.]*$/],
+      ["#/tubes/mail-eu", "Jobs by state", /^\d\d:\d\d:\d\d \d+ \d+ \d+ 2$/],
+      ["#/log", "Syncs over time", /^\d\d:\d\d:\d\d [\d.]+ m?s [\d.]+ m?s$/],
+    ] as const) {
+      if (hash !== "#/") await goOn(page, hash);
+      await page.getByText("As a table").first().click();
+      const table = page.getByRole("region", { name: `${title}, as a table` });
+      await table.getByRole("row", { name: row }).first().waitFor();
+      await assertAccessible(page, `${hash}, as a table`);
+    }
+    await page.locator("#syncs-chart-words", { hasText: /half of them took up to [\d.]+ m?s/ }).waitFor();
+    await goOn(page, "#/server");
+    const rings = page.getByRole("table", { name: "What threads take from their rings" });
+    await rings.getByRole("row", { name: /^shard 0 \d.* (?:< 1|\d+) % (?:< 1|\d+) %$/ }).waitFor();
     await page.close();
   });
 
@@ -191,6 +237,17 @@ describe("dashboard", { skip }, () => {
     await page.mouse.move(0, 0);
     await page.getByText(/order is \d+ s old/).waitFor({ state: "detached" });
     assert.deepEqual(await names(), ["order-a", "order-b"]);
+    // Jobs that are done stay in the list, too, while the pointer is over it.
+    await page.getByRole("link", { name: "order-b" }).click();
+    const ids = page.locator("tbody th a");
+    await eventually("two jobs are shown", async () => (await ids.count()) === 2);
+    await ids.first().hover();
+    const first = (await ids.first().textContent())!;
+    await client.ask(`delete ${first}`);
+    await page.getByText(/the list is \d+ s old/).waitFor();
+    assert.equal(await ids.first().textContent(), first);
+    await page.mouse.move(0, 0);
+    await page.getByRole("link", { name: first, exact: true }).waitFor({ state: "detached" });
     client.close();
     await page.close();
   });
@@ -330,14 +387,23 @@ describe("dashboard", { skip }, () => {
     const other = await serve();
     const page = await browser.newPage();
     page.setDefaultTimeout(SEEN_MS);
-    await page.goto(other.url);
+    await page.goto(`${other.url}/#/log`);
+    await page.getByText("There is no log").waitFor();
+    await assertAccessible(page, "no log");
+    await page.goto(`${other.url}/#/`);
     await page.getByRole("status").getByText("ready").waitFor();
+    await page.getByText("Nothing needs attention.").first().waitFor();
     const httpPort = new URL(other.url).port;
     await other.server.kill();
     await page.getByRole("status").getByText("disconnected").waitFor();
     assert.ok(await page.locator("main.stale").count());
+    await page
+      .getByRole("alert")
+      .getByText(/has not answered since \d\d:\d\d:\d\d.*The next try is within 2 s/)
+      .waitFor();
     const back = await startServer({ kind: "ours", flags: ["--http", `127.0.0.1:${httpPort}`] });
     await page.getByRole("status").getByText("ready").waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
     await page.close();
     await back.kill();
   });

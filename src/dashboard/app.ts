@@ -2,15 +2,15 @@
 
 import { html, nothing, render } from "lit-html";
 import type { Chart, Desk, Page, Place } from "./desk.ts";
-import { duration } from "./format.ts";
-import { Live } from "./live.ts";
+import { Live, RETRY_MS } from "./live.ts";
 import { BAR, GROUP_PAGE, PAGES } from "./pages.ts";
 import type { Part } from "./parts.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 import type { Frame } from "./view-types.ts";
 
 const FETCH_EACH_MS = 3000;
-const RETRY_MS = 2000;
+/** What changes is said no more often to who does not see it. */
+const SAID_EACH_MS = 10_000;
 const THEME_KEY = "runnerbean.theme";
 /** "off" where keys do nothing (keys.ts). */
 const KEYS_KEY = "runnerbean.keys";
@@ -39,6 +39,8 @@ class App {
   #drawn = "";
   readonly #selected = new Set<string>();
   #leading = false;
+  #said = "";
+  #saidAtMs = 0;
 
   begin(): void {
     setTheme(localStorage.getItem(THEME_KEY) ?? "");
@@ -205,10 +207,24 @@ class App {
             )}
           </ul>
         </nav>
+        ${lostSinceMs === 0 ? nothing : lost(lostSinceMs)}
         <main class=${lostSinceMs === 0 ? "" : "stale"} id="main" tabindex="-1">${page}</main>
+        <p class="hidden" id="said" aria-live="polite">${this.#sayNow()}</p>
       </div>`,
       document.body,
     );
+  }
+
+  /** At once on a page that is new, else now and then. */
+  #sayNow(): string {
+    const words = this.#view === undefined ? "" : (this.#page.says?.(this.#view as never) ?? "");
+    const now = Date.now();
+    const isDue = words === "" || this.#said === "" || now - this.#saidAtMs >= SAID_EACH_MS;
+    if (words !== this.#said && isDue) {
+      this.#said = words;
+      this.#saidAtMs = now;
+    }
+    return this.#said;
   }
 
   /** What is not there, or not for who looks, is not shown. */
@@ -227,7 +243,7 @@ class App {
     const frame = this.#frame;
     const [tone, said] = this.#state();
     return html`<header class="top">
-      <a class="brand" href="#/">runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
+      <a class="brand" href="#/">${MARK}runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
       <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
       ${this.#who()}
       <button class="button" type="button" @click=${showKeys} aria-label="Keys">?</button>
@@ -238,7 +254,7 @@ class App {
   #state(): [tone: string, said: string] {
     const { lostSinceMs, isFrozen } = this.#live;
     const frame = this.#frame;
-    if (lostSinceMs > 0) return ["bad", `disconnected for ${duration((Date.now() - lostSinceMs) / 1000)}`];
+    if (lostSinceMs > 0) return ["bad", "disconnected"];
     if (this.#session === null) return ["warn", "signed out"];
     if (this.#refusal !== "") return ["warn", "not permitted"];
     if (frame === undefined) return ["warn", "connecting"];
@@ -349,6 +365,12 @@ function moveToRow(by: 1 | -1): void {
     now < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + by))
   ]?.focus();
 }
+
+const MARK = html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M4 14C1 9 5 7 6 4c1-2 4-3 6-1s1 5-1 7-4 5-7 4z"/></svg>`;
+
+const lost = (sinceMs: number): Part => html`<p class="lost" role="alert">
+  The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: what is shown is from then. The next try is within ${RETRY_MS / 1000} s.
+</p>`;
 
 /** The server is gone, and the page says so. */
 const nothingToDo = (): void => {};

@@ -41,7 +41,7 @@ const STATES: Readonly<Record<TaskRow["state"], readonly [tone: string, sign: st
 
 function taskTable(tasks: readonly TaskRow[], desk: Desk): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of tasks">
-    <table>
+    <table class="cards">
       <caption class="hidden">Tasks, those under way first</caption>
       <thead>
         <tr>
@@ -63,7 +63,7 @@ function taskRow({ id, act, tube, state, fault, affected, progress, startedAt }:
       <span class=${tone}><span aria-hidden="true">${sign}</span> ${word}${state === "running" ? ` ${Math.floor(progress * 100)} %` : ""}</span>
       ${state === "running" ? meter(progress) : nothing} ${fault ?? nothing}
     </td>
-    <td>${exact(affected)}</td>
+    <td data-label="jobs">${exact(affected)}</td>
     <td class="optional">${agoSince(startedAt)} ago</td>
     <td>
       ${
@@ -101,7 +101,7 @@ const ACCEPTED = 202;
 
 function changeTable(changes: readonly ChangeRow[]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of changes">
-    <table>
+    <table class="cards">
       <caption class="hidden">Changes made by hand, the latest first</caption>
       <thead>
         <tr>
@@ -116,13 +116,15 @@ function changeTable(changes: readonly ChangeRow[]): Part {
 
 function changeRow({ at, who, address, method, route, what, affected, status }: ChangeRow): Part {
   const call = `${method} ${route}`;
+  const isTask = status === ACCEPTED && route.startsWith("/v1/tubes/");
+  const jobs = affected === null ? (isTask ? "a task" : "") : exact(affected);
   return html`<tr>
-    <td>${agoSince(at)}<span class="optional"> ago</span></td>
+    <td>${agoSince(at)} ago</td>
     <th scope="row" class="left">${who ?? html`<span class="quiet">anybody</span>`}</th>
     <td class="left optional">${address ?? "a unix socket"}</td>
     <td class="left" title="${call}: ${status}">${DONE[call] ?? call}</td>
     <td class="left">${ofWhat(what)}</td>
-    <td>${affected === null ? (status === ACCEPTED && route.startsWith("/v1/tubes/") ? "a task" : "") : exact(affected)}</td>
+    <td data-label=${jobs === "" ? nothing : "jobs"}>${jobs}</td>
   </tr>`;
 }
 

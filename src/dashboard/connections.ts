@@ -4,6 +4,7 @@ import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import type { Desk } from "./desk.ts";
 import { bytes, duration, exact } from "./format.ts";
+import { heldList } from "./held-list.ts";
 import { ago, empty, type Part, tubeLink } from "./parts.ts";
 import type { ConnectionRow, ConnectionsView } from "./view-types.ts";
 
@@ -22,6 +23,7 @@ const SHOWN_JOBS = 3;
 
 export function showConnections(page: ConnectionsView, desk: Desk): Part {
   const { query } = desk.place;
+  const { list: shown, heldSeconds } = heldList(`connections?${query}`, page);
   const state = query.get("state") ?? "open";
   return html`
     <div class="title"><h1>Connections</h1></div>
@@ -47,8 +49,9 @@ export function showConnections(page: ConnectionsView, desk: Desk): Part {
           >
         </label>
         <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>
+        ${heldSeconds === 0 ? nothing : html`<span class="quiet">the list is ${heldSeconds} s old</span>`}
       </div>
-      ${state === "closed" ? closedList(page) : list(page, desk)}
+      ${state === "closed" ? closedList(shown) : list(shown, desk)}
     </section>
   `;
 }
@@ -60,7 +63,7 @@ function list({ items, matched }: ConnectionsView, desk: Desk): Part {
     );
   const mayClose = desk.may("admin");
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
-      <table>
+      <table class="cards">
         <caption class="hidden">Open connections</caption>
         <thead>
           <tr>
@@ -84,7 +87,7 @@ function closedList({ items }: ConnectionsView): Part {
   if (items.length === 0)
     return empty("None has ended since the server began, or none of this tube. The last 1,000 are kept.");
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
-    <table>
+    <table class="cards">
       <caption class="hidden">Connections that have ended, the last first</caption>
       <thead>
         <tr>
@@ -97,8 +100,8 @@ function closedList({ items }: ConnectionsView): Part {
         ({ id }) => id,
         ({ id, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
           <th scope="row" title="connection ${id}">${address ?? "–"}</th>
-          <td>${ago(closedFor)} ago</td>
-          <td class="left">${REASONS[reason ?? ""] ?? reason}</td>
+          <td data-label="ended">${ago(closedFor)} ago</td>
+          <td class="left rest-line">${REASONS[reason ?? ""] ?? reason}</td>
           <td class="optional">${duration(age)}</td>
           <td class="left optional">${uses}</td>
           <td class="left optional">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
@@ -113,7 +116,7 @@ function row(each: ConnectionRow, mayClose: boolean, desk: Desk): Part {
   const from = address ?? "a unix socket";
   return html`<tr>
     <th scope="row" title="connection ${id}${listener === null ? "" : `, came in at ${listener}`}">${from}</th>
-    <td>${ago(age)}</td>
+    <td data-label="age">${ago(age)}</td>
     <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
     <td class="left optional"><a href=${tubeLink(uses)}>${uses}</a></td>
@@ -121,11 +124,11 @@ function row(each: ConnectionRow, mayClose: boolean, desk: Desk): Part {
       ${watches.slice(0, SHOWN_TUBES).map((tube, index) => html`${index === 0 ? "" : ", "}<a href=${tubeLink(tube)}>${tube}</a>`)}
       ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
     </td>
-    <td class="left">${heldJobs(each)}</td>
+    <td class="left rest-line ${held === 0 ? "none" : ""}" data-label="holds">${heldJobs(each)}</td>
     <td class="optional">${bytes(bytesIn)}, ${bytes(bytesOut)}</td>
     ${
       mayClose
-        ? html`<td><button class="button" type="button" aria-label="Close the connection from ${from}" @click=${() =>
+        ? html`<td class="corner"><button class="button" type="button" aria-label="Close the connection from ${from}" @click=${() =>
             desk.act((actions) => actions.closeConnection(id, from, held))}>Close…</button></td>`
         : nothing
     }

@@ -12,7 +12,7 @@ export interface Place {
   readonly query: URLSearchParams;
 }
 
-/** Of a chart; its numbers are counters, of which rates are shown, or numbers as they are. */
+/** Of a chart; its numbers are counters, of which rates are shown, or numbers as they are (null where there is none). */
 export interface ChartLine {
   /** The name of its numbers in the answer. */
   readonly series: string;
@@ -24,13 +24,20 @@ export interface ChartLine {
 }
 
 export interface Chart {
-  /** Of its place; the sentence that says it has the same with "-words". */
+  /** Of its place; those of the sentence that says it and of its table end in "-words" and "-table" (chartPlace in parts.ts). */
   readonly id: string;
+  /** What its table is called. */
+  readonly title: string;
   /** Where its numbers are asked for. */
   readonly url: string;
   readonly lines: readonly ChartLine[];
-  /** "The last 5 minutes". */
+  /** "The last 5 minutes", and how many seconds that are. */
   readonly span: string;
+  readonly spanSeconds: number;
+  /** How a value is written, if not as a number. */
+  readonly write?: (value: number) => string;
+  /** Says what the lines are at, if no list of values does; undefined where one has no value. */
+  readonly inWords?: (values: readonly (string | undefined)[]) => string;
 }
 
 /** What a page may do. */
@@ -54,6 +61,8 @@ export interface Page {
   /** The query of its view, for who may do what. */
   readonly view: (place: Place, may: (what: string) => boolean) => string;
   readonly show: (view: never, desk: Desk) => Part;
+  /** What is said, now and then, to who does not see the page. */
+  readonly says?: (view: never) => string;
   /** The address of something besides, asked for again each few seconds. */
   readonly fetch?: (place: Place, may: (what: string) => boolean) => string | undefined;
   /** It never changes. */

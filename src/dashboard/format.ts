@@ -7,12 +7,13 @@ const EXACT = new Intl.NumberFormat("en");
 export const exact = (value: number): string => EXACT.format(value);
 
 /** 12.3 k. */
-export const short = (value: number): string => SHORT.format(value).replace("K", " k").replace("M", " M");
+export const short = (value: number): string =>
+  SHORT.format(value).replace(/[KMBT]$/, (unit) => ` ${unit === "K" ? "k" : unit}`);
 
 /** A rate a second. */
 export function rate(value: number): string {
   if (value === 0) return "0";
-  return value < 10 ? value.toFixed(1) : short(Math.round(value));
+  return value < 10 ? value.toFixed(1) : exact(Math.round(value));
 }
 
 /** 3 min; "-" for none. */
@@ -41,3 +42,7 @@ export function bytes(value: number): string {
 
 /** 1 job, 12 jobs. */
 export const jobs = (count: number): string => `${exact(count)} ${count === 1 ? "job" : "jobs"}`;
+
+/** 0.25 ms, 1.5 s. */
+export const milliseconds = (seconds: number): string =>
+  seconds < 1 ? `${+(seconds * 1000).toPrecision(2)} ms` : `${+seconds.toPrecision(2)} s`;

@@ -4,7 +4,7 @@ import { html, nothing } from "lit-html";
 import type { Desk } from "./desk.ts";
 import { duration, exact } from "./format.ts";
 import { bodyCard } from "./job-body.ts";
-import { ago, empty, facts, type Part, STATES, tubeLink } from "./parts.ts";
+import { ago, empty, facts, folded, type Part, STATES, tubeLink } from "./parts.ts";
 import type { JobPageView, JobRow, Refused } from "./view-types.ts";
 
 export function showJob({ job, holderAddress }: JobPageView, desk: Desk): Part {
@@ -55,7 +55,7 @@ function jobActions(job: JobRow, { act, may }: Desk): Part {
   const button = (label: string, open: Parameters<Desk["act"]>[0], tone = ""): Part =>
     html`<button class="button ${tone}" type="button" @click=${() => act(open)}>${label}</button>`;
   const of = { tube, state, ids: [id] };
-  return html`<div class="actions">
+  const buttons = html`
     ${state === "buried" || state === "delayed" ? button("Kick…", (actions) => actions.kickJob(id, tube)) : nothing}
     ${isReserved ? button("Release…", (actions) => actions.releaseJob(id, tube)) : nothing}
     ${
@@ -65,8 +65,8 @@ function jobActions(job: JobRow, { act, may }: Desk): Part {
     }
     ${isReserved ? nothing : button("Move…", (actions) => actions.moveJobs(of))}
     ${isReserved ? nothing : button("Update…", (actions) => actions.updateJobs(of))}
-    ${button("Delete…", (actions) => actions.deleteJob(id, tube, isReserved), "bad")}
-  </div>`;
+    ${button("Delete…", (actions) => actions.deleteJob(id, tube, isReserved), "bad")}`;
+  return html`<div class="actions">${folded("Actions", buttons)}</div>`;
 }
 
 /** What is to be said of its state: since when, how long still, and who holds it. */

@@ -10,7 +10,8 @@ export interface Link {
 
 const POLL_MS = 3000;
 const HIDDEN_CLOSE_MS = 5000;
-const RETRY_MS = 2000;
+/** So often a server that is gone is asked for again. */
+export const RETRY_MS = 2000;
 
 export class Live {
   readonly #onView: (view: unknown) => void;
@@ -70,11 +71,14 @@ export class Live {
     );
     source.addEventListener("error", () => {
       if (this.#source !== source) return;
-      // Refused, and not only broken: the browser does not come again by itself. All streams are taken, or the server is gone.
-      if (source.readyState === EventSource.CLOSED) {
-        this.#close();
-        void this.#poll(query);
-      } else this.#lost();
+      const isRefused = source.readyState === EventSource.CLOSED;
+      this.#close();
+      // Not only broken: all streams are taken, or who looks may not. An answer says which.
+      if (isRefused) void this.#poll(query);
+      else {
+        this.#lost();
+        this.#timer = window.setTimeout(() => this.#open(), RETRY_MS);
+      }
     });
   }
 

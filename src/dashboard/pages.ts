@@ -2,21 +2,25 @@
 
 import { html, nothing } from "lit-html";
 import type { Chart, Desk, Page } from "./desk.ts";
-import { duration, exact, rate, short } from "./format.ts";
+import { exact, rate, short } from "./format.ts";
 import {
+  ago,
   COLUMNS,
+  chartPlace,
   empty,
   FIRST_JOB,
+  inHeldOrder,
   logFacts,
   noLog,
   type Part,
   stateTiles,
+  threadTable,
   tile,
   tubeLink,
   tubePath,
   tubeTable,
 } from "./parts.ts";
-import type { OverviewView } from "./view-types.ts";
+import type { OverviewView, TubeRow, TubesView } from "./view-types.ts";
 
 const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
   ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
@@ -27,19 +31,27 @@ const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
 const overview: Page = {
   title: () => "Overview",
   view: () => "view=overview",
+  says: ({ attention: found, moreAttention }: OverviewView) =>
+    found.length === 0
+      ? "Nothing needs attention."
+      : `Needs attention: ${found.length + moreAttention}. ${found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
   show: (view: OverviewView, desk) => html`
     <h1 class="hidden">Overview</h1>
     <dl class="tiles">
       ${stateTiles(view.jobs)}
       ${tile(
         "oldest ready",
-        duration(view.oldest?.seconds ?? null),
+        ago(view.oldest?.seconds ?? null),
         view.oldest === null
           ? "no job waits"
-          : html`<a href=${tubeLink(view.oldest.tube)}>${view.oldest.tube}</a>`,
+          : html`<a href=${tubeLink(view.oldest.tube)} title=${view.oldest.tube}>${view.oldest.tube}</a>`,
       )}
-      ${tile("waiting clients", short(view.waiting), `${exact(view.connections)} connections`)}
+      ${tile("waiting clients", short(view.waiting), `of ${exact(view.connections)}`, `${exact(view.connections)} connections`)}
     </dl>
+    <section class="card ${view.attention.length === 0 ? "well" : "unwell"}" aria-labelledby="attention">
+      <h2 id="attention">Needs attention</h2>
+      ${attention(view)}
+    </section>
     <section class="card" aria-labelledby="rates">
       <div class="heading">
         <h2 id="rates">
@@ -56,38 +68,39 @@ const overview: Page = {
           )}
         </div>
       </div>
-      <div class="chart" id="chart"></div>
-      <p class="quiet" id="chart-words"></p>
-      ${desk.charts([rateChart(desk)])}
+      ${chartPlace("chart")} ${desk.charts([rateChart(desk)])}
     </section>
     <div class="two">
-      <section class="card" aria-labelledby="attention">
-        <h2 id="attention">Needs attention</h2>
-        ${attention(view)}
-      </section>
       <section class="card" aria-labelledby="oldest">
         <h2 id="oldest">Waiting longest</h2>
         ${
           view.oldestTubes.length === 0
             ? empty("No job waits for a worker.")
-            : tubeTable(view.oldestTubes, "Tubes whose jobs wait longest", SHORT_COLUMNS)
+            : shortTable("Tubes whose jobs wait longest", view.oldestTubes)
         }
       </section>
       <section class="card" aria-labelledby="busiest">
-        <h2 id="busiest">Busiest <small>${exact(view.tubes)} tubes</small></h2>
+        <h2 id="busiest">Busiest <small>of ${exact(view.tubes)} ${view.tubes === 1 ? "tube" : "tubes"}</small></h2>
         ${
           view.busiest.length === 0
             ? empty("Nothing was put or reserved in the last seconds.", FIRST_JOB)
-            : tubeTable(view.busiest, "Tubes with most puts and reserves", SHORT_COLUMNS)
+            : shortTable("Tubes with most puts and reserves", view.busiest)
         }
       </section>
       <section class="card" aria-labelledby="log-short">
-        <h2 id="log-short">Log</h2>
+        <h2 id="log-short"><a href="#/log">Log</a></h2>
         ${view.log === null ? noLog : logFacts(view.log)}
+      </section>
+      <section class="card" aria-labelledby="threads-short">
+        <h2 id="threads-short"><a href="#/server">Threads</a> <small>share of a core</small></h2>
+        ${threadTable(view.threads)}
       </section>
     </div>
   `,
 };
+
+const shortTable = (caption: string, tubes: readonly TubeRow[]): Part =>
+  tubeTable(inHeldOrder(caption, "", tubes).rows, caption, SHORT_COLUMNS);
 
 const SPANS: Readonly<
   Record<string, { readonly label: string; readonly seconds: number; readonly span: string }>
@@ -106,8 +119,10 @@ function rateChart(desk: Desk): Chart {
   const { seconds, span } = SPANS[spanOf(desk)]!;
   return {
     id: "chart",
+    title: "Jobs a second",
     url: `v1/history?seconds=${seconds}&series=puts,reserves,deletes`,
     span,
+    spanSeconds: seconds,
     lines: [
       { series: "puts", label: "puts /s", colour: "ready", isRate: true },
       { series: "reserves", label: "reserves /s", colour: "reserved", isRate: true, dash: [8, 4] },
@@ -117,25 +132,31 @@ function rateChart(desk: Desk): Chart {
 }
 
 function attention({ attention: found, moreAttention }: OverviewView): Part {
-  if (found.length === 0) return empty("Nothing needs attention.");
+  if (found.length === 0)
+    return html`<p><span class="ready" aria-hidden="true">✓</span> Nothing needs attention.</p>`;
   return html`<ul class="list">
     ${found.map(
-      ({ level, tube, text }) => html`<li>
-        <span class=${level === "bad" ? "buried" : "delayed"} aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
+      ({ level, tube, page, text, todo }) => html`<li>
+        <span class="sign ${level === "bad" ? "buried" : "delayed"}" aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
         <span class="grow">
           <span class="hidden">${level === "bad" ? "Serious:" : "Look at:"}</span>
-          ${tube === null ? nothing : html`<a href=${tubeLink(tube)}>${tube}</a>: `}${text}
+          ${tube === null ? html`<a href=${page}>${PAGE_NAMES[page] ?? "server"}</a>` : html`<a href=${page}>${tube}</a>`}: ${text}
         </span>
+        <span class="quiet todo">${todo}</span>
       </li>`,
     )}
     ${moreAttention > 0 ? html`<li class="quiet">and ${exact(moreAttention)} more</li>` : nothing}
   </ul>`;
 }
 
+const PAGE_NAMES: Readonly<Record<string, string>> = { "#/log": "log", "#/tubes?sort=timeouts": "tubes" };
+
 // --- tubes --------------------------------------------------------------------------------------------------
 
 const tubes: Page = {
   title: () => "Tubes",
+  says: ({ total, matched }: TubesView) =>
+    matched === total ? `${exact(total)} tubes.` : `${exact(matched)} of ${exact(total)} tubes match.`,
   view: ({ query }) => {
     const asked = new URLSearchParams({ view: "tubes" });
     for (const key of ["match", "sort", "order", "from"]) {

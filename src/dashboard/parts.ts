@@ -2,8 +2,8 @@
 
 import { html, nothing, type TemplateResult } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
-import { bytes, duration, exact, rate, short } from "./format.ts";
-import type { Bucket, JobCounts, LogView, TubeRow } from "./view-types.ts";
+import { bytes, duration, exact, milliseconds, rate, short } from "./format.ts";
+import type { Bucket, JobCounts, LogView, ThreadRow, TubeRow } from "./view-types.ts";
 
 export type Part = TemplateResult | typeof nothing;
 
@@ -24,8 +24,16 @@ export function tubePath(name: string, what: string, query = ""): string {
   return `v1/tubes/${isDots ? "-" : encodeURIComponent(name)}/${what}${asked === "" ? "" : `?${asked}`}`;
 }
 
-export function tile(label: string | Part, value: string, note: string | Part = nothing, title = ""): Part {
-  return html`<div class="tile"><dt>${label}</dt><dd title=${title}>${value}<small>${note}</small></dd></div>`;
+export function tile(
+  label: string | Part,
+  value: string | Part,
+  note: string | Part = nothing,
+  title = "",
+): Part {
+  return html`<div class="tile">
+    <dt>${label}</dt>
+    <dd title=${title}><span>${value}</span>${note === nothing ? nothing : html`<small>${note}</small>`}</dd>
+  </div>`;
 }
 
 /** The four states as tiles. */
@@ -33,7 +41,7 @@ export function stateTiles(jobs: JobCounts): Part[] {
   return STATES.map(({ name, sign }) =>
     tile(
       html`<span class="sign ${name}" aria-hidden="true">${sign}</span>${name}`,
-      short(jobs[name]),
+      html`<span class=${name === "buried" && jobs.buried > 0 ? "buried" : ""}>${short(jobs[name])}</span>`,
       nothing,
       exact(jobs[name]),
     ),
@@ -47,9 +55,11 @@ export interface Column {
   /** Shown to who has chosen nothing. */
   readonly isUsual: boolean;
   readonly label: string | Part;
+  /** What stands for the label where there is little room. */
+  readonly sign?: string;
   /** Left out on a narrow screen. */
   readonly optional?: true;
-  readonly cell: (tube: TubeRow) => string;
+  readonly cell: (tube: TubeRow) => string | Part;
   readonly isZero?: (tube: TubeRow) => boolean;
   readonly tone?: (tube: TubeRow) => string;
 }
@@ -59,6 +69,7 @@ const count = (name: keyof JobCounts, sign: string): Column => ({
   name,
   isUsual: true,
   label: html`<span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span>`,
+  sign,
   cell: ({ jobs }) => exact(jobs[name]),
   isZero: ({ jobs }) => jobs[name] === 0,
   tone: ({ jobs }) => (name === "buried" && jobs[name] > 0 ? "buried" : ""),
@@ -71,7 +82,7 @@ export const COLUMNS: readonly Column[] = [
     name: "oldest ready",
     isUsual: true,
     label: "oldest",
-    cell: ({ oldestReady }) => duration(oldestReady),
+    cell: ({ oldestReady }) => ago(oldestReady),
     isZero: ({ oldestReady }) => oldestReady === null,
     tone: ({ oldestReady }) => ((oldestReady ?? 0) > 60 ? "delayed" : ""),
   },
@@ -99,7 +110,10 @@ export const COLUMNS: readonly Column[] = [
     isUsual: true,
     label: "watching",
     optional: true,
-    cell: ({ watchers }) => exact(watchers),
+    cell: ({ watchers, jobs }) =>
+      watchers === 0 && jobs.ready > 0
+        ? html`<span title="Jobs are ready, and nobody watches">▲ 0</span>`
+        : exact(watchers),
     tone: ({ watchers, jobs }) => (watchers === 0 && jobs.ready > 0 ? "buried" : ""),
     isZero: ({ watchers, jobs }) => watchers === 0 && jobs.ready === 0,
   },
@@ -163,7 +177,7 @@ export function tubeTable(
   choice?: Choice,
 ): Part {
   return html`<div class="scroll names" tabindex="0" role="region" aria-label=${caption}>
-    <table>
+    <table class=${sorting === undefined ? "" : "cards"}>
       <caption class="hidden">${caption}</caption>
       <thead>
         <tr>
@@ -187,8 +201,8 @@ export function tubeTable(
             ${choice === undefined ? nothing : choiceCell(tube.name, tube.name, choice)}
             <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a></th>
             ${columns.map(
-              ({ cell, isZero, tone, optional }) =>
-                html`<td class="${optional === true ? "optional" : ""} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
+              ({ cell, isZero, tone, optional, sign, label }) =>
+                html`<td data-label=${sign ?? (typeof label === "string" ? label : "")} class="${optional === true ? "optional" : ""} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
                   ${cell(tube)}
                 </td>`,
             )}
@@ -210,6 +224,89 @@ export function meter(share: number): Part {
   // A property and no attribute: the policy of the page permits no style that stands in markup.
   return html`<div class="meter" aria-hidden="true"><i .style=${`width:${Math.min(100, share * 100).toFixed(1)}%`}></i></div>`;
 }
+
+/** Threads with their share of a core. */
+export function threadTable(threads: readonly ThreadRow[]): Part {
+  return html`<table>
+    <caption class="hidden">CPU of each thread</caption>
+    <thead><tr><th scope="col">thread</th><th scope="col">CPU</th><th scope="col" class="left"><span class="hidden">as a bar</span></th></tr></thead>
+    <tbody>
+      ${inGroups(threads).map(
+        ({ name, cpu }) => html`<tr>
+          <th scope="row">${name}</th><td>${Math.round(cpu * 100)} %</td><td class="left half">${meter(cpu)}</td>
+        </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+/** Node's own threads are one row. */
+const OF_NODE = /^(?:DelayedTaskSche|node-V8Worker|SignalInspector|libuv-worker)/;
+
+function inGroups(threads: readonly ThreadRow[]): ThreadRow[] {
+  const ours = threads.filter(({ name }) => !OF_NODE.test(name));
+  const others = threads.filter(({ name }) => OF_NODE.test(name));
+  const cpu = others.reduce((sum, each) => sum + each.cpu, 0);
+  return [
+    ...ours.map((each) => (each.name === "node-MainThread" ? { ...each, name: "main" } : each)),
+    ...(others.length === 0 ? [] : [{ name: "Node's own", cpu }]),
+  ];
+}
+
+/** Where charts.ts draws one, says it in a sentence, and puts its table. */
+export const chartPlace = (id: string): Part =>
+  html`<div class="chart" id=${id}></div>
+    <p class="quiet" id="${id}-words"></p>
+    <div id="${id}-table"></div>`;
+
+/** Buttons that stand behind one where there is little room. */
+export function folded(label: string, buttons: Part): Part {
+  const turn = (head: Element, isOpen?: boolean): void =>
+    head.setAttribute("aria-expanded", `${isOpen ?? head.getAttribute("aria-expanded") !== "true"}`);
+  const close = (event: Event): void => turn((event.currentTarget as Element).firstElementChild!, false);
+  const leave = (event: FocusEvent): void => {
+    if (!(event.currentTarget as Node).contains(event.relatedTarget as Node)) close(event);
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.key !== "Escape") return;
+    close(event);
+    ((event.currentTarget as Element).firstElementChild as HTMLElement).focus();
+  };
+  return html`<div class="fold" @focusout=${leave} @keydown=${press}>
+    <button class="button" type="button" aria-expanded="false" @click=${(event: Event) => turn(event.currentTarget as Element)}>${label}</button>
+    <div class="fold-list">${buttons}</div>
+  </div>`;
+}
+
+/**
+ * Rows never move under the pointer, nor away from the focus: meanwhile those of a table keep the order that they had.
+ * `query` is what they were asked for with.
+ */
+export function inHeldOrder(
+  table: string,
+  query: string,
+  items: readonly TubeRow[],
+): { rows: readonly TubeRow[]; heldSeconds: number } {
+  const held = orders.get(table);
+  if (!isLookedAt() || held?.query !== query) {
+    const places = new Map(items.map(({ name }, place) => [name, place]));
+    orders.set(table, { query, places, atMs: Date.now() });
+    return { rows: items, heldSeconds: 0 };
+  }
+  const place = ({ name }: TubeRow): number => held.places.get(name) ?? Number.MAX_SAFE_INTEGER;
+  const rows = items.toSorted((a, b) => place(a) - place(b));
+  const isOther = rows.some((row, index) => row !== items[index]);
+  return { rows, heldSeconds: isOther ? Math.max(1, Math.floor((Date.now() - held.atMs) / 1000)) : 0 };
+}
+
+const orders = new Map<
+  string,
+  { readonly query: string; readonly places: ReadonlyMap<string, number>; readonly atMs: number }
+>();
+
+/** Whether the pointer is over a row, or one has the focus. */
+export const isLookedAt = (): boolean =>
+  document.querySelector("main tbody:hover, main tbody:focus-within") !== null;
 
 export function empty(sentence: string, more: Part = nothing): Part {
   return html`<div class="empty"><p>${sentence}</p>${more}</div>`;
@@ -247,6 +344,7 @@ export function logFacts(log: LogView): Part {
   return html`${facts([
     ["on the disk", bytes(log.bytes)],
     ["live", `${bytes(log.live)}, ${Math.round(share * 100)} %`],
+    ["dead", bytes(log.dead)],
     ["files", exact(log.currentFile - log.oldestFile + 1)],
     ["99 % of syncs take", quantile(log.syncSeconds, 0.99)],
   ])}
@@ -267,6 +365,3 @@ function quantile(buckets: readonly Bucket[], share: number): string {
   }
   return "–";
 }
-
-export const milliseconds = (seconds: number): string =>
-  seconds < 1 ? `${+(seconds * 1000).toPrecision(2)} ms` : `${seconds} s`;

@@ -2,12 +2,11 @@
 
 import { html, nothing } from "lit-html";
 import type { Desk } from "./desk.ts";
-import { bytes, duration } from "./format.ts";
-import { facts, meter, type Part } from "./parts.ts";
-import type { ServerView, ThreadRow } from "./view-types.ts";
+import { bytes, duration, rate } from "./format.ts";
+import { facts, meter, type Part, threadTable } from "./parts.ts";
+import type { RingRow, ServerView } from "./view-types.ts";
 
-export function showServer({ server: its, threads, frame }: ServerView, desk: Desk): Part {
-  const memory = its["memory"] as Record<string, number>;
+export function showServer({ server: its, threads, rings, frame }: ServerView, desk: Desk): Part {
   const options = its["options"] as Record<string, unknown>;
   return html`
     <div class="title">
@@ -16,7 +15,7 @@ export function showServer({ server: its, threads, frame }: ServerView, desk: De
     </div>
     <section class="card" aria-label="The process">
       ${facts([
-        ["version", `${its["version"]} on Node ${its["node"]}`],
+        ["version", `${its["version"]} on Node ${`${its["node"]}`.replace("v", "")}`],
         ["host", `${its["hostname"]}, pid ${its["pid"]}`],
         ["up for", html`<span title=${`${its["startedAt"]}`}>${duration(frame.uptime)}</span>`],
         ["listens on", (its["listeners"] as string[]).join(", ")],
@@ -27,37 +26,71 @@ export function showServer({ server: its, threads, frame }: ServerView, desk: De
     <div class="two">
       <section class="card" aria-labelledby="threads">
         <h2 id="threads">Threads <small>share of a core</small></h2>
-        <table>
-          <caption class="hidden">CPU of each thread</caption>
-          <thead><tr><th scope="col">thread</th><th scope="col">CPU</th><th scope="col" class="left"><span class="hidden">as a bar</span></th></tr></thead>
-          <tbody>
-            ${inGroups(threads).map(
-              ({ name, cpu }) => html`<tr>
-                <th scope="row">${name}</th><td>${Math.round(cpu * 100)} %</td><td class="left half">${meter(cpu)}</td>
-              </tr>`,
-            )}
-          </tbody>
-        </table>
+        ${threadTable(threads)}
       </section>
       <section class="card" aria-labelledby="memory">
         <h2 id="memory">Memory</h2>
-        ${facts([
-          ["of the process", bytes(memory["resident"] ?? 0)],
-          ["jobs", bytes(memory["jobs"] ?? 0)],
-          ["bodies", bytes(memory["bodies"] ?? 0)],
-          ["HTTP side", bytes(memory["httpHeap"] ?? 0)],
-          [
-            "of max-memory",
-            memory["limit"] ? `${bytes(memory["used"] ?? 0)} of ${bytes(memory["limit"])}` : "no limit",
-          ],
-        ])}
-        ${memory["limit"] ? meter((memory["used"] ?? 0) / memory["limit"]) : nothing}
-        <h2>Options</h2>
+        ${memoryTable(its["memory"] as Memory)}
+      </section>
+      <section class="card" aria-labelledby="rings">
+        <h2 id="rings">Rings <small>how full each thread found its fullest one, of late</small></h2>
+        ${ringTable(rings)}
+      </section>
+      <section class="card" aria-labelledby="options">
+        <h2 id="options">Options</h2>
         ${facts(Object.entries(options).map(([key, value]): [string, string] => [words(key), optionValue(key, value)]))}
       </section>
     </div>
   `;
 }
+
+type Memory = Readonly<Record<"resident" | "jobs" | "bodies" | "rings" | "httpHeap" | "used", number>> & {
+  readonly limit: number | null;
+};
+
+/** By what it is for, each as a share of the whole; at the end what of max-memory is used. */
+function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: Memory): Part {
+  const row = (name: string, value: number, of: number): Part => html`<tr>
+    <th scope="row">${name}</th><td>${bytes(value)}</td><td class="left half">${meter(of === 0 ? 0 : value / of)}</td>
+  </tr>`;
+  return html`<table>
+    <caption class="hidden">Memory by what it is for</caption>
+    <thead><tr><th scope="col">for</th><th scope="col">bytes</th><th scope="col" class="left"><span class="hidden">as a share of the whole</span></th></tr></thead>
+    <tbody>
+      ${row("the process", resident, resident)} ${row("jobs", jobs, resident)} ${row("bodies", bodies, resident)}
+      ${row("rings", rings, resident)} ${row("HTTP side", httpHeap, resident)}
+      ${
+        limit === null
+          ? html`<tr><th scope="row">max-memory</th><td>no limit</td><td></td></tr>`
+          : row(`max-memory, of ${bytes(limit)}`, used, limit)
+      }
+    </tbody>
+  </table>`;
+}
+
+function ringTable(rings: readonly RingRow[]): Part {
+  return html`<table>
+    <caption class="hidden">What threads take from their rings</caption>
+    <thead>
+      <tr>
+        <th scope="col">thread</th><th scope="col" class="optional">turns /s</th><th scope="col">messages /s</th>
+        <th scope="col">filled</th><th scope="col" class="left optional"><span class="hidden">as a bar</span></th><th scope="col">at most</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rings.map(
+        ({ name, turns, messages, fill, fillMax }) => html`<tr>
+          <th scope="row">${name}</th><td class="optional">${rate(turns)}</td><td>${rate(messages)}</td>
+          <td>${percent(fill)}</td><td class="left quarter optional">${meter(fill)}</td><td>${percent(fillMax)}</td>
+        </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+/** So little that it rounds to nothing is something all the same. */
+const percent = (share: number): string =>
+  share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(share * 100)} %`;
 
 function actions(isDraining: boolean, { act }: Desk): Part {
   return html`<div class="actions">
@@ -66,19 +99,6 @@ function actions(isDraining: boolean, { act }: Desk): Part {
       ${isDraining ? "Take new jobs again…" : "Drain…"}
     </button>
   </div>`;
-}
-
-/** Node's own threads are one row. */
-const OF_NODE = /^(?:DelayedTaskSche|node-V8Worker|SignalInspector|libuv-worker)/;
-
-function inGroups(threads: readonly ThreadRow[]): ThreadRow[] {
-  const ours = threads.filter(({ name }) => !OF_NODE.test(name));
-  const others = threads.filter(({ name }) => OF_NODE.test(name));
-  const cpu = others.reduce((sum, each) => sum + each.cpu, 0);
-  return [
-    ...ours.map((each) => (each.name === "node-MainThread" ? { ...each, name: "main" } : each)),
-    ...(others.length === 0 ? [] : [{ name: "Node's own", cpu }]),
-  ];
 }
 
 /** timeLeft → time left. */

@@ -5,12 +5,15 @@ import { repeat } from "lit-html/directives/repeat.js";
 import { columnChoice, shownColumns } from "./columns.ts";
 import type { Chart, Desk } from "./desk.ts";
 import { bytes, duration, exact, rate, short } from "./format.ts";
+import { heldList } from "./held-list.ts";
 import {
   ago,
+  chartPlace,
   choiceCell,
   choiceHead,
   empty,
   facts,
+  folded,
   type Part,
   STATES,
   stateTiles,
@@ -24,7 +27,9 @@ const HISTORY_SECONDS = 3000;
 export function showTube(view: TubeView, desk: Desk): Part {
   const { name } = desk.place;
   if (view.tube === null)
-    return html`<div class="title"><h1>${name}</h1></div>
+    return html`<div class="title"><h1>${name}</h1>
+        <div class="actions">${desk.may("put") ? putButton(name, desk) : nothing}</div>
+      </div>
       <section class="card">
         ${empty("There is no such tube now: nobody uses or watches it, and it has no jobs. It comes back with its next job.")}
       </section>`;
@@ -36,7 +41,7 @@ export function showTube(view: TubeView, desk: Desk): Part {
       ${pause === null ? nothing : html`<span class="delayed">◷ paused, ${duration(pause.timeLeft)} left</span>`}
       ${tubeActions(name, pause !== null, desk)}
     </div>
-    <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", duration(view.tube.oldestReady))}</dl>
+    <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", ago(view.tube.oldestReady))}</dl>
     <section class="card" aria-label="Figures">
       ${facts([
         ["in, out", `${rate(rates["puts"] ?? 0)} /s, ${rate(rates["deletes"] ?? 0)} /s`],
@@ -64,7 +69,7 @@ export function showTube(view: TubeView, desk: Desk): Part {
         ${desk.may("bodies") ? textFilter(desk) : nothing}
       </div>
       ${moreFilters(desk, state)}
-      ${jobTable(desk.fetched as JobsPage | Refused | undefined, desk)}
+      ${jobList(desk.fetched as JobsPage | Refused | undefined, desk)}
     </section>
   `;
 }
@@ -72,9 +77,14 @@ export function showTube(view: TubeView, desk: Desk): Part {
 const stateOf = (desk: Desk): keyof TubeJobs => (desk.place.query.get("state") ?? "ready") as keyof TubeJobs;
 type TubeJobs = Record<(typeof STATES)[number]["name"], number>;
 
-function tubeActions(name: string, isPaused: boolean, { may, act }: Desk): Part {
-  const put = html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
-  const manage = html`
+const putButton = (name: string, { act }: Desk): Part =>
+  html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
+
+function tubeActions(name: string, isPaused: boolean, desk: Desk): Part {
+  const { may, act } = desk;
+  const manage = folded(
+    "Actions",
+    html`
     ${
       isPaused
         ? html`<button class="button" type="button" id="pause" @click=${() => act((actions) => actions.resumeTube(name))}>Resume…</button>`
@@ -83,8 +93,9 @@ function tubeActions(name: string, isPaused: boolean, { may, act }: Desk): Part 
     <button class="button" type="button" @click=${() => act((actions) => actions.kickTubes([name]))}>Kick…</button>
     <button class="button" type="button" @click=${() => act((actions) => actions.moveTubes([name]))}>Move…</button>
     <button class="button bad" type="button" @click=${() => act((actions) => actions.clearTubes([name]))}>Clear…</button>
-  `;
-  return html`<div class="actions">${may("put") ? put : nothing} ${may("manage") ? manage : nothing}</div>`;
+  `,
+  );
+  return html`<div class="actions">${may("put") ? putButton(name, desk) : nothing} ${may("manage") ? manage : nothing}</div>`;
 }
 
 // --- charts -------------------------------------------------------------------------------------------------
@@ -97,10 +108,10 @@ function charts(name: string, desk: Desk): Part {
     isRate: false,
     ...(dash === undefined ? {} : { dash }),
   });
-  const of = (id: string, lines: Chart["lines"]): Chart => {
+  const of = (id: string, title: string, lines: Chart["lines"]): Chart => {
     const series = lines.map((each) => each.series).join();
     const url = tubePath(name, "history", `seconds=${HISTORY_SECONDS}&series=${series}`);
-    return { id, url, lines, span: "Up to 50 minutes" };
+    return { id, title, url, lines, span: "The last 50 minutes", spanSeconds: HISTORY_SECONDS };
   };
   const states = [
     line("ready", "ready"),
@@ -115,7 +126,7 @@ function charts(name: string, desk: Desk): Part {
   ];
   return html`<div class="two">
     ${chartCard("states-chart", "Jobs by state")} ${chartCard("flow-chart", "Jobs a second")}
-    ${desk.charts([of("states-chart", states), of("flow-chart", flow)])}
+    ${desk.charts([of("states-chart", "Jobs by state", states), of("flow-chart", "Jobs a second", flow)])}
   </div>`;
 }
 
@@ -124,8 +135,7 @@ const chartCard = (
   title: string,
 ): Part => html`<section class="card" aria-labelledby="${id}-title">
   <h2 id="${id}-title">${title}</h2>
-  <div class="chart" id=${id}></div>
-  <p class="quiet" id="${id}-words"></p>
+  ${chartPlace(id)}
 </section>`;
 
 // --- jobs ---------------------------------------------------------------------------------------------------
@@ -212,9 +222,10 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   unusual("kicks", field("kicks")),
 ];
 
-function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
-  if (page === undefined) return html`<p class="quiet">…</p>`;
-  if ("status" in page) return empty(page.detail);
+function jobList(fetched: JobsPage | Refused | undefined, desk: Desk): Part {
+  if (fetched === undefined) return html`<p class="quiet">…</p>`;
+  if ("status" in fetched) return empty(fetched.detail);
+  const { list: page, heldSeconds } = heldList(`${desk.place.name}?${desk.place.query}`, fetched);
   const state = stateOf(desk);
   const isFiltered = FILTERS.some((key) => desk.place.query.has(key));
   if (page.items.length === 0 && page.cursor === null)
@@ -227,7 +238,7 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
   const columns = shownColumns("jobs", JOB_COLUMNS);
   return html`${mayChoose ? selection(desk, page, isFiltered) : nothing}
     <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
-      <table>
+      <table class="cards">
         <caption class="hidden">Jobs of ${desk.place.name}, ${state}</caption>
         <thead>
           <tr>
@@ -244,7 +255,7 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
             (job) => html`<tr>
               ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, desk) : nothing}
               <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
-              ${columns.map(({ cell, optional }) => html`<td class=${optional ? "optional" : ""}>${cell(job)}</td>`)}
+              ${columns.map(({ cell, optional, label }) => html`<td data-label=${label} class=${optional ? "optional" : ""}>${cell(job)}</td>`)}
               <td class="left rest">${bodyStart(job)}</td>
             </tr>`,
           )}
@@ -253,6 +264,7 @@ function jobTable(page: JobsPage | Refused | undefined, desk: Desk): Part {
     </div>
     <div class="bar">
       <span class="quiet">${exact(page.examined)} looked at</span>
+      ${heldSeconds === 0 ? nothing : html`<span class="quiet">the list is ${heldSeconds} s old</span>`}
       ${
         page.cursor === null
           ? nothing
@@ -307,5 +319,5 @@ const SHOWN_CHARACTERS = 120;
 function bodyStart({ body, bodyBase64 }: JobRow): Part {
   if (body === undefined)
     return html`<span class="quiet">${bodyBase64 === undefined ? "not shown" : "bytes that are no text"}</span>`;
-  return html`<code>${body.slice(0, SHOWN_CHARACTERS)}${body.length > SHOWN_CHARACTERS ? "…" : ""}</code>`;
+  return html`<span class="mono">${body.slice(0, SHOWN_CHARACTERS)}${body.length > SHOWN_CHARACTERS ? "…" : ""}</span>`;
 }

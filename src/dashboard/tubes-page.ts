@@ -3,8 +3,8 @@
 import { html, nothing } from "lit-html";
 import { columnChoice, shownColumns } from "./columns.ts";
 import type { Desk } from "./desk.ts";
-import { bytes, duration, exact, rate } from "./format.ts";
-import { COLUMNS, type Column, empty, FIRST_JOB, type Part, tubeTable } from "./parts.ts";
+import { bytes, exact, rate } from "./format.ts";
+import { ago, COLUMNS, type Column, empty, FIRST_JOB, inHeldOrder, type Part, tubeTable } from "./parts.ts";
 import type { TubeRow, TubesView } from "./view-types.ts";
 
 const PAGE_ROWS = 50;
@@ -28,7 +28,7 @@ const ALL_COLUMNS: readonly Column[] = [
     isUsual: false,
     label: "oldest buried",
     optional: true,
-    cell: ({ oldestBuried }) => duration(oldestBuried),
+    cell: ({ oldestBuried }) => ago(oldestBuried),
     isZero: ({ oldestBuried }) => oldestBuried === null,
   },
   number("bodyBytes", "bodies", ({ bodyBytes }) => bodyBytes, bytes),
@@ -46,7 +46,7 @@ export function showTubes(view: TubesView, desk: Desk): Part {
   const onSort = (key: string): void =>
     desk.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
   const match = query.get("match") ?? "";
-  const { rows, heldSeconds } = inHeldOrder(view.items, `${query}`);
+  const { rows, heldSeconds } = inHeldOrder("tubes", `${query}`, view.items);
   return html`
     <div class="title"><h1>Tubes</h1></div>
     <section class="card">
@@ -61,9 +61,8 @@ export function showTubes(view: TubesView, desk: Desk): Part {
             @input=${(event: Event) => desk.go({ match: (event.target as HTMLInputElement).value, from: "" })}
           >
         </label>
-        <span class="quiet" aria-live="polite">
-          ${exact(view.total)} tubes${match === "" ? nothing : `, ${exact(view.matched)} match`}
-        </span>
+        <span class="quiet">${exact(view.total)} tubes${match === "" ? nothing : `, ${exact(view.matched)} match`}</span>
+        ${sortChoice(sort, order, desk)}
         ${columnChoice("tubes", ALL_COLUMNS, desk.redraw)}
         ${heldSeconds === 0 ? nothing : html`<span class="quiet">order is ${heldSeconds} s old</span>`}
       </div>
@@ -85,27 +84,20 @@ export function showTubes(view: TubesView, desk: Desk): Part {
   `;
 }
 
-/** Rows never move under the pointer, nor away from the focus: meanwhile they keep the order that they had. */
-function inHeldOrder(
-  items: readonly TubeRow[],
-  query: string,
-): { rows: readonly TubeRow[]; heldSeconds: number } {
-  const isHeld = document.querySelector("main tbody:hover, main tbody:focus-within") !== null;
-  if (!isHeld || held.query !== query) {
-    held = { query, places: new Map(items.map(({ name }, place) => [name, place])), atMs: Date.now() };
-    return { rows: items, heldSeconds: 0 };
-  }
-  const place = ({ name }: TubeRow): number => held.places.get(name) ?? Number.MAX_SAFE_INTEGER;
-  const rows = items.toSorted((a, b) => place(a) - place(b));
-  const isOther = rows.some((row, index) => row !== items[index]);
-  return { rows, heldSeconds: isOther ? Math.max(1, Math.floor((Date.now() - held.atMs) / 1000)) : 0 };
+/** Where rows are cards there are no heads to sort by. */
+function sortChoice(sort: string, order: string, desk: Desk): Part {
+  const option = (key: string, name: string): Part =>
+    html`<option value=${key} ?selected=${key === sort}>${name}</option>`;
+  const isRising = order === "asc";
+  return html`<span class="bar narrow-only">
+    <span class="quiet" aria-hidden="true">sort</span>
+    <select aria-label="sort by" @change=${(event: Event) => desk.go({ sort: (event.target as HTMLSelectElement).value, order: "", from: "" })}>
+      ${option("name", "tube")} ${ALL_COLUMNS.map(({ key, name }) => option(key, name))}
+    </select>
+    <button class="button" type="button" aria-label=${isRising ? "Rising; turn it round" : "Falling; turn it round"}
+      @click=${() => desk.go({ sort, order: isRising ? "desc" : "asc", from: "" })}>${isRising ? "↑" : "↓"}</button>
+  </span>`;
 }
-
-let held: { query: string; places: ReadonlyMap<string, number>; atMs: number } = {
-  query: "",
-  places: new Map(),
-  atMs: 0,
-};
 
 function chosenTubes(desk: Desk): Part {
   const names = [...desk.selected];

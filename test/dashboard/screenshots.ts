@@ -1,11 +1,14 @@
-// `npm run screenshots`: pictures of each page in light and dark, at 1280 and 360 px, of a server with living data.
+// `npm run screenshots`: pictures of each page in light and dark, at 1280 and 360 px, of a server with living data, and of one
+// that has nothing yet.
 //
 // node test/dashboard/screenshots.ts [folder] [part of a name …]: into /tmp/runnerbean-screenshots if no folder is given.
 
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Page } from "playwright-core";
+import { newToken } from "../support/guarded-server.ts";
 import { openBrowser, serve } from "./browser.ts";
 import { LivingData } from "./living-data.ts";
 
@@ -23,11 +26,13 @@ const PAGES: Readonly<Record<string, string>> = {
 const DIALOGS: Readonly<Record<string, readonly [hash: string, button: string]>> = {
   "put-dialog": ["#/tubes/mail-eu", "Put a job…"],
   "clear-dialog": ["#/tubes/mail-eu", "Clear…"],
+  "update-dialog": ["#/jobs/1", "Update…"],
 };
 const WIDTHS = [1280, 360] as const;
 const THEMES = ["light", "dark"] as const;
 /** So long the data live before the first picture, for charts to have something to show. */
-const LIVE_MS = 50_000;
+const LIVE_MS = Number(process.env["LIVE_MS"] ?? 50_000);
+const SETTLED_MS = 1200;
 
 /** Somebody works with the server, so that the audit page has something to tell. */
 async function changeThings(url: string): Promise<void> {
@@ -45,10 +50,77 @@ async function changeThings(url: string): Promise<void> {
   await ask("POST", "tubes/invoices/move", { states: ["delayed"], to: "invoices-later", copy: true });
 }
 
+/** What somebody sees who has just begun, behind a sign-in. */
+const BARE_PAGES: Readonly<Record<string, string>> = {
+  "empty-overview": "#/",
+  "empty-tubes": "#/tubes",
+  "empty-tube": "#/tubes/nothing",
+  "empty-connections": "#/connections",
+  "empty-log": "#/log",
+  "empty-audit": "#/audit",
+  group: "#/group",
+};
+
 const [folder = join(tmpdir(), "runnerbean-screenshots"), ...parts] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
+
+async function picture(page: Page, name: string, isFull = true): Promise<void> {
+  const { width } = page.viewportSize()!;
+  const theme = (await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches"))
+    ? "dark"
+    : "light";
+  const file = `${name}-${width}-${theme}.png`;
+  if (parts.length > 0 && !parts.some((part) => file.includes(part))) return;
+  await sleep(SETTLED_MS);
+  await page.screenshot({ path: join(folder, file), fullPage: isFull });
+  console.log(join(folder, file));
+}
+
+async function livingPages(page: Page, url: string): Promise<void> {
+  for (const [name, hash] of Object.entries(PAGES)) {
+    await page.goto(`${url}/${hash}`);
+    await page.waitForSelector("main h1");
+    // A list of fifty jobs is as good as one of ten.
+    await picture(page, name, name !== "tube");
+  }
+  await page.goto(`${url}/#/`);
+  await page.getByText("As a table").click();
+  await picture(page, "chart-table");
+  for (const [name, [hash, button]] of Object.entries(DIALOGS)) {
+    await page.goto(`${url}/${hash}`);
+    await page.waitForSelector("main .actions");
+    const fold = page.getByRole("button", { name: "Actions" });
+    if (name !== "put-dialog" && (await fold.isVisible())) await fold.click();
+    await page.getByRole("button", { name: button }).click();
+    await picture(page, name, false);
+    await page.keyboard.press("Escape");
+  }
+  await page.getByRole("button", { name: "Keys" }).click();
+  await picture(page, "keys-dialog", false);
+  await page.keyboard.press("Escape");
+}
+
+async function barePages(page: Page, url: string, secret: string): Promise<void> {
+  await page.goto(url);
+  await page.getByLabel("Token").waitFor();
+  await picture(page, "sign-in", false);
+  await page.getByLabel("Token").fill(secret);
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Sign out" }).waitFor();
+  for (const [name, hash] of Object.entries(BARE_PAGES)) {
+    await page.goto(`${url}/${hash}`);
+    await page.waitForSelector("main .card");
+    await picture(page, name);
+  }
+}
+
 const log = mkdtempSync(join(tmpdir(), "screenshots-"));
+const token = newToken("anna", "admin");
+const bareFolder = mkdtempSync(join(tmpdir(), "screenshots-"));
+const tokenFile = join(bareFolder, "tokens");
+writeFileSync(tokenFile, token.line, { mode: 0o600 });
 const { server, port, url } = await serve(["-b", log]);
+const bare = await serve(["--token-file", tokenFile]);
 const data = new LivingData(port);
 const browser = await openBrowser();
 try {
@@ -56,33 +128,24 @@ try {
   await changeThings(url);
   await sleep(LIVE_MS);
   for (const width of WIDTHS)
-    for (const theme of THEMES) {
-      const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: theme });
-      for (const [name, hash] of Object.entries(PAGES)) {
-        const file = `${name}-${width}-${theme}.png`;
-        if (parts.length > 0 && !parts.some((part) => file.includes(part))) continue;
-        await page.goto(`${url}/${hash}`);
-        await page.waitForSelector("main h1");
-        await sleep(1200);
-        // A list of fifty jobs is as good as one of ten.
-        await page.screenshot({ path: join(folder, file), fullPage: name !== "tube" });
-        console.log(join(folder, file));
-      }
-      for (const [name, [hash, button]] of Object.entries(DIALOGS)) {
-        const file = `${name}-${width}-${theme}.png`;
-        if (parts.length > 0 && !parts.some((part) => file.includes(part))) continue;
-        await page.goto(`${url}/${hash}`);
-        await page.getByRole("button", { name: button }).click();
-        await sleep(1200);
-        await page.screenshot({ path: join(folder, file) });
-        console.log(join(folder, file));
-        await page.keyboard.press("Escape");
-      }
-      await page.close();
+    for (const colorScheme of THEMES) {
+      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+      const page = await context.newPage();
+      await livingPages(page, url);
+      await barePages(page, bare.url, token.secret);
+      await context.close();
     }
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(url);
+  await page.waitForSelector("main h1", { state: "attached" });
+  await data.stop();
+  await server.kill();
+  await page.getByRole("alert").waitFor();
+  await picture(page, "disconnected", false);
 } finally {
   await data.stop();
   await browser.close();
   await server.kill();
-  rmSync(log, { recursive: true });
+  await bare.server.kill();
+  for (const each of [log, bareFolder]) rmSync(each, { recursive: true });
 }

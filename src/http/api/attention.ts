@@ -41,7 +41,8 @@ export function attentionOf(signs: Signs): Attention[] {
   addTimeouts(found, signs);
   addSyncs(found, signs);
   for (const entry of signs.tubes) addTube(found, entry, signs.atMs);
-  found.sort((a, b) => b.weight - a.weight);
+  const isBad = ({ level }: Found): number => (level === "bad" ? 1 : 0);
+  found.sort((a, b) => isBad(b) - isBad(a) || b.weight - a.weight);
   return found.map(({ weight: _weight, ...attention }) => attention);
 }
 
@@ -96,7 +97,7 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
     level: "warn",
     tube: null,
     page: "#/log",
-    text: `one sync of the log in a hundred takes ${Math.round(p99Seconds * 1000)} ms or more (${SYNC_WARN_SECONDS * 1000} are usual at most)`,
+    text: `one sync in a hundred takes over ${Math.round(p99Seconds * 1000)} ms (limit ${SYNC_WARN_SECONDS * 1000})`,
     todo: "Look at the disk: who else writes to it?",
     weight: 1e10,
   });

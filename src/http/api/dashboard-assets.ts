@@ -37,6 +37,7 @@ const MODULES = [
     "log-page",
     "server-page",
     "audit-page",
+    "held-list",
   ],
   ...["charts", "columns", "connections", "group", "actions", "bulk", "put-job", "dialog", "request", "keys"],
 ] as const;

@@ -5,6 +5,7 @@ import type { ShardTotals } from "../../message/control.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../message/topology.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
+import { ringBytesOf } from "../queue/ring-bytes.ts";
 import type { Service } from "../queue/service.ts";
 import { unsyncedSeconds } from "../queue/unsynced-seconds.ts";
 
@@ -34,6 +35,7 @@ export function serverView(service: Service, totals: ShardTotals | undefined): R
       resident: memoryUsage.rss(),
       jobs: totals?.jobsMemoryBytes ?? 0,
       bodies: totals?.bodiesMemoryBytes ?? 0,
+      rings: ringBytesOf(topology),
       httpHeap: memoryUsage().heapUsed,
       used: service.memory.usedBytes,
       // JSON has no Infinity.

@@ -23,6 +23,7 @@ import {
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMANDS, commandName } from "../../protocol/commands.ts";
 import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
+import { ringBytesOf } from "../queue/ring-bytes.ts";
 import type { Service } from "../queue/service.ts";
 import { unsyncedSeconds } from "../queue/unsynced-seconds.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
@@ -177,13 +178,10 @@ const sumOf = (all: readonly Counts[]): Counts => ({
 });
 
 function memoryFamily({ topology }: Service, totals: ShardTotals): Family {
-  const rings = [...topology.requests, ...topology.responses]
-    .flat()
-    .reduce((sum, { byteLength }) => sum + byteLength, 0);
   const kinds = {
     jobs: totals.jobsMemoryBytes,
     bodies: totals.bodiesMemoryBytes,
-    rings,
+    rings: ringBytesOf(topology),
     http: memoryUsage().heapUsed,
   };
   const samples = Object.entries(kinds).map(([kind, value]) => ({ value, labels: { kind } }));

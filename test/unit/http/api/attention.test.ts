@@ -45,12 +45,12 @@ it("Timeouts need attention from one in twenty on, with the tube that has most o
 
 it("Slow syncs need attention where one in a hundred takes over 100 ms, of a hundred at least", () => {
   assert.deepEqual(said({ syncs: { count: 100, p99Seconds: 0.18 } }), [
-    "server: one sync of the log in a hundred takes 180 ms or more (100 are usual at most)",
+    "server: one sync in a hundred takes over 180 ms (limit 100)",
   ]);
   assert.deepEqual(said({ syncs: { count: 99, p99Seconds: 0.18 } }), []);
 });
 
-it("What refuses puts comes first, then memory, the configuration, syncs, tubes that nobody watches, timeouts, buried jobs, old ones", () => {
+it("What is serious comes first: refused puts, tubes that nobody watches; then memory, the configuration, syncs, timeouts, buried jobs, old ones", () => {
   const tubes = [
     tube("old", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS - 125_000 }),
     tube("both/sides", { Ready: 1000, Buried: 2, OldestReadyAtMs: AT_MS - 90_000 }),
@@ -58,10 +58,10 @@ it("What refuses puts comes first, then memory, the configuration, syncs, tubes 
   const syncs = { count: 100, p99Seconds: 0.5 };
   const signs = { tubes, syncs, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
   const words = [
+    "nobody watches",
     "memory",
     "configuration",
     "sync",
-    "nobody watches",
     "time to run",
     "buried",
     "waits for 2 min",
