@@ -1,6 +1,6 @@
 // The pages: what each asks for, and how it looks.
 
-import { html, nothing } from "lit-html";
+import { html } from "lit-html";
 import type { Chart, Desk, Page } from "./desk.ts";
 import { exact, rate, short } from "./format.ts";
 import {
@@ -31,10 +31,10 @@ const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
 const overview: Page = {
   title: () => "Overview",
   view: () => "view=overview",
-  says: ({ attention: found, moreAttention }: OverviewView) =>
+  says: ({ attention: found }: OverviewView) =>
     found.length === 0
       ? "Nothing needs attention."
-      : `Needs attention: ${found.length + moreAttention}. ${found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
+      : `Needs attention: ${found.length}. ${found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
   show: (view: OverviewView, desk) => html`
     <h1 class="hidden">Overview</h1>
     <dl class="tiles">
@@ -131,7 +131,7 @@ function rateChart(desk: Desk): Chart {
   };
 }
 
-function attention({ attention: found, moreAttention }: OverviewView): Part {
+function attention({ attention: found }: OverviewView): Part {
   if (found.length === 0)
     return html`<p><span class="ready" aria-hidden="true">✓</span> Nothing needs attention.</p>`;
   return html`<ul class="list">
@@ -140,16 +140,19 @@ function attention({ attention: found, moreAttention }: OverviewView): Part {
         <span class="sign ${level === "bad" ? "buried" : "delayed"}" aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
         <span class="grow">
           <span class="hidden">${level === "bad" ? "Serious:" : "Look at:"}</span>
-          ${tube === null ? html`<a href=${page}>${PAGE_NAMES[page] ?? "server"}</a>` : html`<a href=${page}>${tube}</a>`}: ${text}
+          <a href=${page}>${tube ?? PAGE_NAMES[page.split("?")[0]!]}</a>: ${text}
         </span>
         <span class="quiet todo">${todo}</span>
       </li>`,
     )}
-    ${moreAttention > 0 ? html`<li class="quiet">and ${exact(moreAttention)} more</li>` : nothing}
   </ul>`;
 }
 
-const PAGE_NAMES: Readonly<Record<string, string>> = { "#/log": "log", "#/tubes?sort=timeouts": "tubes" };
+const PAGE_NAMES: Readonly<Record<string, string>> = {
+  "#/log": "log",
+  "#/server": "server",
+  "#/tubes": "tubes",
+};
 
 // --- tubes --------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ export interface Attention {
   /** The address of the page that shows more. */
   readonly page: string;
   readonly text: string;
-  /** What helps, in words. */
+  /** What helps, in words; empty where another one of its kind says it. */
   readonly todo: string;
 }
 
@@ -95,7 +95,6 @@ export interface OverviewView {
   readonly oldest: { readonly tube: string; readonly seconds: number } | null;
   readonly rates: Rates;
   readonly attention: readonly Attention[];
-  readonly moreAttention: number;
   readonly busiest: readonly TubeRow[];
   readonly oldestTubes: readonly TubeRow[];
   readonly log: LogView | null;

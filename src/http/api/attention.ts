@@ -16,9 +16,12 @@ const SYNC_WARN_SECONDS = 0.1;
 /** … of no fewer than so many: one in a hundred is to be one at least. */
 const SYNCS_MIN = 100;
 
+/** So many tubes of a kind are named. */
+const TUBES_LISTED = 2;
+
 /** What the rules look at. */
 export interface Signs {
-  readonly tubes: Iterable<TubeEntry>;
+  readonly tubes: readonly TubeEntry[];
   /** When the table of tubes was made, on the shards' clock. */
   readonly atMs: number;
   readonly puts: Verdict;
@@ -40,7 +43,7 @@ export function attentionOf(signs: Signs): Attention[] {
   addServer(found, signs);
   addTimeouts(found, signs);
   addSyncs(found, signs);
-  for (const entry of signs.tubes) addTube(found, entry, signs.atMs);
+  for (const rule of TUBE_RULES) addTubes(found, rule, signs);
   const isBad = ({ level }: Found): number => (level === "bad" ? 1 : 0);
   found.sort((a, b) => isBad(b) - isBad(a) || b.weight - a.weight);
   return found.map(({ weight: _weight, ...attention }) => attention);
@@ -103,37 +106,80 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
   });
 }
 
-function addTube(found: Found[], entry: TubeEntry, atMs: number): void {
-  const tube = entry.name;
-  const ready = entry.get(TubeField.Ready);
-  const buried = entry.get(TubeField.Buried);
-  const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
-  if (ready > 0 && entry.get(TubeField.Watchers) === 0)
+/** What a tube may be looked at for. */
+interface TubeRule {
+  readonly level: "bad" | "warn";
+  /** How bad it is: a number that text is made of; 0 where all is well. */
+  readonly amount: (entry: TubeEntry, atMs: number) => number;
+  readonly text: (amount: number) => string;
+  /** Of all that are not listed. */
+  readonly others: string;
+  readonly todo: string;
+  readonly state: string;
+  /** By what the page of all tubes is sorted for it. */
+  readonly sort: string;
+  readonly weight: number;
+}
+
+const isWatched = (entry: TubeEntry): boolean => entry.get(TubeField.Watchers) > 0;
+
+const TUBE_RULES: readonly TubeRule[] = [
+  {
+    level: "bad",
+    amount: (entry) => (isWatched(entry) ? 0 : entry.get(TubeField.Ready)),
+    text: (ready) => `${EXACT.format(ready)} ready, and nobody watches`,
+    others: "have ready jobs, and nobody watches",
+    todo: "Start its workers.",
+    state: "ready",
+    sort: "ready",
+    weight: 1e9,
+  },
+  {
+    level: "warn",
+    amount: (entry) => entry.get(TubeField.Buried),
+    text: (buried) => `${EXACT.format(buried)} buried`,
+    others: "have buried jobs",
+    todo: "Look at them, and kick them when the cause is mended.",
+    state: "buried",
+    sort: "buried",
+    weight: 1e6,
+  },
+  {
+    level: "warn",
+    amount: (entry, atMs) => {
+      const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
+      return isWatched(entry) && seconds > OLDEST_WARN_SECONDS ? seconds : 0;
+    },
+    text: (seconds) => `the oldest job waits for ${inWords(seconds)}`,
+    others: `have jobs that wait for more than ${OLDEST_WARN_SECONDS} s`,
+    todo: "Add workers, or look whether they hang.",
+    state: "ready",
+    sort: "oldest",
+    weight: 0,
+  },
+];
+
+/** The worst tubes of a rule, and how many there are besides: many of one kind are not to hide what is of another. */
+function addTubes(found: Found[], rule: TubeRule, { tubes, atMs }: Signs): void {
+  const { level, todo, text, others, state, sort, weight } = rule;
+  const all: { readonly tube: string; readonly amount: number }[] = [];
+  for (const entry of tubes) {
+    const amount = rule.amount(entry, atMs);
+    if (amount > 0) all.push({ tube: entry.name, amount });
+  }
+  all.sort((a, b) => b.amount - a.amount);
+  const listed = all.length === TUBES_LISTED + 1 ? all : all.slice(0, TUBES_LISTED);
+  for (const { tube, amount } of listed)
+    found.push({ level, tube, page: pageOf(tube, state), text: text(amount), todo, weight: weight + amount });
+  const rest = all.length - listed.length;
+  if (rest > 0)
     found.push({
-      level: "bad",
-      tube,
-      page: pageOf(tube, "ready"),
-      text: `${EXACT.format(ready)} ready, and nobody watches`,
-      todo: "Start its workers.",
-      weight: 1e9 + ready,
-    });
-  else if (seconds > OLDEST_WARN_SECONDS)
-    found.push({
-      level: "warn",
-      tube,
-      page: pageOf(tube, "ready"),
-      text: `the oldest job waits for ${inWords(seconds)}`,
-      todo: "Add workers, or look whether they hang.",
-      weight: seconds,
-    });
-  if (buried > 0)
-    found.push({
-      level: "warn",
-      tube,
-      page: pageOf(tube, "buried"),
-      text: `${EXACT.format(buried)} buried`,
-      todo: "Look at them, and kick them when the cause is mended.",
-      weight: 1e6 + buried,
+      level,
+      tube: null,
+      page: `#/tubes?sort=${sort}`,
+      text: `${EXACT.format(rest)} more ${others}`,
+      todo: "",
+      weight,
     });
 }
 

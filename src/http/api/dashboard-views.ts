@@ -28,7 +28,6 @@ import { TUBE_ORDERS, tubeView } from "./tube-view.ts";
 /** Rows of a page of tubes. */
 export const TUBES_PAGE = 50;
 const SHORT_LIST = 5;
-const ATTENTION_MAX = 6;
 /** Timeouts that need attention are counted over so long, and times of syncs. */
 const TIMEOUTS_SECONDS = 600;
 const SYNCS_SECONDS = 300;
@@ -84,7 +83,6 @@ async function overview(service: Service): Promise<OverviewView> {
   const entries = [...tubes.values()];
   const byAge = best(entries, (entry) => atMs - entry.get(TubeField.OldestReadyAtMs));
   const oldest = byAge[0] === undefined ? undefined : tubeView(byAge[0], atMs);
-  const attention = attentionOf(signsOf(service, entries, atMs));
   return {
     frame,
     jobs: totals.jobs,
@@ -96,8 +94,7 @@ async function overview(service: Service): Promise<OverviewView> {
         ? null
         : { tube: oldest.name, seconds: oldest.oldestReady },
     rates: ratesOf(service),
-    attention: attention.slice(0, ATTENTION_MAX),
-    moreAttention: Math.max(0, attention.length - ATTENTION_MAX),
+    attention: attentionOf(signsOf(service, entries, atMs)),
     busiest: best(
       entries,
       (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
@@ -116,7 +113,6 @@ const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
   oldest: null,
   rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0 },
   attention: [],
-  moreAttention: 0,
   busiest: [],
   oldestTubes: [],
   log: null,

@@ -87,3 +87,16 @@ it("Each says what helps, and where more is to be seen", () => {
   });
   assert.equal(buried!.page, "#/tubes/both%2Fsides?state=buried");
 });
+
+it("Of many tubes with the same trouble two are named, so that they hide no other trouble", () => {
+  const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
+  assert.deepEqual(said({ tubes }), [
+    "t4: 5 ready, and nobody watches",
+    "t3: 4 ready, and nobody watches",
+    "server: 3 more have ready jobs, and nobody watches",
+    "t0: 1 buried",
+    "t1: 1 buried",
+    "t2: 1 buried",
+  ]);
+  assert.equal(attentionOf({ ...WELL, tubes })[2]!.page, "#/tubes?sort=ready");
+});
