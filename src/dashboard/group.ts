@@ -36,9 +36,11 @@ export function showGroup({ group }: GroupPageView): Part {
     ${
       warnings.length === 0
         ? nothing
-        : html`<section class="card" aria-labelledby="attention">
+        : html`<section class="card unwell" aria-labelledby="attention">
             <h2 id="attention">Needs attention</h2>
-            <ul>${warnings.map((text) => html`<li>${text}</li>`)}</ul>
+            <ul class="list">
+              ${warnings.map((text) => html`<li><span class="sign delayed" aria-hidden="true">▲</span><span class="grow">${text}</span></li>`)}
+            </ul>
           </section>`
     }
     <section class="card" aria-labelledby="members">
@@ -98,7 +100,7 @@ function warningsOf(group: GroupView): string[] {
 
 function members(rows: readonly MemberRow[]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Servers of the group">
-    <table>
+    <table class="cards">
       <caption class="hidden">Servers of the group</caption>
       <thead>
         <tr>
@@ -114,7 +116,7 @@ function members(rows: readonly MemberRow[]): Part {
           (each) => html`<tr>
             <th scope="row" title="node ${each.node}">${each.address}${each.isThis ? html` <span class="quiet">this one</span>` : nothing}</th>
             <td class="left"><span aria-hidden="true">${ROLES[each.role]?.[0] ?? ""}</span> ${wordsOf(each.role)}</td>
-            <td>${each.role === "standby" ? `${exact(each.behindMessages)} messages` : "–"}</td>
+            <td data-label=${each.role === "standby" ? "behind" : nothing}>${each.role === "standby" ? `${exact(each.behindMessages)} messages` : html`<span class="none">–</span>`}</td>
             <td class="optional">${exact(each.batch)}</td>
             <td class="optional">${exact(each.epoch)}</td>
             <td class="left optional">${each.version}</td>
