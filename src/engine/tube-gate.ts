@@ -34,6 +34,11 @@ export class TubeGate {
     return this.#tokens;
   }
 
+  /** Whether it has been set so: what it may give in the course of time would be the same. */
+  isSetTo({ rate, burst }: TubePolicy): boolean {
+    return perMs(rate) === this.#rate && Math.max(1, burst) === this.#burst;
+  }
+
   /** When it was looked at last, ms. */
   get atMs(): number {
     return this.#atMs;
@@ -46,7 +51,7 @@ export class TubeGate {
 
   /** Whether that will be so at `atMs`. */
   isFullAt(atMs: number): boolean {
-    return this.isFull || this.#tokens + (atMs - this.#atMs) * this.#rate >= this.#burst;
+    return this.isFull || this.#tokensAt(atMs) >= this.#burst;
   }
 
   /** Whether one more job may be given while `reserved` are. */
@@ -69,13 +74,21 @@ export class TubeGate {
   /** When there is a token, if there is none: ms, Infinity if it is not for that. */
   tokenAtMs(nowMs: number): number {
     if (this.#rate === 0 || this.tokens(nowMs) >= 1) return Number.POSITIVE_INFINITY;
-    // Up, so that there is one by then in spite of rounding.
-    return nowMs + Math.ceil((1 - this.#tokens) / this.#rate);
+    // Not a moment later: what a full bucket would have got meanwhile is lost. In spite of rounding there is one by then.
+    const missingMs = (1 - this.#tokens) / this.#rate;
+    let atMs = nowMs + missingMs;
+    for (let step = Math.max(atMs, missingMs) * Number.EPSILON; this.#tokensAt(atMs) < 1; step *= 2)
+      atMs += step;
+    return atMs;
+  }
+
+  #tokensAt(atMs: number): number {
+    return Math.min(this.#burst, this.#tokens + (atMs - this.#atMs) * this.#rate);
   }
 
   #refill(nowMs: number): void {
     if (nowMs <= this.#atMs) return;
-    this.#tokens = Math.min(this.#burst, this.#tokens + (nowMs - this.#atMs) * this.#rate);
+    this.#tokens = this.#tokensAt(nowMs);
     this.#atMs = nowMs;
   }
 }

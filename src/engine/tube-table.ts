@@ -31,6 +31,7 @@ export class TubeTable {
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
+    tube.gate = this.#gates.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
     this.#byIndex[index] = tube;
     this.byName.set(name, tube);
@@ -42,7 +43,7 @@ export class TubeTable {
     tube.policy = this.#settings.policyOf(tube.name);
     if (tube.policy === undefined || !TubeGate.isNeeded(tube.policy)) tube.gate = undefined;
     else {
-      tube.gate ??= this.#gates.take(tube.name);
+      tube.gate ??= new TubeGate();
       tube.gate.set(tube.policy, nowMs);
     }
     return tube;

@@ -130,6 +130,8 @@ const SETTINGS = {
   maxJobs: { word: "max-jobs", write: String },
   maxBytes: { word: "max-bytes", write: String },
   maxReserved: { word: "max-reserved", write: String },
+  rate: { word: "rate", write: String },
+  burst: { word: "burst", write: String },
   groupMaxReserved: { word: "group-max-reserved", write: String },
 } as const;
 type SettingDrawn = keyof typeof SETTINGS;
@@ -327,7 +329,7 @@ export function comparable(reply: string): string {
     .filter(
       (row) =>
         row !== "" &&
-        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting|expires-in(?=: \d)): /.test(
+        !/^(?:(?:next-)?age|time-left(?:-ms)?|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
           row,
         ),
     )

@@ -12,6 +12,7 @@ import type { SettingValues } from "../../src/engine/tube-settings.ts";
 import { DEADLINE_MARGIN_MS } from "../../src/protocol/limits.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
 import type { State } from "./job-state.ts";
+import { ModelBucket } from "./model-bucket.ts";
 import { ModelGroups } from "./model-groups.ts";
 import {
   type JobPolicy,
@@ -91,6 +92,8 @@ export interface ModelTube {
   readonly counts: TubeCounts;
   /** From its first job with a group on. */
   groups: ModelGroups<ModelJob> | undefined;
+  /** Where a rate is set for it. */
+  bucket: ModelBucket | undefined;
   /** Some of its ready jobs may have been kept back: those of a group, or by a limit. */
   wasLimited: boolean;
   readonly users: Set<ModelSession>;
@@ -174,6 +177,8 @@ export class Model {
   keys: ModelKey[] = [];
   /** What is left of jobs where they came from, until it is known there that they have arrived. */
   copies: ModelJob[] = [];
+  /** Those of tubes that are gone. */
+  readonly #buckets = new Map<string, ModelBucket>();
   readonly #shards: number;
   #burials = 0;
   #reservations = 0;
@@ -258,7 +263,8 @@ export class Model {
       fieldsOf([...jobs, ...jobs.map(({ policy }) => policy), ...this.copies]),
       fieldsOf([...tubes, ...tubes.map(({ counts }) => counts)]),
       fieldsOf([...this.sessions.values(), ...this.waits, ...this.keys]),
-      ...tubes.map(({ groups }) => groups?.saved() ?? NOTHING),
+      ...tubes.flatMap(({ groups, bucket }) => [groups?.saved() ?? NOTHING, bucket?.saved() ?? NOTHING]),
+      entriesOf(this.#buckets),
       ...[entriesOf(this.jobs), entriesOf(this.tubes), entriesOf(this.given)],
     ];
     const [waits, keys, copies, changes] = [
@@ -291,6 +297,7 @@ export class Model {
       resolved,
       counts: { duplicates: 0, rejected: 0, expired: 0, dead: 0 },
       groups: undefined,
+      bucket: this.#bucketOf(name, resolved),
       wasLimited: isLimited(resolved),
       pausedUntilMs: undefined,
       pauseSeconds: 0,
@@ -309,7 +316,16 @@ export class Model {
 
   #dropIfUnused(tube: ModelTube): void {
     if (tube.name === "default" || tube.users.size > 0 || tube.watchers.size > 0) return;
-    if (this.jobsOf(tube).length === 0) this.tubes.delete(tube.name);
+    if (this.jobsOf(tube).length > 0 || !this.tubes.delete(tube.name)) return;
+    if (tube.bucket !== undefined) this.#buckets.set(tube.name, tube.bucket);
+  }
+
+  /** The bucket of a tube that begins to be there: the one that it had, if it is to be the same. */
+  #bucketOf(name: string, { values }: Resolved): ModelBucket | undefined {
+    const before = this.#buckets.get(name);
+    this.#buckets.delete(name);
+    if (before?.isSetTo(values) === true) return before;
+    return values.rate === "" ? undefined : new ModelBucket(values);
   }
 
   session(index: number): ModelSession {
@@ -422,9 +438,11 @@ export class Model {
   }
 
   runDue(shard: number, nowMs: number): void {
-    this.#expireDue(shard, nowMs);
+    this.#forgetKeys(shard, nowMs);
+    this.#inSomeOrder(() => this.#dueToExpire(shard, nowMs));
     this.#inSomeOrder(() => this.#dueDelayed(shard, nowMs));
     this.#endPauses(shard, nowMs);
+    this.#inSomeOrder(() => this.#dueTokens(shard, nowMs));
     this.#inSomeOrder(() => this.#dueSessions(shard, nowMs));
   }
 
@@ -470,7 +488,7 @@ export class Model {
       resumed.add(tube);
     }
     while (resumed.size > 0) {
-      const best = this.bestReady(resumed);
+      const best = this.bestReady(resumed, nowMs);
       if (best === undefined) return;
       if (!this.#serveOne(best.tube, nowMs)) resumed.delete(best.tube);
     }
@@ -482,6 +500,16 @@ export class Model {
     const wait = this.waitOf(session, shard);
     if (wait === undefined || wait.told) return soonestMs + AFTER_DEADLINE_MS;
     return Math.min(wait.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS, soonestMs + AFTER_DEADLINE_MS);
+  }
+
+  /** Tubes that have a token again, and both a job and a client that waits for it. */
+  #dueTokens(shard: number, nowMs: number): (() => void)[] {
+    const due = soonest(this.tubes.values(), nowMs, (tube) =>
+      tube.shard === shard && this.#firstWait(tube) !== undefined && this.nextOf(tube, nowMs) !== undefined
+        ? (tube.bucket?.tokenAtMs ?? NEVER)
+        : NEVER,
+    );
+    return due.map((tube) => () => this.#serve(tube, nowMs));
   }
 
   #dueSessions(shard: number, nowMs: number): (() => void)[] {
@@ -548,8 +576,8 @@ export class Model {
   }
 
   #serveOne(tube: ModelTube, nowMs: number): boolean {
-    const job = this.bestReady([tube]);
-    if (job === undefined) return false;
+    const job = this.bestReady([tube], nowMs);
+    if (job === undefined || isOver(job, nowMs)) return false;
     for (;;) {
       const wait = this.#firstWait(tube);
       if (wait === undefined) return false;
@@ -583,8 +611,8 @@ export class Model {
 
   // --- jobs -------------------------------------------------------------------------------------------------------
 
-  bestReady(tubes: Iterable<ModelTube>): ModelJob | undefined {
-    const open = new Set([...tubes].filter((tube) => this.#isOpen(tube)));
+  bestReady(tubes: Iterable<ModelTube>, nowMs: number): ModelJob | undefined {
+    const open = new Set([...tubes].filter((tube) => this.#isOpen(tube, nowMs)));
     // One look at all jobs for all tubes that are nothing but lists.
     const plain = [...this.jobs.values()].filter(
       ({ state, tube }) => state === "ready" && tube.groups === undefined && open.has(tube),
@@ -598,20 +626,21 @@ export class Model {
     return [...this.jobs.values(), ...this.copies].filter((job) => job.tube === tube);
   }
 
-  /** How many more jobs of a tube may be held. */
-  #roomOf(tube: ModelTube): number {
-    if (tube.resolved.values.maxReserved === NEVER) return NEVER;
+  /** How many more jobs of a tube may be given now. */
+  #roomOf(tube: ModelTube, nowMs: number): number {
+    const tokens = Math.max(0, Math.floor(tube.bucket?.tokens(nowMs) ?? NEVER));
+    if (tube.resolved.values.maxReserved === NEVER) return tokens;
     const held = this.jobsOf(tube).filter(isInWork).length;
-    return Math.max(0, tube.resolved.values.maxReserved - held);
+    return Math.min(tokens, Math.max(0, tube.resolved.values.maxReserved - held));
   }
 
   /** The job of a tube that is given next, if one may be. */
-  nextOf(tube: ModelTube): ModelJob | undefined {
-    return this.bestReady([tube]);
+  nextOf(tube: ModelTube, nowMs: number): ModelJob | undefined {
+    return this.bestReady([tube], nowMs);
   }
 
-  #isOpen(tube: ModelTube): boolean {
-    return tube.pausedUntilMs === undefined && this.#roomOf(tube) > 0;
+  #isOpen(tube: ModelTube, nowMs: number): boolean {
+    return tube.pausedUntilMs === undefined && this.#roomOf(tube, nowMs) > 0;
   }
 
   #watchedOn(session: ModelSession, shard: number): ModelTube[] {
@@ -716,24 +745,33 @@ export class Model {
     const tube = this.tubes.get(name);
     assert.ok(tube !== undefined, `tube ${name} is there`);
     tube.resolved = this.settings[tube.shard]!.resolve(name);
+    const { values } = tube.resolved;
+    if (values.rate === "") tube.bucket = undefined;
+    else if (tube.bucket === undefined) tube.bucket = new ModelBucket(values);
+    else tube.bucket.set(values, nowMs);
     tube.wasLimited ||= isLimited(tube.resolved);
     this.#serve(tube, nowMs);
   }
 
-  /** Jobs whose time is over, the first first, and keys that need not be remembered any more. */
-  #expireDue(shard: number, nowMs: number): void {
+  /** Those that need not be remembered any more. */
+  #forgetKeys(shard: number, nowMs: number): void {
     this.keys = this.keys.filter(
       ({ tube, untilMs, isHeld }) => isHeld || untilMs > nowMs || this.tubeShard(tube) !== shard,
     );
-    const due = [...this.jobs.values()].filter(
-      ({ tube, state, policy }) =>
-        tube.shard === shard &&
-        (state === "ready" || state === "delayed") &&
-        policy.expiresAtMs > 0 &&
-        policy.expiresAtMs <= nowMs,
+  }
+
+  /** Jobs whose time is over, the first first. Their tube may have a token since, and gives what is behind them. */
+  #dueToExpire(shard: number, nowMs: number): (() => void)[] {
+    const due = soonest(this.jobs.values(), nowMs, ({ tube, state, policy: { expiresAtMs } }) =>
+      tube.shard === shard && (state === "ready" || state === "delayed") && expiresAtMs > 0
+        ? expiresAtMs
+        : NEVER,
     );
-    due.sort((a, b) => a.policy.expiresAtMs - b.policy.expiresAtMs || a.id - b.id);
-    for (const job of due) this.#expire(job, nowMs);
+    return due.map((job) => () => {
+      const { tube } = job;
+      this.#expire(job, nowMs);
+      this.#serve(tube, nowMs);
+    });
   }
 
   /** The shard of a tube, whether it is there or not. */
@@ -893,7 +931,7 @@ export class Model {
     nowMs: number,
   ): ModelJob | "timedOut" | "deadlineSoon" | "waits" {
     this.runDue(shard, nowMs);
-    const job = this.bestReady(this.#watchedOn(session, shard));
+    const job = this.bestReady(this.#watchedOn(session, shard), nowMs);
     if (job !== undefined) return this.#hold(job, session, nowMs);
     if (this.inMargin(session, nowMs, shard)) return "deadlineSoon";
     if (timeoutMs <= 0 || session.halfClosedOn.has(shard)) return "timedOut";
@@ -913,7 +951,7 @@ export class Model {
     const jobs: ModelJob[] = [];
     let bytes = 0;
     for (;;) {
-      const job = this.bestReady(this.#watchedOn(session, shard));
+      const job = this.bestReady(this.#watchedOn(session, shard), nowMs);
       if (job === undefined || jobs.length === limits.jobsMax) break;
       bytes += job.body.length;
       const isLost = wasLost(job);
@@ -932,7 +970,7 @@ export class Model {
     this.runDue(shard, nowMs);
     const watched = new Set(this.#watchedOn(session, shard));
     const ready = [...watched]
-      .flatMap((tube) => this.#line(tube))
+      .flatMap((tube) => this.#line(tube, nowMs))
       .sort((a, b) => (isBetter(a, b) ? -1 : 1))
       .slice(0, limits.jobsMax);
     let bytes = 0;
@@ -945,12 +983,12 @@ export class Model {
   }
 
   /** Jobs of a tube that may be given one after the other, as far as that is known before. */
-  #line(tube: ModelTube): ModelJob[] {
-    const next = this.nextOf(tube);
+  #line(tube: ModelTube, nowMs: number): ModelJob[] {
+    const next = this.nextOf(tube, nowMs);
     if (next === undefined) return [];
     if (tube.groups !== undefined) return [next];
     const ready = this.jobsOf(tube).filter(({ state }) => state === "ready");
-    return ready.sort((a, b) => (isBetter(a, b) ? -1 : 1)).slice(0, this.#roomOf(tube));
+    return ready.sort((a, b) => (isBetter(a, b) ? -1 : 1)).slice(0, this.#roomOf(tube, nowMs));
   }
 
   /** Its part of a batch over several shards, undefined for what it may not give. */
@@ -966,7 +1004,7 @@ export class Model {
     return listed.map(({ id, pri }) => {
       const job = this.#on(shard, id);
       if (job?.state !== "ready" || job.pri !== pri || !watched.includes(job.tube)) return undefined;
-      const next = this.nextOf(job.tube);
+      const next = this.nextOf(job.tube, nowMs);
       if (next === undefined || (job.tube.groups !== undefined && next !== job)) return undefined;
       return isAlone || !wasLost(job) ? this.#hold(job, session, nowMs) : undefined;
     });
@@ -1006,14 +1044,14 @@ export class Model {
     nowMs: number,
   ): ModelJob | undefined {
     this.runDue(shard, nowMs);
-    const job = this.bestReady(this.#watchedOn(session, shard));
+    const job = this.bestReady(this.#watchedOn(session, shard), nowMs);
     if (job === undefined || job.pri > pri || (job.pri === pri && job.id > id)) return undefined;
     return this.#hold(job, session, nowMs);
   }
 
   waitShared(session: ModelSession, shard: number, timeoutAtMs: number, nowMs: number): void {
     this.runDue(shard, nowMs);
-    const job = this.bestReady(this.#watchedOn(session, shard));
+    const job = this.bestReady(this.#watchedOn(session, shard), nowMs);
     if (job === undefined) {
       this.#startWait(session, shard, session.lastWait, timeoutAtMs);
     } else if (this.#claim(session, session.lastWait)) {
@@ -1124,7 +1162,7 @@ export class Model {
       this.#updateDelay(job, delayMs, nowMs, before);
       this.#keep(job);
     }
-    this.#expireDue(shard, nowMs);
+    this.runDue(shard, nowMs);
     if (delayMs !== undefined || moves) this.#serve(job.tube, nowMs);
     if (wasHeld && moves) this.#serve(before, nowMs);
     this.#dropIfUnused(before);
@@ -1218,7 +1256,7 @@ export class Model {
     this.#rescue(job, job.tube);
     this.#becomeReady(job);
     this.#keep(job);
-    this.#expireDue(job.tube.shard, nowMs);
+    this.runDue(job.tube.shard, nowMs);
     this.#serve(job.tube, nowMs);
   }
 
@@ -1415,6 +1453,7 @@ export class Model {
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.event;
     job.tube.groups?.taken(job);
+    job.tube.bucket?.take(nowMs);
     this.given.set(job.id, job);
     if (job.policy.untilReserve) this.#endKey(job, nowMs);
     return job;
@@ -1440,6 +1479,10 @@ const AT_HOME = { stateBefore: "ready", holderBefore: undefined, shipment: 0, er
 const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
   state === "reserved" ? "ready" : state;
 
+/** Whether a job that is in a queue has to expire. */
+const isOver = ({ policy: { expiresAtMs } }: ModelJob, nowMs: number): boolean =>
+  expiresAtMs > 0 && expiresAtMs <= nowMs;
+
 /** Whether limits count a job as held: also while its holder hands it on to another shard. */
 const isInWork = ({ state, stateBefore }: ModelJob): boolean =>
   state === "reserved" || (state === "moving" && stateBefore === "reserved");
@@ -1450,7 +1493,7 @@ const isFree = ({ state, holder }: ModelJob, session: ModelSession): boolean =>
 
 /** Whether settings may keep ready jobs of a tube back. */
 const isLimited = ({ values }: Resolved): boolean =>
-  values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER;
+  values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER || values.rate !== "";
 
 /** Those of the earliest time of all, if that has come. */
 function soonest<Due>(all: Iterable<Due>, nowMs: number, atMs: (each: Due) => number): Due[] {

@@ -5,7 +5,8 @@ import { JobAttributes } from "../../src/engine/job-attributes.ts";
 import { NO_GROUP } from "../../src/engine/job-groups.ts";
 import { NO_ROW } from "../../src/engine/key-table.ts";
 import type { Tube } from "../../src/engine/tube.ts";
-import { isWide } from "../../src/engine/tube-settings.ts";
+import type { TubeGate } from "../../src/engine/tube-gate.ts";
+import { isWide, type TubePolicy } from "../../src/engine/tube-settings.ts";
 import type { InProcessServer } from "./in-process-server.ts";
 import type { PlantedBug } from "./planted-bug.ts";
 
@@ -43,6 +44,22 @@ function onGroups(engine: Engine, plant: (groups: NonNullable<Tube["groups"]>) =
     }
     return outcome;
   };
+}
+
+/** Breaks the gate of each tube that has one, in the turn behind that in which it was made. */
+function plantedInGates(name: string, plant: (gate: TubeGate, policy: TubePolicy) => void): PlantedBug {
+  return plantedInEngine(name, (engine) => {
+    const broken = new WeakSet<object>();
+    const begin = engine.beginTurn.bind(engine);
+    engine.beginTurn = () => {
+      begin();
+      for (const { gate, policy } of engine.tubes.values()) {
+        if (gate === undefined || broken.has(gate)) continue;
+        broken.add(gate);
+        plant(gate, policy!);
+      }
+    };
+  });
 }
 
 export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
@@ -162,6 +179,24 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInEngine("a limit that is taken away serves nobody", (engine) => {
     const apply = engine.applySettings.bind(engine);
     engine.applySettings = (...args) => unserved(engine, () => apply(...args));
+  }),
+  plantedInGates("a rate is ignored", (gate) => {
+    gate.took = () => {};
+  }),
+  plantedInGates("nobody who waits is served when there is a token again", (gate) => {
+    gate.tokenAtMs = () => Number.POSITIVE_INFINITY;
+  }),
+  plantedInGates("a token comes some milliseconds late", (gate) => {
+    const tokenAtMs = gate.tokenAtMs.bind(gate);
+    gate.tokenAtMs = (nowMs) => tokenAtMs(nowMs) + 5;
+  }),
+  plantedInGates("a bucket keeps twice as many tokens as it should", (gate, policy) => {
+    const set = gate.set.bind(gate);
+    gate.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
+    gate.set(policy, gate.atMs);
+  }),
+  plantedInGates("a bucket is full when its tube comes back", (gate) => {
+    gate.isSetTo = () => false;
   }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {

@@ -758,7 +758,7 @@ export class SimClient {
     const isWaiting = waits.some((wait) => wait.number === undefined || wait.number === session.openWait);
     assert.ok(isWaiting, `client ${this.name}: "${command.text}" is not answered and waits nowhere`);
     assert.equal(
-      this.#model.bestReady(this.#tubes(command.watched)),
+      this.#model.bestReady(this.#tubes(command.watched), this.#nowMs()),
       undefined,
       `client ${this.name}: waits in vain`,
     );

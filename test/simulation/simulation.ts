@@ -40,6 +40,9 @@ const POLICY_SHARE = 0.5;
 /** Of the puts that may have parts of seconds. */
 const DELAYS_MS: readonly [number, ...number[]] = [0, 0, 0, 1, 500, 1999];
 
+/** A token in 128 ms, a second, 4 s: powers of two, so that a sum of tokens is never rounded, and the model's is the engine's. */
+const RATES = ["1000/128", "125/128", "125/512"];
+
 const STATES = ["ready", "delayed", "buried", "reserved"] as const;
 
 /** Weights of puts and reserves: with more reserves than puts most of them wait. */
@@ -829,6 +832,8 @@ class Simulation {
       maxJobs: random.pick([undefined, undefined, 2, 5]),
       maxReserved: random.pick([undefined, undefined, 1, 2]),
       groupMaxReserved: random.pick([undefined, 1, 2]),
+      rate: random.pick([undefined, undefined, ...RATES]),
+      burst: random.pick([undefined, 1, 3]),
       // Without moves of jobs nothing is drawn for them.
       ...(this.#jobMoves > 0 ? this.#farSettings() : {}),
     };
