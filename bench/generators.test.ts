@@ -3,12 +3,14 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
+import { ourContender } from "./contenders.ts";
 import { type LoadSource, NO_MARKS } from "./load/load-source.ts";
 import { NativeLoad } from "./load/native-load.ts";
 import { nativeTable, nativeTableFile } from "./load/native-table.ts";
-import { SCENARIO_NAMES } from "./load/programs.ts";
+import { SCENARIO_NAMES, SCENARIOS } from "./load/programs.ts";
 import { WorkerLoad } from "./load/worker-load.ts";
 import { WORKLOAD_DEFAULTS, type Workload } from "./load/workload.ts";
+import { parseOptions } from "./options.ts";
 import { commandContender, type RunningServer } from "./server/contender.ts";
 
 const SMALL: Workload = {
@@ -31,10 +33,16 @@ test("nativeTable: the generator in C has the same scenarios", () => {
 
 describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PATH" }, () => {
   let server: RunningServer;
+  /** For what beanstalkd has not. */
+  let ours: RunningServer;
   before(async () => {
     server = await commandContender("beanstalkd", ["beanstalkd"]).start({});
+    ours = await ourContender(parseOptions("", "", [])).start({});
   });
-  after(() => server.stop());
+  after(async () => {
+    await server.stop();
+    await ours.stop();
+  });
 
   exercise("workers", true, () => new WorkerLoad(2));
   exercise("native", has("make", "-v") && has("cc", "-v"), () => new NativeLoad(1));
@@ -58,13 +66,22 @@ describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PA
 
       for (const scenario of SCENARIO_NAMES) {
         test(`${scenario}: replies are right and counted`, async () => {
-          const result = await load.run(server.address, { ...SMALL, scenario }, NO_MARKS);
+          const { address } = SCENARIOS[scenario].isExtended === true ? ours : server;
+          const result = await load.run(address, { ...SMALL, scenario }, NO_MARKS);
           assert.ok(result.commands > 0);
           assert.ok(result.metrics.get("command")!.count > 0);
           // What stays behind has one body size, and is taken away before the next scenario.
-          await load.run(server.address, { ...SMALL, scenario: "drain", seconds: 5 }, NO_MARKS);
+          await load.run(address, { ...SMALL, scenario: "drain", seconds: 5 }, NO_MARKS);
         });
       }
+
+      test("put-unique: keys are remembered, and no run has those of another", async () => {
+        const run = { ...SMALL, scenario: "put-remembered", jobs: 200, seconds: 5 } as const;
+        for (let turn = 0; turn < 2; turn++) {
+          assert.equal((await load.run(ours.address, run, NO_MARKS)).inserted, 200);
+          await load.run(ours.address, { ...SMALL, scenario: "drain", seconds: 5 }, NO_MARKS);
+        }
+      });
 
       test("jobs: exactly as many as asked for", async () => {
         const put = { ...SMALL, scenario: "put", jobs: 1001, seconds: 5 } as const;

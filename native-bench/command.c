@@ -56,6 +56,29 @@ void command_put(struct connection *c, const struct put_template *t, uint64_t se
   await(c, ACTION_PUT, 0, sent_ns);
 }
 
+// 12 letters and digits: three of the connection, nine that count.
+static void append_key(struct connection *c) {
+  uint64_t number = (uint64_t)c->index << 45 | (c->next_key++ & ((UINT64_C(1) << 45) - 1));
+  char key[12];
+  for (int i = sizeof key - 1; i >= 0; i--, number >>= 5) key[i] = "abcdefghijklmnopqrstuvwxyz012345"[number & 31];
+  append(c, key, sizeof key);
+}
+
+void command_put_named(struct connection *c, const struct put_template *t, enum action action, uint64_t sent_ns) {
+  char line[256];
+  int bytes = snprintf(line, sizeof line, "put-in-tube %s-%u %u 0 %u %zu", t->tube_prefix, c->tube, t->priority, t->ttr_seconds,
+                       t->body_bytes);
+  append(c, line, (size_t)bytes);
+  if (action != ACTION_PUT_IN_TUBE) {
+    append(c, " unique=", 8);
+    append_key(c);
+  }
+  if (action == ACTION_PUT_REMEMBERED) append(c, " unique-for=3600", 16);
+  append(c, "\r\n", 2);
+  append_body(c, t, sent_ns);
+  await(c, ACTION_PUT, 0, sent_ns);
+}
+
 void command_put_delayed(struct connection *c, const struct put_template *t, uint64_t sent_ns, uint64_t random) {
   uint32_t delay = 1 + (uint32_t)(random % t->delay_seconds);
   char header[64];

@@ -20,6 +20,7 @@ void put_template_make(struct put_template *t, const struct options *o);
 
 // `sent_ns` goes into the pending reply and, as a stamp, into the body.
 void command_put(struct connection *c, const struct put_template *t, uint64_t sent_ns);
+void command_put_named(struct connection *c, const struct put_template *t, enum action action, uint64_t sent_ns); // put-in-tube
 void command_put_delayed(struct connection *c, const struct put_template *t, uint64_t sent_ns, uint64_t random);
 void command_use_and_put(struct connection *c, const struct put_template *t, uint64_t sent_ns, uint64_t random);
 void command_with_id(struct connection *c, enum action action, uint64_t id, uint64_t sent_ns); // delete, bury

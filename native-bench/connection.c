@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SETUP_BATCH 200 // commands sent at once while selecting tubes; few enough for any socket buffer
@@ -132,6 +133,7 @@ static void select_tubes(struct connection *c, const struct options *o) {
   // A producer and the consumer after it share a tube.
   uint32_t group = s->consumer ? c->index / 2 : c->index;
   uint32_t tube = s->layout == TUBES_OWN ? c->index : group % o->tubes;
+  c->tube = tube;
   say(c, "use %s-%u\r\nwatch %s-%u\r\nignore default\r\n", prefix, tube, prefix, tube);
   exchange(c, 3);
 }
@@ -150,6 +152,9 @@ void connection_open(struct connection *c, uint32_t index, const struct options 
     c->driver = s->separate_watchers ? index : index / 2;
     if (c->is_consumer) c->program = s->consumer;
   }
+  struct timespec opened;
+  clock_gettime(CLOCK_MONOTONIC, &opened);
+  c->next_key = (uint64_t)opened.tv_sec * 1000000 + (uint64_t)opened.tv_nsec / 1000;
   uint32_t slots = 4;
   while (slots < o->pipeline * 2 + 2) slots *= 2;
   c->pending = zeroed(slots, sizeof *c->pending);

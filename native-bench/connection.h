@@ -37,6 +37,9 @@ struct connection {
   bool closing; // sends no reserves any more
   enum connection_state state;
 
+  uint32_t tube;     // that it uses
+  uint64_t next_key; // of its unique jobs: begins with the microsecond in which it was opened, so no run has one of another
+
   const struct program *program;
   uint32_t step;
   uint32_t batch;           // operations under way

@@ -88,6 +88,9 @@ static void send_action(struct loop *l, struct connection *c, enum action action
     uint64_t sent_ns = starts_operation ? intended_ns(l, c, i) : now;
     switch (action) {
       case ACTION_PUT: command_put(c, put, sent_ns); break;
+      case ACTION_PUT_IN_TUBE:
+      case ACTION_PUT_UNIQUE:
+      case ACTION_PUT_REMEMBERED: command_put_named(c, put, action, sent_ns); break;
       case ACTION_PUT_DELAYED: command_put_delayed(c, put, sent_ns, next_random(l)); break;
       case ACTION_USE_AND_PUT: command_use_and_put(c, put, sent_ns, next_random(l)); break;
       default: command_plain(c, action, sent_ns); break;
@@ -179,7 +182,8 @@ static void advance(struct loop *l, struct connection *c, uint64_t now) {
 
 static void wrong(struct loop *l, const struct connection *c, enum action action, const struct reply *r, const char *why) {
   static const char *const words[ACTION_COUNT] = {"", "list-tube-used", "echo", "put", "put", "use", "reserve",
-                                                  "reserve-with-timeout 0", "delete", "bury", "kick"};
+                                                  "reserve-with-timeout 0", "delete", "bury", "kick",
+                                                  "put-in-tube", "put-in-tube", "put-in-tube"};
   if (atomic_fetch_add(&l->run->errors, 1) > 0) return; // the first one tells
   fprintf(stderr, "beanload: connection %u: %s answered \"%.*s\": %s\n", c->index, words[action], (int)r->line_bytes, r->line, why);
 }

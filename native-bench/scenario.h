@@ -17,6 +17,9 @@ enum action {
   ACTION_DELETE,
   ACTION_BURY,
   ACTION_KICK, // one command for the whole batch
+  ACTION_PUT_IN_TUBE,    // into the connection's tube, by its name
+  ACTION_PUT_UNIQUE,     // the same with a key that nobody else has
+  ACTION_PUT_REMEMBERED, // the same with a key that is remembered for an hour
   ACTION_COUNT
 };
 

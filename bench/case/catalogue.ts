@@ -11,6 +11,7 @@ import { standingCase } from "./standing-case.ts";
 import { startCase } from "./start-case.ts";
 import { p99At80Case, sweepCase } from "./sweep-case.ts";
 import { threadsCase } from "./threads-case.ts";
+import { uniqueCase } from "./unique-case.ts";
 
 /** Length of a turn, before a case changes anything else. */
 export type Timing = Pick<Workload, "seconds" | "warmupSeconds">;
@@ -123,6 +124,7 @@ export function namedCases(
     backlogCase(asked.jobs ?? 5_000_000),
     bulkCase(asked.jobs ?? 1_000_000),
     batchCase(asked.jobs ?? 200_000),
+    ...[1, 16, 64].map((pipeline) => uniqueCase(pipeline, asked.jobs ?? 1_000_000)),
     standingCase(asked.jobs ?? 1_000_000, { ...base, seconds: asked.seconds ?? STANDING_SECONDS }),
     p99At80Case(base),
     p99At80Case({ ...base, pipeline: 4 }),

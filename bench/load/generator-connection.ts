@@ -4,9 +4,9 @@ import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import type { GeneratorRun, RunConnection } from "./generator-run.ts";
 import type { Address, MetricName } from "./load-source.ts";
 import type { Action, Program } from "./programs.ts";
-import { bodyTemplate, PutTemplate, readStamp, STAMP_BYTES } from "./put-template.ts";
+import { bodyTemplate, type NamedPut, PutTemplate, readStamp, STAMP_BYTES } from "./put-template.ts";
 import { type ReplyKind, type ReplyView, readReply } from "./reply-reader.ts";
-import { selectTubes } from "./select-tubes.ts";
+import { selectTubes, tubeOf } from "./select-tubes.ts";
 
 const EARLY_MS = 2; // a job may come this much before its delay ends by our clock
 
@@ -24,6 +24,9 @@ const REPLIES: Record<Expected["action"], ReplyKind> = {
   put: "INSERTED",
   "put-delayed": "INSERTED",
   "use-and-put": "INSERTED",
+  "put-in-tube": "INSERTED",
+  "put-unique": "INSERTED",
+  "put-remembered": "INSERTED",
   use: "USING",
   reserve: "RESERVED",
   "reserve-now": "RESERVED",
@@ -37,6 +40,9 @@ const METRICS: Record<Exclude<Expected["action"], "use">, MetricName> = {
   put: "put",
   "put-delayed": "put",
   "use-and-put": "put",
+  "put-in-tube": "put",
+  "put-unique": "put",
+  "put-remembered": "put",
   reserve: "reserve",
   "reserve-now": "reserve",
   delete: "delete",
@@ -86,7 +92,20 @@ export class GeneratorConnection implements RunConnection {
     this.driver = scenario.consumer && !scenario.separateWatchers ? Math.floor(index / 2) : index;
     this.#program = this.isConsumer ? scenario.consumer! : scenario.producer;
     this.#body = bodyTemplate(workload.bodyBytes);
-    this.#puts = new PutTemplate(this.#body);
+    this.#puts = new PutTemplate(this.#body, this.#namedPut());
+  }
+
+  /** How its puts name a tube, if they do. */
+  #namedPut(): NamedPut | undefined {
+    const action = this.#program.steps[0]![0]!;
+    if (action !== "put-in-tube" && action !== "put-unique" && action !== "put-remembered") return undefined;
+    return {
+      tube: tubeOf(this.#run, this.index),
+      hasKey: action !== "put-in-tube",
+      isRemembered: action === "put-remembered",
+      connection: this.index,
+      firstKey: Math.floor(monotonicMs() * 1000),
+    };
   }
 
   /** Connects and selects the tubes. */
@@ -205,6 +224,9 @@ export class GeneratorConnection implements RunConnection {
     const gapMs = startsOperation ? this.#run.gapMs * this.#run.driverCount : 0;
     switch (action) {
       case "put":
+      case "put-in-tube":
+      case "put-unique":
+      case "put-remembered":
         this.#expect(action, count, sentMs, gapMs);
         return this.#puts.batch(count, sentMs, gapMs);
       case "put-delayed":

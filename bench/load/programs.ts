@@ -7,6 +7,12 @@ export type Action =
   | "put-delayed"
   /** Into a random tube. */
   | "use-and-put"
+  /** Into the connection's tube, by its name. */
+  | "put-in-tube"
+  /** The same with a key that nobody else has. */
+  | "put-unique"
+  /** The same with a key that is remembered for an hour, whatever becomes of the job. */
+  | "put-remembered"
   | "reserve"
   /** reserve-with-timeout 0: TIMED_OUT ends the connection's part. */
   | "reserve-now"
@@ -37,6 +43,8 @@ export interface Scenario {
   readonly layout: "spread" | "own" | "all";
   /** Whether producers wait when consumers fall behind. Jobs that aren't due yet are no backlog. */
   readonly limitsBacklog: boolean;
+  /** It has commands that beanstalkd has not. */
+  readonly isExtended?: true;
 }
 
 // The deletes of one batch leave together with the reserves of the next.
@@ -61,11 +69,39 @@ const TABLE = {
     producer: looped("put"),
     commandsPerOperation: 1,
   },
+  "put-in-tube": {
+    ...PLAIN,
+    about: "put, with the tube named in each line (no beanstalkd has it)",
+    producer: looped("put-in-tube"),
+    commandsPerOperation: 1,
+    isExtended: true,
+  },
+  "put-unique": {
+    ...PLAIN,
+    about: "put-in-tube, with a unique key; a shard has room for a million",
+    producer: looped("put-unique"),
+    commandsPerOperation: 1,
+    isExtended: true,
+  },
+  "put-remembered": {
+    ...PLAIN,
+    about: "put-in-tube, with a unique key that is remembered for an hour",
+    producer: looped("put-remembered"),
+    commandsPerOperation: 1,
+    isExtended: true,
+  },
   "put-reserve-delete": {
     ...PLAIN,
     about: "each connection: its puts, then as many reserves, then the deletes",
     producer: looped("put", "reserve", "delete"),
     commandsPerOperation: 3,
+  },
+  "put-unique-reserve-delete": {
+    ...PLAIN,
+    about: "the same with put-in-tube and a unique key",
+    producer: looped("put-unique", "reserve", "delete"),
+    commandsPerOperation: 3,
+    isExtended: true,
   },
   "producers-consumers": {
     ...PLAIN,

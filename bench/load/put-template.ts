@@ -28,15 +28,54 @@ export function readStamp(bytes: Buffer, at: number): number {
   return micros;
 }
 
+/** 12 letters and digits: three of the connection, nine that count. */
+const KEY_DIGITS = "abcdefghijklmnopqrstuvwxyz012345";
+const KEY_BYTES = 12;
+const KEY_NUMBER_BYTES = 9;
+const KEY = KEY_DIGITS[0]!.repeat(KEY_BYTES);
+
+function writeKey(bytes: Buffer, at: number, connection: number, number: number): void {
+  let rest = number;
+  for (let i = KEY_BYTES - 1; i >= 0; i--) {
+    if (i === KEY_BYTES - KEY_NUMBER_BYTES - 1) rest = connection;
+    const next = Math.floor(rest / KEY_DIGITS.length);
+    bytes[at + i] = KEY_DIGITS.charCodeAt(rest - next * KEY_DIGITS.length);
+    rest = next;
+  }
+}
+
+/** Puts into a tube that each line names. */
+export interface NamedPut {
+  readonly tube: string;
+  readonly hasKey: boolean;
+  /** Whether the key is remembered for an hour. */
+  readonly isRemembered: boolean;
+  /** The number of the connection: no two connections of a run have the same keys. */
+  readonly connection: number;
+  /** The first number of its keys: no two runs have the same ones. */
+  readonly firstKey: number;
+}
+
 export class PutTemplate {
   readonly #body: Buffer;
   readonly #unit: Buffer;
   readonly #stampOffset: number;
+  readonly #named: NamedPut | undefined;
+  readonly #keyOffset: number;
+  #nextKey: number;
   #batch: Buffer;
 
-  constructor(body: Buffer) {
+  /** Without `named` into the tube in use. */
+  constructor(body: Buffer, named?: NamedPut) {
     this.#body = body;
-    const header = Buffer.from(`put 0 0 ${TTR_SECONDS} ${body.length}\r\n`);
+    this.#named = named?.hasKey === true ? named : undefined;
+    this.#nextKey = named?.firstKey ?? 0;
+    const facts = `0 0 ${TTR_SECONDS} ${body.length}`;
+    const line = named === undefined ? `put ${facts}` : `put-in-tube ${named.tube} ${facts}`;
+    const options = named?.hasKey === true ? ` unique=${KEY}` : "";
+    const remembers = named?.isRemembered === true ? " unique-for=3600" : "";
+    const header = Buffer.from(`${line}${options}${remembers}\r\n`);
+    this.#keyOffset = line.length + options.length - KEY_BYTES;
     this.#unit = Buffer.concat([header, body, Buffer.from("\r\n")]);
     this.#stampOffset = header.length;
     this.#batch = Buffer.alloc(0);
@@ -51,6 +90,8 @@ export class PutTemplate {
     for (let i = 0; i < count && this.#body.length >= STAMP_BYTES; i++) {
       writeStamp(this.#batch, i * unitBytes + this.#stampOffset, (firstMs + i * gapMs) * 1000);
     }
+    for (let i = 0; i < count && this.#named !== undefined; i++)
+      writeKey(this.#batch, i * unitBytes + this.#keyOffset, this.#named.connection, this.#nextKey++);
     return this.#batch.subarray(0, count * unitBytes);
   }
 

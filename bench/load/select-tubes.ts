@@ -62,8 +62,12 @@ function commandsFor({ scenario, workload }: Selecting, index: number, isConsume
     const watches = Array.from({ length: workload.tubes }, (_, tube) => `watch bench-${tube}\r\n`);
     return [...watches, "ignore default\r\n"];
   }
-  // A producer and the consumer after it share a tube.
+  const tube = tubeOf({ scenario, workload }, index);
+  return [`use ${tube}\r\n`, `watch ${tube}\r\n`, "ignore default\r\n"];
+}
+
+/** The tube of a connection, where it has one. A producer and the consumer after it share a tube. */
+export function tubeOf({ scenario, workload }: Selecting, index: number): string {
   const group = scenario.consumer ? Math.floor(index / 2) : index;
-  const tube = scenario.layout === "own" ? index : group % workload.tubes;
-  return [`use bench-${tube}\r\n`, `watch bench-${tube}\r\n`, "ignore default\r\n"];
+  return `bench-${scenario.layout === "own" ? index : group % workload.tubes}`;
 }

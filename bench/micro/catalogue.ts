@@ -1,5 +1,6 @@
 // All micro-benchmarks, and those that a name selects.
 import { ARENA } from "./arena.ts";
+import { COMMAND } from "./command.ts";
 import { DOORBELL } from "./doorbell.ts";
 import { ENGINE } from "./engine.ts";
 import { HEAP } from "./heap.ts";
@@ -18,6 +19,7 @@ export const MICRO_BENCHMARKS: readonly MicroBenchmark[] = [
   ...ARENA,
   ...RECORD,
   ...ENGINE,
+  ...COMMAND,
 ];
 
 /** Those whose subject is one of `names`; all without names. Throws if there is none of a name. */

@@ -2,6 +2,7 @@
 import { BodyArena } from "../../src/engine/body-arena.ts";
 import type { ClientEffects } from "../../src/engine/effects.ts";
 import { Engine, Outcome } from "../../src/engine/engine.ts";
+import { JobAttributes } from "../../src/engine/job-attributes.ts";
 import { rowOf } from "../../src/engine/job-table.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
@@ -23,8 +24,26 @@ function unasked(): never {
   throw new Error("an effect that nobody asked for");
 }
 
+const KEY_BYTES = 12;
+
+/** The attributes of puts that each have a key of their own, as a shard makes them of options. */
+class UniqueKeys {
+  readonly #attributes = new JobAttributes();
+  readonly #key = Buffer.alloc(KEY_BYTES);
+
+  of(id: number): JobAttributes {
+    let rest = id;
+    for (let at = KEY_BYTES - 1; at >= 0; at--) {
+      this.#key[at] = 97 + (rest & 15);
+      rest >>>= 4;
+    }
+    this.#attributes.clear().setKey(this.#key, 0, KEY_BYTES, false);
+    return this.#attributes;
+  }
+}
+
 /** Puts, reserves and deletes a job; `standing` jobs of a worse priority are there all the time. */
-function cycle(name: string, standing: number): MicroBenchmark {
+function cycle(name: string, standing: number, isUnique = false): MicroBenchmark {
   return {
     subject: "engine",
     name,
@@ -50,13 +69,15 @@ function cycle(name: string, standing: number): MicroBenchmark {
       };
       let nextId = 1;
       let nowMs = 0;
+      const keys = isUnique ? new UniqueKeys() : undefined;
       const put = (pri: number): void => {
         const handle = arena.allocate(BODY_BYTES);
         arena.write(handle, 0, body, 0, BODY_BYTES);
         job.id = nextId++;
         job.pri = pri;
         job.atMs = nowMs;
-        engine.put(session, job, handle, nowMs);
+        const outcome = engine.put(session, job, handle, nowMs, "", keys?.of(job.id));
+        if (outcome !== Outcome.Done) throw new Error("the job was not put");
       };
       for (let i = 0; i < standing; i++) put(1);
       return {
@@ -83,4 +104,6 @@ function cycle(name: string, standing: number): MicroBenchmark {
 export const ENGINE: readonly MicroBenchmark[] = [
   cycle("put, reserve, delete", 0),
   cycle("put, reserve, delete, with 100 k jobs standing by", 100_000),
+  cycle("put, reserve, delete, each with a unique key", 0, true),
+  cycle("the same, with 100 k such jobs standing by", 100_000, true),
 ];

@@ -36,8 +36,8 @@ function parseOptions(): MicroOptions {
 
 function tableOf(results: readonly MicroResult[]): string {
   const table = new Table({
-    head: ["part", "operation", "ns/op", "±", "op/s"],
-    colAligns: ["left", "left", "right", "right", "right"],
+    head: ["part", "operation", "ns/op", "±", "lowest", "op/s"],
+    colAligns: ["left", "left", "right", "right", "right", "right"],
     style: { head: [], border: [], compact: true },
   });
   for (const result of results) {
@@ -48,6 +48,7 @@ function tableOf(results: readonly MicroResult[]): string {
       name,
       ns.toFixed(ns < 100 ? 1 : 0),
       `${spread.toFixed(0)} %`,
+      lowestNs.toFixed(lowestNs < 100 ? 1 : 0),
       formatCount(operationsPerSecond),
     ]);
   }

@@ -39,7 +39,7 @@ test("measure: a round that did other work is refused", async () => {
 });
 
 test("microBenchmarksNamed: every subject is there, an unknown one is refused", () => {
-  const subjects = ["parser", "ring", "doorbell", "heap", "table", "arena", "record", "engine"];
+  const subjects = ["parser", "ring", "doorbell", "heap", "table", "arena", "record", "engine", "command"];
   for (const subject of subjects) assert.ok(microBenchmarksNamed([subject]).length > 0, subject);
   assert.equal(microBenchmarksNamed(subjects).length, MICRO_BENCHMARKS.length);
   assert.throws(

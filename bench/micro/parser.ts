@@ -18,6 +18,15 @@ const LINES: readonly { readonly text: string; readonly op: Op; readonly sum: nu
   { text: "kick 100", op: Op.Kick, sum: 100 },
 ];
 
+/** The same numbers; the sum has the lengths of names and options besides. */
+const NAMED = "put-in-tube emails-outgoing 1024 0 60 64";
+const UNIQUE_OPTIONS = "unique=welcome:12345";
+const NAMED_LINES: typeof LINES = [
+  { text: NAMED, op: Op.PutInTube, sum: 1024 + 60 + 64 + 15 },
+  // Tag, length and value of the option, up to a multiple of 4.
+  { text: `${NAMED} ${UNIQUE_OPTIONS}`, op: Op.PutInTube, sum: 1024 + 60 + 64 + 15 + 16 },
+];
+
 function cycle(name: string, lines: typeof LINES): MicroBenchmark {
   const sumOf = (line: (typeof LINES)[number]): number => line.op + line.sum;
   return {
@@ -53,6 +62,15 @@ function numbersOf(request: Request): number {
   switch (request.op) {
     case Op.Put:
       return request.pri + request.delaySeconds + request.ttrSeconds + request.bodyBytes;
+    case Op.PutInTube:
+      return (
+        request.pri +
+        request.delaySeconds +
+        request.ttrSeconds +
+        request.bodyBytes +
+        request.tube.length +
+        request.options.length
+      );
     case Op.ReserveWithTimeout:
       return request.timeoutMs / 1000;
     case Op.Release:
@@ -71,6 +89,8 @@ function numbersOf(request: Request): number {
 
 export const PARSER: readonly MicroBenchmark[] = [
   cycle("put line", LINES.slice(0, 1)),
+  cycle("put-in-tube line", NAMED_LINES.slice(0, 1)),
+  cycle("put-in-tube line with a unique key", NAMED_LINES.slice(1)),
   cycle("delete line", LINES.slice(3, 4)),
   cycle("a mix of eight commands", LINES),
 ];

@@ -29,6 +29,13 @@ export const FIGURES = {
   singlesCpu: { label: "CPU of the server a job", unit: "us", better: "less" },
   batchJobsPerSecond: { label: "jobs, batches", unit: "/s", better: "more" },
   batchCpu: { label: "CPU of the server a job in them", unit: "us", better: "less" },
+  putCpu: { label: "CPU of the server a put", unit: "us", better: "less" },
+  namedPutCpu: { label: "a put-in-tube", unit: "us", better: "less" },
+  uniquePutCpu: { label: "a put-in-tube with unique=", unit: "us", better: "less" },
+  uniqueRatio: { label: "unique to put", unit: "times", better: "less" },
+  drainCpu: { label: "CPU a command of draining", unit: "us", better: "less" },
+  uniqueDrainCpu: { label: "the same of unique jobs", unit: "us", better: "less" },
+  bytesPerKey: { label: "memory per remembered key", unit: "bytes", better: "less" },
 } as const;
 
 export type FigureName = keyof typeof FIGURES;
@@ -50,11 +57,13 @@ export function formatFigure(name: FigureName, value: number): string {
         ? `${value.toPrecision(3)} us`
         : formatMicros(value);
     case "bytes":
-      return name === "bytesPerJob"
+      return name === "bytesPerJob" || name === "bytesPerKey"
         ? `${value.toFixed(0)} B`
         : `${(value / 2 ** 20).toFixed(value < 2 ** 24 ? 1 : 0)} MiB`;
     case "s":
       return `${value.toFixed(2)} s`;
+    case "times":
+      return value.toFixed(2);
     case "/s":
       return formatCount(value);
   }

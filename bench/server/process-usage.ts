@@ -1,6 +1,6 @@
 // CPU time and memory of a process, all threads, from /proc.
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 export interface ProcessUsage {
   readonly cpuSeconds: number;
@@ -14,6 +14,15 @@ export function processUsage(pid: number): ProcessUsage {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const residentKib = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
   return { cpuSeconds: userSeconds + kernelSeconds, residentBytes: residentKib * 1024 };
+}
+
+/** CPU time of the threads that a process has now, where the kernel tells it in nanoseconds. */
+export function preciseCpuSeconds(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const nanoseconds = threads.map((thread) =>
+    Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]),
+  );
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e9;
 }
 
 /** Of a `stat` file of a process or a thread; in steps of the system's clock tick, 10 ms as a rule. */
