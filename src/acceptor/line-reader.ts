@@ -169,6 +169,8 @@ export class LineReader {
     let at = start;
     for (; at < limit; at++) {
       const byte = bytes[at]!;
+      // One comparison for nearly all bytes.
+      if (byte > LF) continue;
       if (byte === LF && at > start && bytes[at - 1] === CR) break;
       if (byte === 0) hasNul = true;
     }

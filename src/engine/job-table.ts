@@ -26,6 +26,24 @@ export type JobState = (typeof JobState)[keyof typeof JobState];
 
 const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
 
+/** A block of extras that no page has, kept for the next that needs one: jobs that come and go don't allocate. */
+class SpareExtras {
+  #block: JobExtras | undefined;
+
+  /** Throws RangeError when memory is exhausted. */
+  take(): JobExtras {
+    const block = this.#block ?? new JobExtras(PAGE_ROWS);
+    this.#block = undefined;
+    return block;
+  }
+
+  /** All its rows are clear. */
+  give(block: JobExtras): void {
+    if (this.#block === undefined) this.#block = block;
+    else block.discard();
+  }
+}
+
 /** One page of columns; `rowOf(slot)` indexes each of them. */
 export class JobPage {
   /** Job id. */
@@ -69,12 +87,13 @@ export class JobPage {
   /** What few jobs have: made with the first of the page, given back with the page. */
   extras: JobExtras | undefined = undefined;
   readonly #buffer: ArrayBuffer;
+  readonly #spareExtras: SpareExtras;
   /** Rows in use. */
   live = 0;
   /** First free row (linked through `next`), or NO_SLOT. */
   freeRow = 0;
 
-  constructor() {
+  constructor(spareExtras: SpareExtras) {
     const buffer = new ArrayBuffer(PAGE_ROWS * ROW_BYTES);
     let offset = 0;
     const float64 = (): Float64Array => {
@@ -115,16 +134,22 @@ export class JobPage {
     this.fourStates = new Int32Array(buffer, offset, PAGE_ROWS / 4);
     for (let row = 0; row < PAGE_ROWS; row++) this.next[row] = row + 1 < PAGE_ROWS ? row + 1 : NO_SLOT;
     this.#buffer = buffer;
+    this.#spareExtras = spareExtras;
   }
 
   /** The columns of what few jobs have; throws RangeError when memory for them is exhausted. */
   makeExtras(): JobExtras {
-    return (this.extras ??= new JobExtras(PAGE_ROWS));
+    return (this.extras ??= this.#spareExtras.take());
   }
 
-  /** Gives the memory back; the page must not be used again. */
+  /** No job of the page is left. */
+  giveExtras(): void {
+    if (this.extras !== undefined) this.#spareExtras.give(this.extras);
+    this.extras = undefined;
+  }
+
+  /** Gives the memory back of a page without a job; it must not be used again. */
   discard(): void {
-    this.extras?.discard();
     this.#buffer.transfer(0);
   }
 }
@@ -143,6 +168,7 @@ export class JobTable {
   #firstRoomy = 0;
   /** Pages without a job; one is kept, so that a queue that comes and goes doesn't allocate. */
   #emptyPages = 0;
+  readonly #spareExtras = new SpareExtras();
 
   /**
    * The page of a job's slot. (An assert here costs a put, reserve, delete a tenth; without a page its
@@ -171,7 +197,7 @@ export class JobTable {
     let page = this.pages[number];
     while (page !== undefined && page.freeRow === NO_SLOT) page = this.pages[++number];
     if (page === undefined) {
-      page = new JobPage();
+      page = new JobPage(this.#spareExtras);
       this.pages[number] = page;
       this.reservedBytes += PAGE_ROWS * ROW_BYTES;
       this.#emptyPages++;
@@ -194,10 +220,7 @@ export class JobTable {
   }
 
   #emptied(page: JobPage, number: number): void {
-    if (page.extras !== undefined) {
-      page.extras.discard();
-      page.extras = undefined;
-    }
+    page.giveExtras();
     if (++this.#emptyPages <= 1) return;
     this.#emptyPages--;
     page.discard();

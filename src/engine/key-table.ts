@@ -90,7 +90,8 @@ export class KeyTable {
   readonly #parts: (Int32Array | undefined)[] = [];
   readonly #counts = new Uint32Array(PARTS);
   readonly #windows = new WindowHeap(this.#pages);
-  readonly #seed: readonly [number, number];
+  readonly #seed0: number;
+  readonly #seed1: number;
   readonly #rowsMax: number;
   #freeRow: number = NO_ROW;
   #rows = 0;
@@ -98,6 +99,9 @@ export class KeyTable {
   readonly #asked = new Uint8Array(CELL_BYTES_MAX);
   #askedBytes = 0;
   #askedHash = 0;
+  /** The name of its tube, and the hash of that: the next key is often of the same tube. */
+  #askedTube: Uint8Array = this.#asked;
+  #askedTubeHash = 0;
   readonly #scratch = new Uint8Array(CELL_BYTES_MAX);
 
   readonly #earliest: EarliestTime | undefined;
@@ -110,7 +114,8 @@ export class KeyTable {
     earliest?: EarliestTime,
   ) {
     this.#arena = arena;
-    this.#seed = seed;
+    this.#seed0 = seed[0];
+    this.#seed1 = seed[1];
     this.#rowsMax = rowsMax;
     this.#earliest = earliest;
     earliest?.join(this);
@@ -176,13 +181,21 @@ export class KeyTable {
 
   /** Puts a key together as a cell, with its hash. */
   #ask({ tube, bytes, start, end }: TubeKey): void {
+    if (tube !== this.#askedTube) this.#askTube(tube);
     const asked = this.#asked;
-    asked[0] = tube.length;
+    const keyAt = CELL_HEAD_BYTES + tube.length;
     asked[1] = end - start;
-    copyBytes(asked, CELL_HEAD_BYTES, tube, 0, tube.length);
-    copyBytes(asked, CELL_HEAD_BYTES + tube.length, bytes, start, end - start);
-    this.#askedBytes = CELL_HEAD_BYTES + tube.length + end - start;
-    this.#askedHash = hashOf(asked, this.#askedBytes, this.#seed[0], this.#seed[1]);
+    copyBytes(asked, keyAt, bytes, start, end - start);
+    this.#askedBytes = keyAt + end - start;
+    this.#askedHash = hashOf(asked, keyAt, this.#askedBytes, this.#seed0 ^ this.#askedTubeHash, this.#seed1);
+  }
+
+  /** `tube` never changes: it is known again by itself. */
+  #askTube(tube: Uint8Array): void {
+    this.#asked[0] = tube.length;
+    copyBytes(this.#asked, CELL_HEAD_BYTES, tube, 0, tube.length);
+    this.#askedTube = tube;
+    this.#askedTubeHash = hashOf(tube, 0, tube.length, this.#seed0, this.#seed1);
   }
 
   /**
@@ -199,7 +212,8 @@ export class KeyTable {
     const hash = this.#askedHash;
     this.#makeRoom(hash >>> 24);
     if (slot === NO_HOLDER) this.#windows.makeRoom();
-    if (this.#freeRow === NO_ROW && this.#rows % PAGE_ROWS === 0) this.#pages.push(new KeyPage());
+    if (this.#freeRow === NO_ROW && this.#rows === this.#pages.length << PAGE_BITS)
+      this.#pages.push(new KeyPage());
     const cell = this.#arena.allocate(this.#askedBytes);
     this.#arena.write(cell, 0, this.#asked, 0, this.#askedBytes);
     const row = this.#takeRow();
@@ -273,14 +287,14 @@ export class KeyTable {
     if (this.size === 0) this.#empty();
   }
 
-  /** Nobody has a key: gives all memory back. */
+  /** Nobody has a key: gives memory back, but for a page, so that keys that come and go don't allocate. */
   #empty(): void {
-    for (const page of this.#pages) (page.id.buffer as ArrayBuffer).transfer(0);
-    for (const part of this.#parts) (part?.buffer as ArrayBuffer | undefined)?.transfer(0);
-    this.#pages.length = 0;
-    this.#parts.length = 0;
     this.#freeRow = NO_ROW;
     this.#rows = 0;
+    if (this.#pages.length === 1) return;
+    while (this.#pages.length > 1) (this.#pages.pop()!.id.buffer as ArrayBuffer).transfer(0);
+    for (const part of this.#parts) (part?.buffer as ArrayBuffer | undefined)?.transfer(0);
+    this.#parts.length = 0;
   }
 
   /** Takes an entry out of its part; those behind it move up, so that none is behind a gap. */
@@ -332,23 +346,26 @@ function place(part: Int32Array, hash: number, entry: number): void {
   part[at] = entry;
 }
 
-/** HalfSipHash-1-3 of `bytes[0, length)`. */
-function hashOf(bytes: Uint8Array, length: number, seed0: number, seed1: number): number {
+/** HalfSipHash-1-3 of `bytes[start, end)`. */
+function hashOf(bytes: Uint8Array, start: number, end: number, seed0: number, seed1: number): number {
   let v0 = seed0;
   let v1 = seed1;
   let v2 = 0x6c796765 ^ seed0;
   let v3 = 0x74656462 ^ seed1;
   // Words of four bytes, then what is left and the length; at the end three rounds without a word.
-  const words = (length >> 2) + 1;
-  for (let round = 0; round < words + 3; round++) {
+  let at = start;
+  for (let left = 4; left > 0; ) {
     let word = 0;
-    if (round < words - 1) {
-      const at = round * 4;
+    if (at + 4 <= end) {
       word = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
-    } else if (round === words - 1) {
-      word = length << 24;
-      for (let at = round * 4; at < length; at++) word |= bytes[at]! << ((at & 3) * 8);
-    } else if (round === words) v2 ^= 0xff;
+      at += 4;
+    } else {
+      if (left === 4) {
+        word = (end - start) << 24;
+        for (let shift = 0; at < end; shift += 8) word |= bytes[at++]! << shift;
+      } else if (left === 3) v2 ^= 0xff;
+      left--;
+    }
     v3 ^= word;
     v0 = (v0 + v1) | 0;
     v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;

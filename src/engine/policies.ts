@@ -21,6 +21,8 @@ import type { Tube } from "./tube.ts";
 import { NOTHING_SET, type TubePolicy } from "./tube-settings.ts";
 import type { TubeTable } from "./tube-table.ts";
 
+const NO_BYTES: Uint8Array = new Uint8Array(0);
+
 /** What becomes of a put. */
 export const PutVerdict = { Welcome: 0, Duplicate: 1, TubeFull: 2, NoRoom: 3 } as const;
 export type PutVerdict = (typeof PutVerdict)[keyof typeof PutVerdict];
@@ -74,7 +76,7 @@ export class Policies {
   /** Whether a put is taken, before anything is done for it. */
   judge(tube: Tube, bodyBytes: number, attributes: JobAttributes | undefined): PutVerdict {
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart) {
-      const row = this.keys.find(keyOf(tube, attributes));
+      const row = this.keys.find(this.#keyOf(tube, attributes));
       if (row !== NO_ROW) {
         this.duplicateOf = this.keys.idOf(row);
         tube.counts.duplicates++;
@@ -135,6 +137,17 @@ export class Policies {
     extras.originBytes[row] = 0;
     extras.attemptsBase[row] = page.reserves[row]!;
   }
+
+  /** The key in attributes; valid until the next call. */
+  #keyOf(tube: Tube, { fixed, keyStart, keyEnd }: JobAttributes): TubeKey {
+    const key = this.#key;
+    key.tube = tube.nameBytes;
+    key.bytes = fixed.bytes;
+    key.start = keyStart;
+    key.end = keyEnd;
+    return key;
+  }
+  readonly #key = { tube: NO_BYTES, bytes: NO_BYTES, start: 0, end: 0 };
 
   #hasNoGroupFor(tube: Tube, attributes: JobAttributes | undefined): boolean {
     if (attributes === undefined || tube.groups === undefined) return false;
@@ -201,7 +214,7 @@ export class Policies {
     const holds = !(attributes.untilReserve && page.reserves[row]! > 0);
     const untilMs = attributes.moved ? 0 : attributes.uniqueUntilMs;
     if (!holds && untilMs === 0) return;
-    const key = keyOf(tube, attributes);
+    const key = this.#keyOf(tube, attributes);
     const known = this.keys.find(key);
     if (known !== NO_ROW) {
       // Two of one key, as only a salvage leaves them: the smaller id has it.
@@ -640,15 +653,8 @@ export class Policies {
   }
 }
 
-const NO_BYTES = new Uint8Array(0);
-
 function hasGroup({ fixed }: JobAttributes): boolean {
   return attribute.findAttribute(fixed.bytes, 0, fixed.length, attribute.Attribute.Group) >= 0;
-}
-
-function keyOf(tube: Tube, attributes: JobAttributes): TubeKey {
-  const { fixed, keyStart, keyEnd } = attributes;
-  return { tube: tube.nameBytes, bytes: fixed.bytes, start: keyStart, end: keyEnd };
 }
 
 /**

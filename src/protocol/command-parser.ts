@@ -1,6 +1,6 @@
 // Parses one command line into a Request that is used again for the next: nothing is allocated.
 
-import { HYPHEN, SPACE } from "../base/ascii.ts";
+import * as ascii from "../base/ascii.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
 import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
@@ -8,6 +8,9 @@ import { NumberReader } from "./number-reader.ts";
 import { OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { Request } from "./request.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
+
+// As constants of this file: an import is loaded anew at each use.
+const { HYPHEN, SPACE } = ascii;
 
 /** What a line is, besides its command. */
 export const Syntax = {
@@ -132,10 +135,8 @@ export class CommandParser {
     const { request } = this;
     const number = this.#number;
     number.at = at;
-    const fields = FIELDS[args];
-    for (let i = 0; i < fields.length; i++)
-      if (!this.#field(fields[i]!, bytes, end) || (number.at < end && bytes[number.at] !== SPACE))
-        return Syntax.BadFormat;
+    const well = args === Args.TubePut ? this.#tubePut(bytes, end) : this.#fields(args, bytes, end);
+    if (!well) return Syntax.BadFormat;
     if (request.bodyBytes > this.#jobBytesMax) return Syntax.TooBig;
     if (options === undefined) return number.at === end ? Syntax.Ok : Syntax.BadFormat;
     switch (this.#options.parse(bytes, number.at, end, options, request.options)) {
@@ -146,6 +147,35 @@ export class CommandParser {
       case OptionsSyntax.Unknown:
         return Syntax.UnknownOption;
     }
+  }
+
+  /** Reads the arguments of an extension, each up to a blank or the end. */
+  #fields(args: Args, bytes: Uint8Array, end: number): boolean {
+    const fields = FIELDS[args];
+    for (let i = 0; i < fields.length; i++)
+      if (!this.#field(fields[i]!, bytes, end) || !this.#isApart(bytes, end)) return false;
+    return true;
+  }
+
+  /** The same for the one that comes as often as put: written out it takes half the time. */
+  #tubePut(bytes: Uint8Array, end: number): boolean {
+    return (
+      this.#tube(bytes, end) &&
+      this.#pri(bytes, end) &&
+      this.#isApart(bytes, end) &&
+      this.#duration(bytes, end) &&
+      this.#isApart(bytes, end) &&
+      this.#ttr(bytes, end) &&
+      this.#isApart(bytes, end) &&
+      this.#bodyBytes(bytes, end) &&
+      this.#isApart(bytes, end)
+    );
+  }
+
+  /** Whether a blank or the end is behind the argument. */
+  #isApart(bytes: Uint8Array, end: number): boolean {
+    const { at } = this.#number;
+    return at >= end || bytes[at] === SPACE;
   }
 
   /** Reads an argument of an extension. */
@@ -165,12 +195,8 @@ export class CommandParser {
         return this.#id(bytes, end);
       case "pri":
         return this.#pri(bytes, end);
-      case "delay": {
-        if (!number.readDuration(bytes, end)) return false;
-        request.delaySeconds = Math.floor(number.value / 1000);
-        request.delayMillis = number.value % 1000;
-        return true;
-      }
+      case "delay":
+        return this.#duration(bytes, end);
       case "ttr":
         return this.#ttr(bytes, end);
       case "bytes":
@@ -187,6 +213,14 @@ export class CommandParser {
       case "token":
         throw new Error("broken invariant: no extension has such an argument");
     }
+  }
+
+  #duration(bytes: Uint8Array, end: number): boolean {
+    const number = this.#number;
+    if (!number.readDuration(bytes, end)) return false;
+    this.request.delaySeconds = Math.floor(number.value / 1000);
+    this.request.delayMillis = number.value % 1000;
+    return true;
   }
 
   /** Blanks, and a tube name up to the next blank or the end. */

@@ -1,12 +1,15 @@
 // Reads the options at the end of an extension's line: `name=value`, each at most once, with blanks before them.
 
-import { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SLASH, SPACE } from "../base/ascii.ts";
+import * as ascii from "../base/ascii.ts";
 import { U32_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX, OptionKind, type OptionRow } from "./option-rows.ts";
 import { OptionWriter } from "./options.ts";
 import { Span } from "./request.ts";
 import { isTubeName } from "./tube-name.ts";
+
+// As constants of this file: an import is loaded anew at each use.
+const { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SLASH, SPACE } = ascii;
 
 /** What the options of a line are. */
 export const OptionsSyntax = {
@@ -45,7 +48,7 @@ export class OptionParser {
   #option(bytes: Uint8Array, start: number, end: number, rows: readonly OptionRow[]): OptionsSyntax {
     const nameEnd = optionNameEnd(bytes, start, end);
     if (nameEnd < 0) return OptionsSyntax.Bad;
-    const row = rows.find(({ name }) => isName(bytes, start, nameEnd, name));
+    const row = rowNamed(rows, bytes, start, nameEnd);
     if (row === undefined) {
       this.unknown.set(bytes, start, nameEnd);
       return OptionsSyntax.Unknown;
@@ -138,6 +141,16 @@ function optionNameEnd(bytes: Uint8Array, start: number, end: number): number {
   while (at < end && ((bytes[at]! >= LOWER_A && bytes[at]! <= LOWER_Z) || bytes[at] === HYPHEN)) at++;
   const isName = at > start && at - start <= OPTION_NAME_BYTES_MAX && bytes[at] === EQUALS && at < end;
   return isName ? at : -1;
+}
+
+function rowNamed(
+  rows: readonly OptionRow[],
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): OptionRow | undefined {
+  for (let i = 0; i < rows.length; i++) if (isName(bytes, start, end, rows[i]!.name)) return rows[i];
+  return undefined;
 }
 
 function isName(bytes: Uint8Array, start: number, end: number, name: string): boolean {

@@ -58,10 +58,17 @@ export class OptionWriter {
 /** The value of a number, a duration in ms, a word or words, or undefined where the option is not there. */
 export function optionNumber(options: Span, tag: OptionTag): number | undefined {
   const at = valueAt(options.bytes, options.start, options.end, tag);
-  if (at < 0) return undefined;
-  const { bytes } = options;
-  return new DataView(bytes.buffer, bytes.byteOffset + at, NUMBER_BYTES).getFloat64(0, true);
+  return at < 0 ? undefined : numberAt(options.bytes, at);
 }
+
+/** The same where its value begins at `at`. */
+export function numberAt(bytes: Uint8Array, at: number): number {
+  // A view of the bytes where they are would be a new object each time.
+  for (let i = 0; i < NUMBER_BYTES; i++) numberBytes[i] = bytes[at + i]!;
+  return numberView.getFloat64(0, true);
+}
+const numberBytes = new Uint8Array(NUMBER_BYTES);
+const numberView = new DataView(numberBytes.buffer);
 
 /** The bytes of a text, valid as long as `options`; undefined where the option is not there. */
 export function optionText(options: Span, tag: OptionTag): Uint8Array | undefined {
@@ -69,9 +76,12 @@ export function optionText(options: Span, tag: OptionTag): Uint8Array | undefine
   return at < 0 ? undefined : options.bytes.subarray(at, at + options.bytes[at - 1]!);
 }
 
-/** Where the value of an option begins in `options.bytes`, its length before it; -1 where the option is not there. A put asks. */
-export function optionAt(options: Span, tag: OptionTag): number {
-  return valueAt(options.bytes, options.start, options.end, tag);
+/**
+ * Where the value of the option at `at` begins in `bytes`, its length before it and before that its tag; -1 where there is none. A
+ * put asks.
+ */
+export function nextOption(bytes: Uint8Array, at: number, end: number): number {
+  return at + HEAD_BYTES <= end && bytes[at] !== 0 ? at + HEAD_BYTES : -1;
 }
 
 /** Where the value of an option begins in `bytes[start, end)`, or -1. */

@@ -13,6 +13,8 @@ export class Span {
   bytes: Uint8Array = NO_BYTES;
   start = 0;
   end = 0;
+  /** What `copyOf` copies to, again and again. */
+  #own: Uint8Array = NO_BYTES;
 
   get length(): number {
     return this.end - this.start;
@@ -33,10 +35,12 @@ export class Span {
     this.set(NO_BYTES, 0, 0);
   }
 
-  /** Makes it a copy of another, with bytes of its own. */
+  /** Makes it a copy of another, with bytes of its own, which are overwritten by the next copy. */
   copyOf({ bytes, start, end }: Span): void {
-    if (start === end) this.clear();
-    else this.set(bytes.slice(start, end), 0, end - start);
+    const length = end - start;
+    if (length > this.#own.length) this.#own = new Uint8Array(length);
+    copyBytes(this.#own, 0, bytes, start, length);
+    this.set(this.#own, 0, length);
   }
 
   /** Copies the bytes to `target[at]`; returns the position behind them. */

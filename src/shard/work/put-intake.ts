@@ -8,11 +8,12 @@ import type { NewJob } from "../../engine/new-job.ts";
 import { handleOf } from "../../message/request.ts";
 import { Attribute } from "../../protocol/job-attribute.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
-import { optionAt, optionNumber } from "../../protocol/options.ts";
+import { nextOption, numberAt } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { type Request, Span } from "../../protocol/request.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
+import { TubeNames } from "./tube-names.ts";
 
 export class PutIntake {
   readonly #engine: Engine;
@@ -20,6 +21,7 @@ export class PutIntake {
   readonly #replies: Replies;
   readonly #draining: () => boolean;
   readonly #attributes = new JobAttributes();
+  readonly #tubeNames = new TubeNames();
 
   constructor(engine: Engine, replies: Replies, draining: () => boolean) {
     this.#engine = engine;
@@ -49,7 +51,7 @@ export class PutIntake {
       this.#replies.fixed(session, Reply.outOfMemory);
       return;
     }
-    this.#store(session, request, stored, request.tube.text, request.options, nowMs);
+    this.#store(session, request, stored, this.#tubeNames.textOf(request.tube), request.options, nowMs);
   }
 
   /** A put whose body the acceptor has stored in the arena. */
@@ -60,7 +62,7 @@ export class PutIntake {
       this.#replies.fixed(session, Reply.draining);
       return;
     }
-    this.#store(session, request, body, request.tube.text, request.options, nowMs);
+    this.#store(session, request, body, this.#tubeNames.textOf(request.tube), request.options, nowMs);
   }
 
   /** Gives up the body of a stored put that is not executed. */
@@ -82,7 +84,14 @@ export class PutIntake {
     const job = { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs };
     const options = new Span();
     options.copyOf(request.options);
-    session.incoming = { job, tube: request.tube.text, options, body, receivedBytes: 0, failed };
+    session.incoming = {
+      job,
+      tube: this.#tubeNames.textOf(request.tube),
+      options,
+      body,
+      receivedBytes: 0,
+      failed,
+    };
   }
 
   /**
@@ -155,20 +164,33 @@ export class PutIntake {
   #attributesOf(options: Span, { atMs }: NewJob, nowMs: number): JobAttributes {
     const attributes = this.#attributes.clear();
     const fromMs = Math.max(atMs, nowMs);
-    const { bytes } = options;
-    const keyAt = optionAt(options, OptionTag.Unique);
-    if (keyAt >= 0) {
-      const untilReserve = optionNumber(options, OptionTag.UniqueUntil) === 1;
-      attributes.setKey(bytes, keyAt, keyAt + bytes[keyAt - 1]!, untilReserve);
-      const forMs = optionNumber(options, OptionTag.UniqueFor) ?? 0;
-      attributes.uniqueUntilMs = forMs === 0 ? 0 : fromMs + forMs;
+    const { bytes, start, end } = options;
+    let keyAt = -1;
+    let untilReserve = false;
+    for (let at = nextOption(bytes, start, end); at > 0; at = nextOption(bytes, at + bytes[at - 1]!, end)) {
+      switch (bytes[at - 2]) {
+        case OptionTag.Unique:
+          keyAt = at;
+          break;
+        case OptionTag.UniqueUntil:
+          untilReserve = numberAt(bytes, at) === 1;
+          break;
+        case OptionTag.UniqueFor:
+          attributes.uniqueUntilMs = timeIn(fromMs, numberAt(bytes, at));
+          break;
+        case OptionTag.Ttl:
+          attributes.expiresAtMs = timeIn(fromMs, numberAt(bytes, at));
+          break;
+        case OptionTag.Group:
+          attributes.fixed.text(Attribute.Group, bytes, at, at + bytes[at - 1]!);
+          break;
+        case OptionTag.Weight:
+          attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));
+          break;
+      }
     }
-    const groupAt = optionAt(options, OptionTag.Group);
-    if (groupAt >= 0) attributes.fixed.text(Attribute.Group, bytes, groupAt, groupAt + bytes[groupAt - 1]!);
-    const weight = optionNumber(options, OptionTag.Weight);
-    if (weight !== undefined) attributes.fixed.uint16(Attribute.Weight, weight);
-    const ttlMs = optionNumber(options, OptionTag.Ttl) ?? 0;
-    attributes.expiresAtMs = ttlMs === 0 ? 0 : fromMs + ttlMs;
+    if (keyAt < 0) attributes.uniqueUntilMs = 0;
+    else attributes.setKey(bytes, keyAt, keyAt + bytes[keyAt - 1]!, untilReserve);
     return attributes;
   }
 
@@ -181,4 +203,9 @@ export class PutIntake {
     this.#arena.free(body);
     this.#replies.fixed(session, Reply.outOfMemory);
   }
+}
+
+/** The time so many ms later; 0 for never. */
+function timeIn(fromMs: number, ms: number): number {
+  return ms === 0 ? 0 : fromMs + ms;
 }

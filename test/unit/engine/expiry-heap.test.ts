@@ -32,16 +32,22 @@ test("what expires first is on top, whoever left in between", () => {
   }
 });
 
-test("extras cost nothing until a job of the page has some, and go with its last job", () => {
+test("extras cost nothing until a job of the page has some, and go with its last job; one block is kept for the next page", () => {
   const jobs = new JobTable();
-  const slots = Array.from({ length: PAGE_ROWS + 1 }, () => jobs.allocate());
+  const slots = Array.from({ length: 2 * PAGE_ROWS + 1 }, () => jobs.allocate());
   assert.ok(jobs.pages.every((page) => page!.extras === undefined));
-  const last = slots.at(-1)!;
-  const extrasMade = jobs.pageOf(last).makeExtras();
-  assert.equal(jobs.pageOf(slots[0]!).extras, undefined);
-  assert.equal(extrasMade.expiresAtMs.buffer.byteLength, PAGE_ROWS * 36);
+  const [first, second, last] = [slots[0]!, slots[PAGE_ROWS]!, slots[2 * PAGE_ROWS]!];
+  const kept = jobs.pageOf(last).makeExtras();
+  assert.equal(jobs.pageOf(first).extras, undefined);
+  assert.equal(kept.expiresAtMs.buffer.byteLength, PAGE_ROWS * 36);
   jobs.free(last);
-  assert.equal(extrasMade.expiresAtMs.length, 0, "given back at once");
   const again = jobs.allocate();
   assert.equal(jobs.pageOf(again).extras, undefined);
+  const another = jobs.pageOf(second).makeExtras();
+  assert.equal(another, kept, "the block is used again");
+  const given = jobs.pageOf(again).makeExtras();
+  for (const slot of slots.slice(PAGE_ROWS, 2 * PAGE_ROWS)) jobs.free(slot);
+  jobs.free(again);
+  assert.equal(kept.expiresAtMs.length, PAGE_ROWS, "one is kept");
+  assert.equal(given.expiresAtMs.length, 0, "the other is given back at once");
 });

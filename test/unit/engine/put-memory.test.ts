@@ -71,3 +71,30 @@ it("a put without memory leaves nothing behind, wherever it runs out", () => {
   }
   assert.ok(refused > 20, `${refused} puts were refused`);
 });
+
+it("unique jobs that come and go one at a time take no memory from the system", () => {
+  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+  const session = engine.session(0);
+  const attributes = new JobAttributes();
+  const text = asciiBytes("welcome-00000");
+  let id = 0;
+  const comeAndGo = (jobs: number): void => {
+    for (let last = id + jobs; id < last; ) {
+      id++;
+      for (let at = text.length - 1, rest = id; rest > 0; at--, rest = Math.floor(rest / 10))
+        text[at] = 48 + (rest % 10);
+      attributes.clear().setKey(text, 0, text.length, false);
+      const job = { id, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 64, atMs: 0 };
+      const body = engine.bodies.allocate(64);
+      assert.equal(engine.put(session, job, body, 0, "default", attributes), Outcome.Done);
+      assert.equal(engine.delete(session, id, 0), Outcome.Done);
+    }
+  };
+  // Each of the parts that keys are found in is made with its first key.
+  comeAndGo(5000);
+  assert.equal(
+    withoutMemory(1, () => comeAndGo(50)),
+    false,
+  );
+  checkInvariants(engine, [0]);
+});

@@ -1,0 +1,29 @@
+// Names of tubes in messages as strings, without a new string for each: those that came lately are kept.
+
+import type { Span } from "../../protocol/request.ts";
+
+/** A power of two. */
+const PLACES = 64;
+
+export class TubeNames {
+  readonly #kept: string[] = new Array<string>(PLACES).fill("");
+
+  /** The Latin-1 string of the bytes. */
+  textOf(name: Span): string {
+    const { bytes, start, end } = name;
+    const length = end - start;
+    if (length === 0) return "";
+    // Names of many tubes often differ in their length or their last bytes.
+    const place = (bytes[end - 1]! + bytes[start + (length >> 1)]! * 7 + length * 31) & (PLACES - 1);
+    const kept = this.#kept[place]!;
+    if (kept.length === length && isText(bytes, start, kept)) return kept;
+    const text = name.text;
+    this.#kept[place] = text;
+    return text;
+  }
+}
+
+function isText(bytes: Uint8Array, start: number, text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;
+  return true;
+}
