@@ -70,15 +70,15 @@ export async function measure(
 }
 
 /**
- * One round. What one thread does by itself is told in its CPU time, which others on the machine disturb least; with two threads
+ * One round. What one thread does by itself is told in the CPU time of the process, which others on the machine disturb least; with two threads
  * it is the time between.
  */
 async function timed(rounds: Rounds): Promise<{ checksum: number; tookMs: number }> {
   const startedAtMs = performance.now();
-  const before = process.threadCpuUsage();
+  const before = process.cpuUsage();
   const result = rounds.run();
   if (typeof result === "number") {
-    const { user, system } = process.threadCpuUsage(before);
+    const { user, system } = process.cpuUsage(before);
     return { checksum: result, tookMs: (user + system) / 1000 };
   }
   return { checksum: await result, tookMs: performance.now() - startedAtMs };
