@@ -185,6 +185,63 @@ for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly Serve
       }
     });
 
+    it("refuses what it can't use before anybody is asked", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const [args, allowed] of [
+        [
+          ["put", "bad name", "x"],
+          /'bad name' is invalid for argument 'tube'. Allowed is a tube: 1 to 200 of/,
+        ],
+        [["put", "\u001b[31m", "x"], /'\\u001b\[31m' is invalid/],
+        [["proxy", "--listen", "127.0.0.1:65536"], /is no address/],
+        [["stats", "--url", "127.0.0.1:65536"], /is no address/],
+        [["health", "--url", "http://"], /is no address/],
+        [["stats", "--token", "a\r\ndelete 1"], /a token is one line/],
+        [["health", "--token", "", "--url", "http://127.0.0.1:1"], /a token is one line/],
+      ] as [string[], RegExp][]) {
+        // Nobody is there: who asked would end with 3.
+        const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
+        assert.equal(code, 5, `${args.join(" ")}: ${stderr}`);
+        assert.match(stderr, allowed, args.join(" "));
+        assert.doesNotMatch(stderr, /\n {4}at /);
+      }
+    });
+
+    it("tells those who run checks on their line of stdout whatever is wrong", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const args of [
+        [],
+        ["--tube", "a b"],
+        ["--tube", "a", "--nonsense"],
+        ["--tube", "a", "--url", "x:0"],
+      ]) {
+        const { code, stdout } = await run(["check", ...args]);
+        assert.equal(code, 3, stdout);
+        assert.match(stdout, /^RUNNERBEAN UNKNOWN - [^\n|]+\n$/);
+      }
+      assert.equal((await run(["check", "--help"])).code, 0);
+    });
+
+    it("takes an empty variable for none, and says so where no token is wanted", async (t) => {
+      if (!canRun(t, need)) return;
+      const url = ["--url", `beanstalk://127.0.0.1:${server!.port}`];
+      const none = { RUNNERBEAN_TOKEN: "", RUNNERBEAN_URL: "" };
+      assert.equal((await runTool(["stats", ...url], { env: none })).code, 0);
+      const { code, stderr } = await run(["stats", "--token", "x"]);
+      assert.deepEqual([code, stderr], [1, "runnerbean: a token is not wanted at this address\n"]);
+    });
+
+    it("finds long texts in bodies, and jobs of a group", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      const text = "a text that is longer than a third of two hundred bytes, with 100 % of its marks";
+      await say("put", "cli-text", `before ${text} behind`);
+      const queue = await connect(`127.0.0.1:${server!.port}`);
+      t.after(() => queue.close());
+      await queue.put("cli-text", "x", { group: "50%" });
+      assert.match(await say("jobs", "cli-text", "--text", text), /\tbefore a text/);
+      assert.match(await say("jobs", "cli-text", "--group", "50%"), /\tx\n$/);
+    });
+
     it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
       if (!canRun(t, need)) return;
       await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
@@ -350,7 +407,8 @@ describe("cli over HTTP", () => {
 
   it("shows leases, drains and takes jobs again", async () => {
     await say("put", "cli-lease", "x");
-    assert.equal(await say("leases"), "\n");
+    const none = await run("leases");
+    assert.deepEqual([none.code, none.stdout], [1, "id\ttube\towner\taddress\tage\ttimeLeft\n"]);
     const answer = await fetch(`http://127.0.0.1:${httpPort}/v1/reserve`, {
       method: "POST",
       headers: { "content-type": "application/json" },

@@ -31,7 +31,10 @@ export async function askHttp(target: Target, method: string, path: string): Pro
 export async function resultOf(target: Target, path: string, method = "GET"): Promise<unknown> {
   const { status, body } = await askHttp(target, method, path);
   if (status >= 400)
-    throw new CommandFailed(detailOf(body) ?? `the server answered ${status}`, ExitCode.Nothing);
+    throw new CommandFailed(
+      detailOf(body) ?? `the server answered ${status}`,
+      status === 400 ? ExitCode.BadArguments : ExitCode.Nothing,
+    );
   return body;
 }
 
@@ -43,7 +46,9 @@ function send({ address, token, ca }: Target, method: string, path: string) {
   const request = address.startsWith("https:") ? requestHttps : requestHttp;
   return new Promise<{ status: number; text: string }>((resolve, reject) => {
     const fail = (error: Error): void => {
-      const why = error.message || (error as NodeJS.ErrnoException).code;
+      const { code = "" } = error as NodeJS.ErrnoException;
+      // OpenSSL's own words are many.
+      const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
       reject(new CommandFailed(`no answer from ${address}: ${why}`, ExitCode.NoConnection));
     };
     const options = { method, headers, timeout: ANSWER_MS, ...(ca === undefined ? {} : { ca }) };

@@ -17,6 +17,9 @@ export function printable(text: string): string {
 
 const textOf = (cell: Cell): string => (cell === null || cell === undefined ? "-" : printable(`${cell}`));
 
+/** The same of a text of several lines. */
+export const printableLines = (text: string): string => text.split("\n").map(printable).join("\n");
+
 /** The columns of all rows, in the order of the first. */
 export function rowsText(rows: readonly Row[], columns: readonly string[], forPeople: boolean): string {
   const lines = [columns, ...rows.map((row) => columns.map((column) => textOf(row[column])))];
@@ -62,5 +65,5 @@ export function print(line: string): void {
 
 /** What is no result goes to stderr. */
 export function tell(line: string): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${printableLines(line)}\n`);
 }

@@ -1,7 +1,15 @@
 // Runs an operator's command: opens what it needs, closes it, and turns what goes wrong into a message and an exit code.
 
 import { Command } from "commander";
-import { BadFormat, ConnectionLost, NotSupported, ReplyError, Unauthorized } from "../client/errors.ts";
+import {
+  BadFormat,
+  ConnectionLost,
+  NotSupported,
+  ProtocolError,
+  ReplyError,
+  Unauthorized,
+} from "../client/errors.ts";
+import { type Check, each } from "./argument.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 import { tell } from "./output.ts";
 import { type Target, type TargetOptions, targetOf } from "./target.ts";
@@ -11,11 +19,20 @@ export interface CommonOptions extends TargetOptions {
   readonly json?: boolean;
 }
 
-/** A command with the options that all have. */
-export function newCommand(nameAndArguments: string, description: string): Command {
+/** A command with the options that all have. `checks` are by the names of arguments, "tube" of "[tube]". */
+export function newCommand(
+  nameAndArguments: string,
+  description: string,
+  checks: Readonly<Record<string, Check>> = {},
+): Command {
   const [name = "", ...rest] = nameAndArguments.split(" ");
   const command = new Command(name).description(description);
-  for (const argument of rest) command.argument(argument);
+  for (const argument of rest) {
+    const check = checks[argument.replace(/[^a-z]/g, "")];
+    if (check === undefined) command.argument(argument);
+    else if (argument.includes("...")) command.argument(argument, "", each(check));
+    else command.argument(argument, "", check);
+  }
   return command
     .option(
       "--url <url>",
@@ -78,7 +95,8 @@ function exitCodeOf(error: unknown): number | undefined {
   if (error instanceof CommandFailed) return error.exitCode;
   if (error instanceof Unauthorized) return ExitCode.NotPermitted;
   if (error instanceof BadFormat) return ExitCode.BadArguments;
-  if (error instanceof ConnectionLost) return ExitCode.NoConnection;
+  // What answers there is no beanstalkd: a web server, say.
+  if (error instanceof ConnectionLost || error instanceof ProtocolError) return ExitCode.NoConnection;
   // Standard output: a full disk, say.
   if (isWrite(error)) return ExitCode.Nothing;
   if (error instanceof NotSupported || error instanceof ReplyError) return ExitCode.Nothing;

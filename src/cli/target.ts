@@ -6,6 +6,7 @@ import { CommandFailed, ExitCode } from "./exit-code.ts";
 const WIRE_DEFAULT = "beanstalk://127.0.0.1:11300";
 const HTTP_DEFAULT = "http://127.0.0.1:11380";
 const PORT = 11300;
+const PORT_MAX = 65_535;
 
 export interface TargetOptions {
   readonly url?: string;
@@ -24,24 +25,39 @@ export interface Target {
 
 const bad = (message: string): CommandFailed => new CommandFailed(message, ExitCode.BadArguments);
 
+const noAddress = (url: string): CommandFailed =>
+  bad(
+    `${url} is no address: beanstalk://host:port, tls://host:port, unix:PATH, http://host:port or https://host:port`,
+  );
+
 /** `kind`: what is meant where nobody says it. Throws CommandFailed. */
 export function targetOf(
   options: TargetOptions,
   environment: NodeJS.ProcessEnv,
   kind: Target["kind"] = "wire",
 ): Target {
-  const wireUrl = environment["RUNNERBEAN_URL"];
-  const httpUrl = environment["RUNNERBEAN_HTTP_URL"] ?? wireUrl ?? HTTP_DEFAULT;
+  // A variable that is empty says nothing.
+  const variable = (name: string): string | undefined => environment[name] || undefined;
+  const wireUrl = variable("RUNNERBEAN_URL");
+  const httpUrl = variable("RUNNERBEAN_HTTP_URL") ?? wireUrl ?? HTTP_DEFAULT;
   const url = options.url ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
-  const token = secretOf(options.token ?? environment["RUNNERBEAN_TOKEN"]);
+  const token = secretOf(options.token ?? variable("RUNNERBEAN_TOKEN"));
   const ca = options.ca === undefined ? undefined : read(options.ca);
-  if (/^https?:\/\//.test(url)) return { kind: "http", address: new URL(url).origin, token, ca };
+  if (/^https?:\/\//.test(url)) return { kind: "http", address: originOf(url), token, ca };
   return { kind: "wire", address: wireAddress(url), token, ca };
+}
+
+function originOf(url: string): string {
+  if (URL.canParse(url)) return new URL(url).origin;
+  throw noAddress(url);
 }
 
 /** A token, or what a file holds whose name stands behind "@". */
 function secretOf(text: string | undefined): string | undefined {
-  return text?.startsWith("@") ? read(text.slice(1)).toString("utf8").trim() : text;
+  const secret = text?.startsWith("@") ? read(text.slice(1)).toString("utf8").trim() : text;
+  // It becomes part of a line, in a command or in the head of a request. What it is nobody is told.
+  if (secret === undefined || /^[\x20-\x7e]+$/.test(secret)) return secret;
+  throw bad("a token is one line of ASCII: --token, or @FILE for what a file holds");
 }
 
 function read(file: string): Buffer {
@@ -56,7 +72,6 @@ function wireAddress(url: string): string {
   if (url.startsWith("unix:")) return url;
   const [, scheme = "", host, port] =
     /^(?:(beanstalkd?|tcp|tls):\/\/)?(\[[\da-fA-F:.]+\]|[^:/[\]\s]+)(?::(\d{1,5}))?\/?$/.exec(url) ?? [];
-  if (host === undefined)
-    throw bad(`${url} is no address: beanstalk://host:port, tls://host:port, unix:PATH or http://host:port`);
+  if (host === undefined || Number(port ?? PORT) < 1 || Number(port ?? PORT) > PORT_MAX) throw noAddress(url);
   return `${scheme.startsWith("tl") ? "tls:" : ""}${host}:${port ?? PORT}`;
 }

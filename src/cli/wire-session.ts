@@ -2,6 +2,7 @@
 
 import { dialer } from "../client/dial.ts";
 import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
+import { NotSupported } from "../client/errors.ts";
 import type { Reply } from "../client/reply-reader.ts";
 import { Wire } from "../client/wire.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
@@ -26,7 +27,9 @@ export class WireSession {
       if (token !== undefined) await wire.request(`auth ${token}`, "AUTHENTICATED");
     } catch (error) {
       wire.drop();
-      throw error;
+      throw error instanceof NotSupported
+        ? new CommandFailed("a token is not wanted at this address", ExitCode.Nothing)
+        : error;
     }
     return new WireSession(wire);
   }

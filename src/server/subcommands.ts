@@ -1,6 +1,7 @@
 // What `runnerbean WORD …` does where the first word is no option: tools, which start no server.
 
 import { Command } from "commander";
+import { printableLines } from "../cli/output.ts";
 import { SUBCOMMAND_WORDS } from "./subcommand-words.ts";
 import { PROGRAM } from "./version.ts";
 
@@ -26,7 +27,11 @@ export async function runSubcommand(args: readonly string[]): Promise<boolean> {
 }
 
 function exitAsServer(command: Command): void {
-  command.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : BAD_ARGUMENTS));
+  // It has exit codes of its own.
+  if (command.name() === "check" && command.parent?.parent === null) return;
+  command
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : BAD_ARGUMENTS))
+    .configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
   for (const child of command.commands) exitAsServer(child);
 }
 

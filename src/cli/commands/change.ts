@@ -1,18 +1,17 @@
 // What is done with jobs and tubes: delete, kick, pause, resume.
 
 import type { Command } from "commander";
+import { id, seconds, tube, tubeOrId, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printDone } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
-
-const KICK_MAX = 4294967295;
 
 export function changeCommands(): Command[] {
   return [remove(), kick(), pause(), resume()];
 }
 
 function remove(): Command {
-  return newCommand("delete <ids...>", "delete jobs by their ids").action(
+  return newCommand("delete <ids...>", "delete jobs by their ids", { ids: id }).action(
     (ids: string[], options: CommonOptions) =>
       withWire(options, async (session) => {
         const replies = await Promise.all(ids.map((id) => session.ask(`delete ${id}`, "DELETED NOT_FOUND")));
@@ -29,6 +28,7 @@ function kick(): Command {
   return newCommand(
     "kick <what> [count]",
     "make buried jobs of a tube ready, or delayed ones if none is buried; or a job by its id",
+    { what: tubeOrId, count: whole(0, U32_MAX) },
   )
     .option("--tube", "the first argument is a tube, although it looks like an id")
     .action((what: string, count: string | undefined, options: CommonOptions & { tube?: true }) =>
@@ -40,29 +40,30 @@ function kick(): Command {
           printDone("kicked", 1, options);
           return;
         }
-        const { words } = await session.inTube(what, `kick ${count ?? KICK_MAX}`, "KICKED");
+        const { words } = await session.inTube(what, `kick ${count ?? U32_MAX}`, "KICKED");
         printDone("kicked", Number(words[1]), options);
       }),
     );
 }
 
 function pause(): Command {
-  return newCommand("pause <tube> <seconds>", "let nobody reserve from a tube for a while").action(
-    (tube: string, seconds: string, options: CommonOptions) => pauseFor(tube, seconds, options),
-  );
+  return newCommand("pause <tube> <seconds>", "let nobody reserve from a tube for a while", {
+    tube,
+    seconds,
+  }).action((name: string, time: string, options: CommonOptions) => pauseFor(name, time, options));
 }
 
 function resume(): Command {
-  return newCommand("resume <tube>", "end a pause").action((tube: string, options: CommonOptions) =>
-    pauseFor(tube, "0", options),
+  return newCommand("resume <tube>", "end a pause", { tube }).action((name: string, options: CommonOptions) =>
+    pauseFor(name, "0", options),
   );
 }
 
-function pauseFor(tube: string, seconds: string, options: CommonOptions): Promise<void> {
+function pauseFor(name: string, time: string, options: CommonOptions): Promise<void> {
   return withWire(options, async (session) => {
-    const { words } = await session.ask(`pause-tube ${tube} ${seconds}`, "PAUSED NOT_FOUND");
-    if (words[0] === "NOT_FOUND") throw new CommandFailed(`there is no tube ${tube}`, ExitCode.Nothing);
-    if (options.json === true) printDone("paused", Number(seconds), options);
-    else print(seconds === "0" ? "resumed" : `paused for ${seconds} s`);
+    const { words } = await session.ask(`pause-tube ${name} ${time}`, "PAUSED NOT_FOUND");
+    if (words[0] === "NOT_FOUND") throw new CommandFailed(`there is no tube ${name}`, ExitCode.Nothing);
+    if (options.json === true) printDone("paused", Number(time), options);
+    else print(Number(time) === 0 ? "resumed" : `paused for ${time} s`);
   });
 }

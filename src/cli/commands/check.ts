@@ -1,8 +1,9 @@
 // `check`: a tube as Nagios, Icinga and their kin want to hear of it.
 
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { tube } from "../argument.ts";
 import { resultOf } from "../http-session.ts";
-import { print } from "../output.ts";
+import { print, printable } from "../output.ts";
 import { newCommand } from "../run.ts";
 import { type Target, type TargetOptions, targetOf } from "../target.ts";
 import { WireSession } from "../wire-session.ts";
@@ -19,20 +20,29 @@ type CheckOptions = TargetOptions & { readonly tube: string } & Readonly<Record<
 
 export function checkCommand(): Command {
   const command = newCommand("check", "a line for Nagios, with exit code 0, 1, 2 or 3");
-  command.requiredOption("--tube <name>", "the tube");
+  command.requiredOption("--tube <name>", "the tube", tube);
   for (const metric of METRICS) {
     const what = metric === "oldest" ? "seconds that a job is ready (over HTTP only)" : `${metric} jobs`;
     const unit = metric === "waiting" ? "clients that wait; fewer are bad" : what;
     for (const level of ["warn", "crit"])
       command.addOption(new Option(`--${metric}-${level} <n>`, unit).argParser(threshold));
   }
-  return command.action(check);
+  // In place of the exit code for bad arguments.
+  return command
+    .configureOutput({ writeErr: (text) => unknown(text.replace(/^error: /, "")) })
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : Status.UNKNOWN))
+    .action(check);
 }
 
 function threshold(text: string): string {
   if (/^\d+(?:\.\d+)?$/.test(text)) return text;
-  print(`RUNNERBEAN UNKNOWN - ${text} is no number`);
-  process.exit(Status.UNKNOWN);
+  throw new InvalidArgumentError("Allowed is a number.");
+}
+
+/** Those who run it read one line of stdout, whatever is wrong. */
+function unknown(message: string): void {
+  const [line = ""] = message.split("\n");
+  print(`RUNNERBEAN UNKNOWN - ${printable(line).replaceAll("|", "/")}`);
 }
 
 async function check(options: CheckOptions): Promise<void> {
@@ -51,7 +61,7 @@ async function check(options: CheckOptions): Promise<void> {
     print(`RUNNERBEAN ${name} - ${options.tube}: ${summary} | ${perfdata}`);
     process.exitCode = worst;
   } catch (error) {
-    print(`RUNNERBEAN UNKNOWN - ${(error as Error).message.split("\n")[0]}`);
+    unknown((error as Error).message);
     process.exitCode = Status.UNKNOWN;
   }
 }
@@ -82,8 +92,8 @@ interface TubeView {
   readonly waiters: number;
 }
 
-async function overHttp(target: Target, tube: string): Promise<Values> {
-  const path = `/v1/tubes/-?${new URLSearchParams({ tube, missing: "zero" })}`;
+async function overHttp(target: Target, name: string): Promise<Values> {
+  const path = `/v1/tubes/-?${new URLSearchParams({ tube: name, missing: "zero" })}`;
   const { jobs, oldestReady, waiters } = (await resultOf(target, path)) as TubeView;
   const { ready, reserved, delayed, buried } = jobs;
   return { ready, reserved, delayed, buried, waiting: waiters, oldest: oldestReady ?? 0 };

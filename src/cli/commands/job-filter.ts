@@ -1,14 +1,14 @@
 // Jobs of a tube, chosen by state, age, text and group: the options, what the wire calls them, and a walk over the list.
 
 import type { Command } from "commander";
-import { CommandFailed, ExitCode } from "../exit-code.ts";
+import { optionsText } from "../../client/command-text.ts";
+import { duration, soughtText, states, U32_MAX, whole } from "../argument.ts";
 import type { Row } from "../output.ts";
 import type { CommonOptions } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 
 /** So many jobs has an answer at most. */
 const LIST_MAX = 1000;
-const COUNT_MAX = 4294967295;
 
 export interface FilterOptions extends CommonOptions {
   readonly state?: string;
@@ -20,31 +20,21 @@ export interface FilterOptions extends CommonOptions {
 
 export function withFilter(command: Command, limit?: string): Command {
   return command
-    .option("--state <states>", "only ready, delayed, buried, reserved; with commas between them")
-    .option("--older <seconds>", "only jobs that were put so long ago")
-    .option("--text <text>", "only jobs whose bodies have this text somewhere")
-    .option("--group <key>", "only jobs of this group")
-    .option("--limit <n>", "so many at most, the oldest first", limit);
+    .option("--state <states>", "only ready, delayed, buried, reserved; with commas between them", states)
+    .option("--older <seconds>", "only jobs that were put so long ago", duration)
+    .option("--text <text>", "only jobs whose bodies have this text somewhere", soughtText)
+    .option("--group <key>", "only jobs of this group", soughtText)
+    .option("--limit <n>", "so many at most, the oldest first", whole(1, U32_MAX), limit);
 }
 
 /** As the wire takes it, without the limit. */
 export function filterText({ state, older, text, group }: FilterOptions): string {
-  const encoded = (value: string): string =>
-    [...Buffer.from(value)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
-  return [
-    state === undefined ? "" : ` state=${state}`,
-    older === undefined ? "" : ` older=${older}`,
-    text === undefined ? "" : ` contains=${encoded(text)}`,
-    group === undefined ? "" : ` group=${encoded(group)}`,
-  ].join("");
+  return `${optionsText({ state, older })}${optionsText({ contains: text, group }, true)}`;
 }
 
 /** Infinity without one. */
-export function limitOf({ limit }: FilterOptions): number {
-  if (limit === undefined) return Number.POSITIVE_INFINITY;
-  if (/^\d{1,10}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= COUNT_MAX) return Number(limit);
-  throw new CommandFailed(`--limit is a number from 1 to ${COUNT_MAX}`, ExitCode.BadArguments);
-}
+export const limitOf = ({ limit }: FilterOptions): number =>
+  limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
 
 /** The jobs that fit, in parts, the smallest id first; `shownBytes` of each body. */
 export async function* listJobs(

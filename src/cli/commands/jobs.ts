@@ -1,6 +1,7 @@
 // `jobs`: jobs of a tube, or of all, as a list.
 
 import type { Command } from "commander";
+import { tubeOrAll } from "../argument.ts";
 import { ExitCode } from "../exit-code.ts";
 import { printable, printRows, type Row } from "../output.ts";
 import { newCommand, withWire } from "../run.ts";
@@ -12,7 +13,7 @@ const COLUMNS = ["state", "pri", "age", "time-left", "reserves", "timeouts", "by
 
 export function jobsCommand(): Command {
   return withFilter(
-    newCommand("jobs <tube>", "jobs of a tube, or of all ('*'), the oldest first"),
+    newCommand("jobs <tube>", "jobs of a tube, or of all ('*'), the oldest first", { tube: tubeOrAll }),
     "100",
   ).action((tube: string, options: FilterOptions) =>
     withWire(options, async (session) => {

@@ -2,6 +2,8 @@
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
+import { optionsText } from "../../client/command-text.ts";
+import { duration, seconds, tube as tubeName, tubeOrAll, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printDone } from "../output.ts";
 import { newCommand, withWire } from "../run.ts";
@@ -33,7 +35,7 @@ const withQuestion = (command: Command): Command =>
 
 function clear(): Command {
   return withQuestion(
-    newCommand("clear <tube>", "delete the jobs of a tube that nobody has reserved"),
+    newCommand("clear <tube>", "delete the jobs of a tube that nobody has reserved", { tube: tubeName }),
   ).action((tube: string, options: ManyOptions) =>
     withWire(options, async (session) => {
       await session.needs("clear-tube");
@@ -47,7 +49,8 @@ function clear(): Command {
 function move(): Command {
   const command = newCommand(
     "move <tube> <to>",
-    "move jobs to another tube, as they are; with * as the tube, dead ones back to where they died",
+    "move jobs to another tube, as they are; with '*' as the other, dead ones back to where they died",
+    { tube: tubeName, to: tubeOrAll },
   );
   return withQuestion(command)
     .option("--as-ready", "they become ready, whatever they were")
@@ -66,19 +69,23 @@ function move(): Command {
 
 function update(): Command {
   return withQuestion(
-    newCommand("update <tube>", "change priority or times of jobs that nobody has reserved"),
+    newCommand("update <tube>", "change priority or times of jobs that nobody has reserved", {
+      tube: tubeOrAll,
+    }),
   )
-    .option("--pri <n>", "the smallest is handed out first")
+    .option("--pri <n>", "the smallest is handed out first", whole(0, U32_MAX))
     .option(
       "--delay <seconds>",
       "ready so long from now on; 0: at once, buried ones, too, if --state names them",
+      duration,
     )
-    .option("--ttr <seconds>", "time to run, from the next reservation on")
-    .option("--ttl <seconds>", "time to live, from now on; 0: for ever")
-    .action((tube: string, options: UpdateOptions) =>
-      withWire(options, async (session) => {
+    .option("--ttr <seconds>", "time to run, from the next reservation on", seconds)
+    .option("--ttl <seconds>", "time to live, from now on; 0: for ever", duration)
+    .action((tube: string, options: UpdateOptions, self: Command) => {
+      const change = changeOf(options);
+      if (change === "") self.error("error: say what is to change: --pri, --delay, --ttr or --ttl");
+      return withWire(options, async (session) => {
         await session.needs("update-job");
-        const change = changeOf(options);
         // A delay takes a buried job out of where somebody put it aside: only if that is said.
         const state =
           options.state ?? (options.delay === undefined ? "ready,delayed,buried" : "ready,delayed");
@@ -97,8 +104,8 @@ function update(): Command {
           if (failed !== undefined) throw partly(updated, failed.reason);
         }
         printDone("updated", updated, options);
-      }),
-    );
+      });
+    });
 }
 
 /** What went wrong, with what had been done by then. */
@@ -108,15 +115,7 @@ function partly(updated: number, error: Error): Error {
     : new CommandFailed(`${updated} jobs are changed; ${error.message}`, ExitCode.Partly);
 }
 
-function changeOf({ pri, delay, ttr, ttl }: UpdateOptions): string {
-  const change = Object.entries({ pri, delay, ttr, ttl })
-    .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => ` ${name}=${value}`)
-    .join("");
-  if (change === "")
-    throw new CommandFailed("say what is to change: --pri, --delay, --ttr or --ttl", ExitCode.BadArguments);
-  return change;
-}
+const changeOf = ({ pri, delay, ttr, ttl }: UpdateOptions): string => optionsText({ pri, delay, ttr, ttl });
 
 function limitedFilter(options: ManyOptions): string {
   const limit = limitOf(options);

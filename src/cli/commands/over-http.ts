@@ -1,10 +1,14 @@
 // What only the HTTP side tells and does: health, the server, its threads and log, connections, leases, draining, reloading.
 
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { type Check, id as jobId, tube, whole } from "../argument.ts";
 import { ExitCode } from "../exit-code.ts";
 import { askHttp, resultOf } from "../http-session.ts";
 import { type Cell, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withHttp } from "../run.ts";
+
+/** Of one answer. */
+const LIMIT_MAX = 1000;
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -12,11 +16,11 @@ export function httpCommands(): Command[] {
   return [
     health(),
     shown("server", "version, options, state, memory", "/v1/server"),
-    shown("threads", "turns, messages, sleeps of each thread", "/v1/threads", "threads"),
+    shown("threads", "turns, messages, sleeps of each thread", "/v1/threads", { of: "threads", columns: [] }),
     shown("latency", "how long jobs wait and are held, as quantiles", "/v1/latency"),
     connections(),
     close(),
-    shown("leases", "who holds what over HTTP", "/v1/leases", "items"),
+    shown("leases", "who holds what over HTTP", "/v1/leases", { of: "items", columns: LEASE_COLUMNS }),
     release(),
     drain("drain", "take no new jobs from now on", "PUT", "takes no new jobs"),
     reload(),
@@ -33,13 +37,17 @@ export function binlogStatusCommand(): Command {
   );
 }
 
-function overHttp(nameAndArguments: string, description: string): Command {
-  return newCommand(nameAndArguments, `${description} (over HTTP)`);
+function overHttp(
+  nameAndArguments: string,
+  description: string,
+  checks?: Readonly<Record<string, Check>>,
+): Command {
+  return newCommand(nameAndArguments, `${description} (over HTTP)`, checks);
 }
 
 function health(): Command {
   return overHttp("health", "whether the server is ready; exit code 0, 1 or 3")
-    .option("--for <what>", "put or work: ready for that")
+    .addOption(new Option("--for <what>", "ready for that").choices(["put", "work"]))
     .option("--live", "whether it lives, instead")
     .action((options: CommonOptions & { for?: string; live?: true }) =>
       withHttp(options, async (target) => {
@@ -56,6 +64,8 @@ function health(): Command {
 function healthText({ status, detail }: View): string {
   return detail === undefined || detail === status ? `${status}` : `${status}: ${detail}`;
 }
+
+const LEASE_COLUMNS = ["id", "tube", "owner", "address", "age", "timeLeft"];
 
 const CONNECTION_COLUMNS = [
   "id",
@@ -80,10 +90,15 @@ interface ConnectionOptions extends CommonOptions {
 
 function connections(): Command {
   return overHttp("connections", "open connections of beanstalkd's protocol, and what each holds")
-    .option("--state <state>", "only those that are waiting, or holding jobs; or the last that were closed")
-    .option("--tube <name>", "only those that use or watch it")
-    .option("--sort <by>", "age, idle, held or bytes, the largest first")
-    .option("--limit <n>", "so many at most, up to 1000", "100")
+    .addOption(
+      new Option(
+        "--state <state>",
+        "only those that are waiting, or holding jobs; or the last that were closed",
+      ).choices(["open", "waiting", "holding", "closed"]),
+    )
+    .option("--tube <name>", "only those that use or watch it", tube)
+    .addOption(new Option("--sort <by>", "the largest first").choices(["age", "idle", "held", "bytes"]))
+    .option("--limit <n>", "so many at most", whole(1, LIMIT_MAX), "100")
     .action((options: ConnectionOptions) =>
       withHttp(options, async (target) => {
         const { state, tube, sort, limit } = options;
@@ -110,9 +125,10 @@ function close(): Command {
 }
 
 function release(): Command {
-  return overHttp("release <id>", "end somebody's reservation of a job, as its time to run would").action(
-    (id: string, options: CommonOptions) =>
-      act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released"),
+  return overHttp("release <id>", "end somebody's reservation of a job, as its time to run would", {
+    id: jobId,
+  }).action((id: string, options: CommonOptions) =>
+    act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released"),
   );
 }
 
@@ -145,24 +161,30 @@ function act(options: CommonOptions, method: string, path: string, what: string)
   });
 }
 
-/** `list` names what of the answer is a list. */
-function shown(name: string, description: string, path: string, list?: string): Command {
+/** What of an answer is a list, and the columns that there are although it is empty. */
+interface List {
+  readonly of: string;
+  readonly columns: readonly string[];
+}
+
+function shown(name: string, description: string, path: string, list?: List): Command {
   return overHttp(name, description).action((options: CommonOptions) =>
     withHttp(options, async (target) => show(await resultOf(target, path), list, options)),
   );
 }
 
 /** A list as a table, anything else as keys and values; what is inside becomes a path, "memory.heap". */
-function show(body: unknown, list: string | undefined, options: OutputOptions): void {
+function show(body: unknown, list: List | undefined, options: OutputOptions): void {
   if (list === undefined) {
     if (options.json === true) print(JSON.stringify(body));
     else printOne(flat(body), options);
     return;
   }
-  const items = (body as Readonly<Record<string, View[]>>)[list] ?? [];
+  const items = (body as Readonly<Record<string, View[]>>)[list.of] ?? [];
   const rows = items.map(flat);
   if (options.json === true) for (const item of items) print(JSON.stringify(item));
-  else printRows(rows, [...new Set(rows.flatMap((row) => Object.keys(row)))], options);
+  else printRows(rows, [...new Set([...list.columns, ...rows.flatMap((row) => Object.keys(row))])], options);
+  if (items.length === 0) process.exitCode = ExitCode.Nothing;
 }
 
 /** A cell for each field; lists of names with commas between them. */

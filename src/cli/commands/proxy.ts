@@ -1,11 +1,14 @@
 // `proxy`: TLS and a token for clients that know neither.
 
 import type { Command } from "commander";
+import { U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { tell } from "../output.ts";
 import { createProxy } from "../proxy.ts";
 import { newCommand, withTarget } from "../run.ts";
 import type { TargetOptions } from "../target.ts";
+
+const PORT_MAX = 65_535;
 
 interface ProxyOptions extends TargetOptions {
   readonly listen: string;
@@ -19,7 +22,7 @@ export function proxyCommand(): Command {
     .option("--listen <address>", "host:port or unix:PATH", "127.0.0.1:11300")
     .option("--to <url>", "the server, as tls://queue.example.org:11400 (the same as --url)")
     .option("--token-file <file>", "a file that holds the secret (the same as --token @FILE)")
-    .option("--max-connections <n>", "as many at once", "10000")
+    .option("--max-connections <n>", "as many at once", whole(1, U32_MAX), "10000")
     .action((options: ProxyOptions) =>
       withTarget(
         {
@@ -64,7 +67,7 @@ export function proxyCommand(): Command {
 function whereOf(text: string): { path: string } | { host: string; port: number } {
   if (text.startsWith("unix:")) return { path: text.slice(5) };
   const [, v6, host, port] = /^(?:\[([\da-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text) ?? [];
-  if (port === undefined)
+  if (port === undefined || Number(port) > PORT_MAX)
     throw new CommandFailed(`${text} is no address: host:port or unix:PATH`, ExitCode.BadArguments);
   return { host: v6 ?? host!, port: Number(port) };
 }

@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline";
 import type { Command } from "commander";
+import { seconds, tube, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
@@ -18,21 +19,26 @@ interface PutOptions extends CommonOptions {
 }
 
 export function putCommand(): Command {
-  return newCommand("put <tube> [body]", "store a job; without a body, or with -, it is read from stdin")
-    .option("--pri <n>", "the smallest is handed out first", "1024")
-    .option("--delay <seconds>", "not before then", "0")
-    .option("--ttr <seconds>", "time to run", "60")
+  return newCommand("put <tube> [body]", "store a job; without a body, or with -, it is read from stdin", {
+    tube,
+  })
+    .option("--pri <n>", "the smallest is handed out first", whole(0, U32_MAX), "1024")
+    .option("--delay <seconds>", "not before then", seconds, "0")
+    .option("--ttr <seconds>", "time to run", seconds, "60")
     .option("--lines", "one job for each line of stdin, many under way at once")
-    .action((tube: string, body: string | undefined, options: PutOptions) =>
-      withWire(options, async (session) => {
+    .action((tube: string, body: string | undefined, options: PutOptions, self: Command) => {
+      const isFromStdin = body === undefined || body === "-";
+      if (options.lines === true && !isFromStdin)
+        self.error("error: with --lines jobs are read from stdin: no body");
+      return withWire(options, async (session) => {
         const { pri, delay, ttr } = options;
         const put = (bytes: Buffer): Promise<string> =>
           putOne(session, tube, `${pri} ${delay} ${ttr}`, bytes);
         const tellId = (id: string): void => print(options.json === true ? `{"id":${id}}` : id);
         if (options.lines === true) await putLines(put, tellId);
-        else tellId(await put(body === undefined || body === "-" ? await readStdin() : Buffer.from(body)));
-      }),
-    );
+        else tellId(await put(isFromStdin ? await readStdin() : Buffer.from(body)));
+      });
+    });
 }
 
 /** Returns the id. */

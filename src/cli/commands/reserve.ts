@@ -2,6 +2,7 @@
 
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
+import { tube, U32_MAX, WAIT_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
@@ -29,16 +30,16 @@ export function reserveCommand(): Command {
     "reserve <tubes...>",
     "the next job of these tubes; behind -- a command that gets its body on stdin: exit 0 deletes it, 75 releases it, else it is buried",
   )
-    .option("--wait <seconds>", "for a job to come (for ever, if it is left out)")
-    .option("--max <n>", "as many jobs, one after the other; 0 for no end", "1")
+    .option("--wait <seconds>", "for a job to come (for ever, if it is left out)", whole(0, WAIT_MAX))
+    .option("--max <n>", "as many jobs, one after the other; 0 for no end", whole(0, U32_MAX), "1")
     .option("--delete", "without a command: delete each job when it is printed; else they go back")
-    .action((words: string[], options: ReserveOptions, self: Command) =>
-      withWire(options, async (session) => {
-        const [tubes, command] = split(words, self);
+    .action((words: string[], options: ReserveOptions, self: Command) => {
+      const [tubes, command] = split(words, self);
+      return withWire(options, async (session) => {
         await watchOnly(session, tubes);
         await reserveMany(session, options, command);
-      }),
-    );
+      });
+    });
 }
 
 /** Tubes, and the command behind "--". */
@@ -47,8 +48,19 @@ function split(words: readonly string[], self: Command): [tubes: string[], comma
   const at = raw.indexOf("--");
   const command = at < 0 ? [] : raw.slice(at + 1);
   const tubes = words.slice(0, words.length - command.length);
-  if (tubes.length === 0) throw new CommandFailed("name a tube before --", ExitCode.BadArguments);
+  if (tubes.length === 0) self.error("error: name a tube before --");
+  for (const name of tubes) mustBeTube(name, self);
   return [tubes, command];
+}
+
+/** As commander says it of other arguments; these it can't tell from the command behind them. */
+function mustBeTube(name: string, self: Command): void {
+  try {
+    tube(name);
+  } catch (error) {
+    const { message } = error as Error;
+    self.error(`error: command-argument value '${name}' is invalid for argument 'tubes'. ${message}`);
+  }
 }
 
 async function watchOnly(session: WireSession, tubes: readonly string[]): Promise<void> {

@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { matchesGlob } from "../../base/glob.ts";
+import { tube as tubeName, tubeOrId } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printable, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
@@ -68,7 +69,7 @@ function tubes(): Command {
 }
 
 function tube(): Command {
-  return newCommand("tube <name>", "counters and gauges of a tube").action(
+  return newCommand("tube <name>", "counters and gauges of a tube", { name: tubeName }).action(
     (name: string, options: CommonOptions) =>
       withWire(options, async (session) => {
         const report = await session.report(`stats-tube ${name}`);
@@ -85,7 +86,9 @@ interface PeekOptions extends CommonOptions {
 }
 
 function peek(): Command {
-  return newCommand("peek <job>", "a job by its id, or the next one of a tube; it stays as it is")
+  return newCommand("peek <job>", "a job by its id, or the next one of a tube; it stays as it is", {
+    job: tubeOrId,
+  })
     .option("--delayed", "of a tube: the delayed job that is ready soonest")
     .option("--buried", "of a tube: the job that was buried first")
     .option("--stats", "its state instead of its body")

@@ -1,0 +1,70 @@
+// What operators write as arguments and options: checked before anything is sent, and refused with what is allowed.
+
+import { InvalidArgumentError } from "commander";
+import { optionsText, tubeName } from "../client/command-text.ts";
+
+/** Returns the text if it is right; throws InvalidArgumentError. */
+export type Check = (text: string) => string;
+
+export const U32_MAX = 4_294_967_295;
+/** The longest wait of reserve-with-timeout, in seconds. */
+export const WAIT_MAX = 2_147_483_647;
+const ID_MAX = 18_446_744_073_709_551_615n;
+const STATES = ["ready", "delayed", "buried", "reserved"];
+
+const refuse = (allowed: string): never => {
+  throw new InvalidArgumentError(`Allowed is ${allowed}.`);
+};
+
+export function tube(text: string): string {
+  try {
+    return tubeName(text);
+  } catch {
+    return refuse("a tube: 1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), the first of them no -");
+  }
+}
+
+export const tubeOrAll: Check = (text) => (text === "*" ? text : tube(text));
+
+export const id: Check = (text) =>
+  /^\d{1,20}$/.test(text) && BigInt(text) <= ID_MAX ? text : refuse("the number of a job");
+
+export const tubeOrId: Check = (text) => (/^\d+$/.test(text) ? id(text) : tube(text));
+
+export const whole =
+  (least: number, most: number): Check =>
+  (text) =>
+    /^\d{1,10}$/.test(text) && Number(text) >= least && Number(text) <= most
+      ? text
+      : refuse(`a whole number from ${least} to ${most}`);
+
+export const seconds: Check = whole(0, U32_MAX);
+
+/** To the millisecond, where the server takes that. */
+export const duration: Check = (text) =>
+  /^\d{1,10}(?:\.\d{1,3})?$/.test(text) && Number(text) <= U32_MAX
+    ? text
+    : refuse(`seconds from 0 to ${U32_MAX}, with up to three decimals`);
+
+export const states: Check = (text) =>
+  text.split(",").every((each) => STATES.includes(each))
+    ? text
+    : refuse(`${STATES.join(", ")}, with commas between them`);
+
+/** What is looked for in a body, or a group: its escaped form has to fit into an option of the wire. */
+export function soughtText(text: string): string {
+  try {
+    optionsText({ text }, true);
+    return text;
+  } catch {
+    return refuse("1 to 200 bytes; one that can't stand in a line counts as three");
+  }
+}
+
+/** For an argument that may come several times. */
+export const each =
+  (check: Check) =>
+  (text: string, before: string[] = []): string[] => {
+    before.push(check(text));
+    return before;
+  };
