@@ -55,6 +55,32 @@ describe("config", () => {
     assert.match(server.stderr, /bad\.toml:1: unknown key max-jobsize: is max-job-size meant\?/);
   });
 
+  it("is checked as a start would take it: what goes together, files, flags that come with it", (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const config = join(temporaryFolder(t, "config"), "c.toml");
+    const check = (text: string, ...flags: string[]) => {
+      writeFileSync(config, text);
+      const args = [OUR_MAIN, "config", "check", config, ...flags];
+      return spawnSync(process.execPath, args, { encoding: "utf8", env: TEST_ENV });
+    };
+    const open = '[http]\nlisten = "0.0.0.0:1"\n';
+    for (const [text, fault] of [
+      [open, /c\.toml: --http 0\.0\.0\.0:1 is reachable from other machines/],
+      ["port = 99999\n", /invalid port: 99999 \(0 to 65535\)/],
+      ['port = "no-such"\n', /unknown port or service: no-such/],
+      ['token-file = "/nonexistent"\n', /cannot read the token file \/nonexistent/],
+      ['[http]\nlisten = "127.0.0.1:1"\ntls = { cert = "/x" }\n', /both --http-tls-cert and --http-tls-key/],
+      ['[[listener]]\naddress = "a:1"\nauth = "token"\n', /a:1: auth = "token" needs a token-file/],
+      ['[[listener]]\naddress = "a:1"\ntls = { cert = "/x", key = "/y" }\n', /a:1: cannot read \/x/],
+      ['replicate = "nats://a:1/g"\n', /needs a directory for the log/],
+    ] as const) {
+      const { status, stderr } = check(text);
+      assert.deepEqual([status, stderr.match(fault)?.length], [5, 1], `${text}: ${stderr}`);
+      assert.doesNotMatch(stderr, /Use: /);
+    }
+    assert.equal(check(open, "--", "--http-insecure").status, 0);
+  });
+
   it("is checked, printed and begun by the tool", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const run = (...args: string[]) =>

@@ -11,7 +11,7 @@ import {
 } from "../client/errors.ts";
 import { type Check, each } from "./argument.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
-import { tell } from "./output.ts";
+import { printableLines, tell } from "./output.ts";
 import { type Target, type TargetOptions, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
 
@@ -26,7 +26,10 @@ export function newCommand(
   checks: Readonly<Record<string, Check>> = {},
 ): Command {
   const [name = "", ...rest] = nameAndArguments.split(" ");
-  const command = new Command(name).description(description);
+  const command = new Command(name)
+    .description(description)
+    // Messages repeat what was written, and scripts pass on what they got from others.
+    .configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
   for (const argument of rest) {
     const check = checks[argument.replace(/[^a-z]/g, "")];
     if (check === undefined) command.argument(argument);

@@ -15,7 +15,7 @@ import type { Fault, Path, TomlSource } from "./toml-source.ts";
 
 const EXPECTED: Readonly<Record<ScalarKind, string>> = {
   text: "a text in quotes",
-  number: "a whole number",
+  number: "a whole number from 0 on",
   size: 'a size, as 65536, "64K" or "8G"',
   milliseconds: 'a time, as "250ms" or "30s"; a bare number is in milliseconds',
   seconds: 'a time, as "30s" or "10m"; a bare number is in seconds',

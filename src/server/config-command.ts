@@ -2,20 +2,24 @@
 
 import { Command } from "commander";
 import { exampleSettings, printSettings } from "../config/write-settings.ts";
+import { configFaults } from "./config-faults.ts";
 import { ExitCode } from "./operator-error.ts";
-import { checkFile, faultsText, parseOptions } from "./options.ts";
+import { parseOptions } from "./options.ts";
 import { defaultSettings, SETTINGS } from "./settings.ts";
 import { PROGRAM } from "./version.ts";
 
 export function configCommand(): Command {
   const config = new Command("config").description("check, print or begin a configuration file");
   config
-    .command("check <file>")
-    .description("say every fault with its line; exit code 0 without any, else 5")
-    .action((path: string) => {
-      const { faults } = checkFile(path);
-      if (faults.length === 0) console.log(`${path} is right`);
-      else fail(faultsText(path, faults));
+    .command("check <file> [options...]")
+    .description(
+      "say every fault with its line, then what does not go together and files that can't be used; exit code 0 without any, else 5. " +
+        "With -- and flags: as the server would be given them",
+    )
+    .action((path: string, flags: string[]) => {
+      const faults = configFaults(path, flags);
+      if (faults === "") console.log(`${path} is right`);
+      else fail(faults);
     });
   config
     .command("print")

@@ -83,7 +83,7 @@ function inheritedSockets(environment: NodeJS.ProcessEnv): number {
 }
 
 /** A port number, or the port of a TCP service by name; "" picks a free one. */
-function portNumber(text: string): number {
+export function portNumber(text: string): number {
   if (text === "") return 0;
   if (/^[0-9]+$/.test(text)) {
     if (Number(text) <= PORT_MAX) return Number(text);

@@ -1,7 +1,6 @@
 // What `runnerbean WORD …` does where the first word is no option: tools, which start no server.
 
 import { Command } from "commander";
-import { printableLines } from "../cli/output.ts";
 import { SUBCOMMAND_WORDS } from "./subcommand-words.ts";
 import { PROGRAM } from "./version.ts";
 
@@ -29,9 +28,7 @@ export async function runSubcommand(args: readonly string[]): Promise<boolean> {
 function exitAsServer(command: Command): void {
   // It has exit codes of its own.
   if (command.name() === "check" && command.parent?.parent === null) return;
-  command
-    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : BAD_ARGUMENTS))
-    .configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
+  command.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : BAD_ARGUMENTS));
   for (const child of command.commands) exitAsServer(child);
 }
 

@@ -1,0 +1,41 @@
+// What is wrong with a configuration, as a start would find it: first each key, then what does not go together, and files.
+
+import { readAccessRules, readTls } from "./access-rules.ts";
+import { checkGroupOptions } from "./group-role.ts";
+import { portNumber } from "./listen-address.ts";
+import { OperatorError } from "./operator-error.ts";
+import { checkFile, faultsText, parseOptions } from "./options.ts";
+import { PROGRAM } from "./version.ts";
+
+/** Empty if the server would start with this file and these flags; nothing is bound, and no log is opened. */
+export function configFaults(path: string, flags: readonly string[]): string {
+  const { faults } = checkFile(path);
+  if (faults.length > 0) return faultsText(path, faults);
+  const options = parseOptions([...flags, "--config", path], PROGRAM, {});
+  // The usage behind a message is no help here.
+  if ("exitCode" in options) return `${path}: ${withoutUsage(options.stderr)}`;
+  const looks = [
+    () => checkGroupOptions(options),
+    () => portNumber(options.port),
+    () => readTls("http", options.httpTls),
+    () => readAccessRules(options, options.listen !== "none"),
+  ];
+  return looks
+    .map(messageOf)
+    .filter((message) => message !== undefined)
+    .map((message) => `${path}: ${message}`)
+    .join("\n");
+}
+
+const withoutUsage = (text: string): string =>
+  (text.split("\nUse: ")[0] ?? "").trimEnd().replace(`${PROGRAM}: `, "");
+
+function messageOf(look: () => void): string | undefined {
+  try {
+    look();
+    return undefined;
+  } catch (error) {
+    if (error instanceof OperatorError) return error.message;
+    throw error;
+  }
+}
