@@ -1,7 +1,7 @@
 // The operator's commands, against our server and, where they speak its protocol, against beanstalkd.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,8 +9,6 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { printable, rowsText } from "../src/cli/output.ts";
 import { connect } from "../src/client/client.ts";
-import { SUBCOMMAND_WORDS } from "../src/server/subcommand-words.ts";
-import { allCommands } from "../src/server/subcommands.ts";
 import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { canRun, NEEDS } from "./support/need.ts";
@@ -422,33 +420,6 @@ describe("cli over HTTP", () => {
     assert.equal(await say("undrain"), "takes new jobs\n");
     assert.equal(await say("reload"), "changed: nothing\n");
     await say("put", "cli-lease", "x");
-  });
-});
-
-describe("completion", () => {
-  it("names every tool, and the shells take it", async (t) => {
-    const tree = await allCommands();
-    assert.deepEqual(tree.commands.map((command) => command.name()).sort(), [...SUBCOMMAND_WORDS].sort());
-    for (const shell of ["bash", "zsh", "fish"]) {
-      const { stdout, code } = await runTool(["completion", shell]);
-      assert.equal(code, 0);
-      for (const word of SUBCOMMAND_WORDS) assert.ok(stdout.includes(word), `${shell}: ${word}`);
-      if (shell !== "bash") continue;
-      const path = join(temporaryFolder(t, "completion"), "completion.bash");
-      const complete = (...words: string[]): string[] => {
-        const script = `source ${path}; COMP_WORDS=(${words.join(" ")} ""); COMP_CWORD=${words.length}; _runnerbean; printf '%s\\n' "\${COMPREPLY[@]}"`;
-        return execFileSync("bash", ["-c", script], { encoding: "utf8" }).trim().split("\n");
-      };
-      writeFileSync(path, stdout);
-      assert.ok(complete("runnerbean").includes("tubes"));
-      assert.deepEqual(
-        complete("runnerbean", "token").filter((word) => !word.startsWith("-")),
-        ["add", "list", "remove"],
-      );
-      assert.ok(
-        complete("runnerbean", "config", "check").every((word) => word === "" || word.startsWith("-")),
-      );
-    }
   });
 });
 

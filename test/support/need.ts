@@ -26,6 +26,8 @@ export const NEEDS = {
   unshare: { path: "/usr/bin/unshare", remedy: "apt-get install util-linux" },
   socketActivate: { path: "/usr/bin/systemd-socket-activate", remedy: "apt-get install systemd" },
   promtool: { path: "/usr/bin/promtool", remedy: "apt-get install prometheus" },
+  fish: { path: "/usr/bin/fish", remedy: "apt-get install fish" },
+  zsh: { path: "/usr/bin/zsh", remedy: "apt-get install zsh" },
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 
