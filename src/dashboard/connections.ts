@@ -56,10 +56,10 @@ export function showConnections(page: ConnectionsView, desk: Desk): Part {
   `;
 }
 
-function list({ items, matched }: ConnectionsView, desk: Desk): Part {
+function list({ items, matched, total }: ConnectionsView, desk: Desk): Part {
   if (items.length === 0)
     return empty(
-      "No such connection. Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.",
+      `${total === 0 ? "Nobody is connected." : "No such connection."} Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.`,
     );
   const mayClose = desk.may("admin");
   return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">

@@ -13,7 +13,7 @@ export const short = (value: number): string =>
 /** A rate a second. */
 export function rate(value: number): string {
   if (value === 0) return "0";
-  return value < 10 ? value.toFixed(1) : exact(Math.round(value));
+  return value < 9.95 ? value.toFixed(1) : exact(Math.round(value));
 }
 
 /** 3 min; "-" for none. */
@@ -39,6 +39,9 @@ export function bytes(value: number): string {
   }
   return `${rest < 10 ? rest.toFixed(1) : Math.round(rest)} ${units[unit]}`;
 }
+
+/** 1 tube, 12 tubes. */
+export const tubes = (count: number): string => `${exact(count)} ${count === 1 ? "tube" : "tubes"}`;
 
 /** 1 job, 12 jobs. */
 export const jobs = (count: number): string => `${exact(count)} ${count === 1 ? "job" : "jobs"}`;

@@ -2,7 +2,7 @@
 
 import { html } from "lit-html";
 import type { Chart, Desk, Page } from "./desk.ts";
-import { exact, rate, short } from "./format.ts";
+import { exact, rate, short, tubes as tubeCount } from "./format.ts";
 import {
   ago,
   COLUMNS,
@@ -80,7 +80,7 @@ const overview: Page = {
         }
       </section>
       <section class="card" aria-labelledby="busiest">
-        <h2 id="busiest">Busiest <small>of ${exact(view.tubes)} ${view.tubes === 1 ? "tube" : "tubes"}</small></h2>
+        <h2 id="busiest">Busiest <small>of ${tubeCount(view.tubes)}</small></h2>
         ${
           view.busiest.length === 0
             ? empty("Nothing was put or reserved in the last seconds.", FIRST_JOB)
@@ -159,7 +159,7 @@ const PAGE_NAMES: Readonly<Record<string, string>> = {
 const tubes: Page = {
   title: () => "Tubes",
   says: ({ total, matched }: TubesView) =>
-    matched === total ? `${exact(total)} tubes.` : `${exact(matched)} of ${exact(total)} tubes match.`,
+    matched === total ? `${tubeCount(total)}.` : `${exact(matched)} of ${tubeCount(total)} match.`,
   view: ({ query }) => {
     const asked = new URLSearchParams({ view: "tubes" });
     for (const key of ["match", "sort", "order", "from"]) {

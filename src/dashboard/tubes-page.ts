@@ -3,7 +3,7 @@
 import { html, nothing } from "lit-html";
 import { columnChoice, shownColumns } from "./columns.ts";
 import type { Desk } from "./desk.ts";
-import { bytes, exact, rate } from "./format.ts";
+import { bytes, exact, rate, tubes } from "./format.ts";
 import { ago, COLUMNS, type Column, empty, FIRST_JOB, inHeldOrder, type Part, tubeTable } from "./parts.ts";
 import type { TubeRow, TubesView } from "./view-types.ts";
 
@@ -61,7 +61,7 @@ export function showTubes(view: TubesView, desk: Desk): Part {
             @input=${(event: Event) => desk.go({ match: (event.target as HTMLInputElement).value, from: "" })}
           >
         </label>
-        <span class="quiet">${exact(view.total)} tubes${match === "" ? nothing : `, ${exact(view.matched)} match`}</span>
+        <span class="quiet">${tubes(view.total)}${match === "" ? nothing : `, ${exact(view.matched)} match`}</span>
         ${sortChoice(sort, order, desk)}
         ${columnChoice("tubes", ALL_COLUMNS, desk.redraw)}
         ${heldSeconds === 0 ? nothing : html`<span class="quiet">order is ${heldSeconds} s old</span>`}

@@ -76,6 +76,14 @@ async function picture(page: Page, name: string, isFull = true): Promise<void> {
   console.log(join(folder, file));
 }
 
+async function dialogPicture(page: Page, name: string): Promise<void> {
+  const dialog = page.getByRole("dialog");
+  await dialog.waitFor();
+  await picture(page, name, false);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+}
+
 async function livingPages(page: Page, url: string): Promise<void> {
   for (const [name, hash] of Object.entries(PAGES)) {
     await page.goto(`${url}/${hash}`);
@@ -92,12 +100,10 @@ async function livingPages(page: Page, url: string): Promise<void> {
     const fold = page.getByRole("button", { name: "Actions" });
     if (name !== "put-dialog" && (await fold.isVisible())) await fold.click();
     await page.getByRole("button", { name: button }).click();
-    await picture(page, name, false);
-    await page.keyboard.press("Escape");
+    await dialogPicture(page, name);
   }
   await page.getByRole("button", { name: "Keys" }).click();
-  await picture(page, "keys-dialog", false);
-  await page.keyboard.press("Escape");
+  await dialogPicture(page, "keys-dialog");
 }
 
 async function barePages(page: Page, url: string, secret: string): Promise<void> {
