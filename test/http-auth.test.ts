@@ -62,6 +62,39 @@ describe("http auth", () => {
     assert.doesNotMatch(script.headers.get("www-authenticate") ?? "", /Basic/);
   });
 
+  it("asks on every route for a token that may, before it looks at anything else", async () => {
+    const document = (await (await ask("/v1/openapi.json")).json()) as { paths: Record<string, object> };
+    const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    assert.ok(routes.length > 50, `${routes.length}`);
+    const statuses = async (headers: Record<string, string>): Promise<Map<string, number>> => {
+      const found = new Map<string, number>();
+      for (const route of routes) {
+        const [method = "", path = ""] = route.split(" ");
+        found.set(route, await statusOf(path.replace(/\{\w+\}/g, "1"), headers, method));
+      }
+      return found;
+    };
+    const which = (found: Map<string, number>, refusal: number): string[] =>
+      [...found].flatMap(([route, status]) => (status === refusal ? [] : [route])).sort();
+    const open = ["GET /healthz", "GET /livez", "GET /readyz", "GET /v1/openapi.json"];
+    // Who ends a session, or begins one, says himself who he is.
+    const session = ["DELETE /v1/session", "GET /v1/session", "POST /v1/session"];
+    assert.deepEqual(
+      which(await statuses({}), 401),
+      [...open, "DELETE /v1/session", "POST /v1/session"].sort(),
+    );
+    assert.deepEqual(
+      which(await statuses(bearer(tokens.producer.secret)), 403),
+      [...open, ...session, "POST /v1/tubes/{tube}/jobs"].sort(),
+    );
+    const changes = which(await statuses(bearer(tokens.viewer.secret)), 403).filter(
+      (route) => !route.startsWith("GET "),
+    );
+    assert.deepEqual(changes, ["DELETE /v1/session", "POST /v1/session"]);
+  });
+
   it("takes a token as Bearer and as Basic, and lets each role do what it may", async () => {
     const put = (secret: string): Promise<number> =>
       statusOf("/v1/tubes/mail-1/jobs", bearer(secret), "POST", { body: "x" });

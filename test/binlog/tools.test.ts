@@ -180,6 +180,7 @@ test("the commands: what they print, and their exit codes", async (t) => {
     });
   assert.match(run("inspect", path).stdout, /3001 jobs, next id 4003|\d+ jobs, next id 4003/);
   assert.equal(JSON.parse(run("inspect", "--json", path).stdout).nextId, 4003);
+  assert.equal(run("inspect", path).status, 0);
   const whole = run("verify", path);
   assert.match(whole.stdout, /^Whole: \d+ segments/);
   assert.equal(whole.status, 0);
@@ -195,6 +196,11 @@ test("the commands: what they print, and their exit codes", async (t) => {
   const damaged = run("verify", path);
   assert.match(damaged.stdout, /BINLOG_CORRUPT: .*damaged at offset/);
   assert.equal(damaged.status, 1);
+  for (const flags of [[], ["--json"]]) {
+    const looked = run("inspect", path, ...flags);
+    assert.match(looked.stdout, /BINLOG_CORRUPT.*damaged at offset/s);
+    assert.equal(looked.status, 1);
+  }
   assert.equal(run("dump", path).status, 1);
   assert.match(run("dump", "--salvage", path).stderr, /Dumped \d+ jobs/);
 });

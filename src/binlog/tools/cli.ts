@@ -75,12 +75,14 @@ export function binlogCommand(): Command {
 function addInspect(binlog: Command): void {
   binlog
     .command("inspect <dir>")
-    .description("segments, live and dead bytes, jobs by tube and state")
+    .description("segments, live and dead bytes, jobs by tube and state; exits with 1 if the log is damaged")
     .option("--json", "for programs")
     .action((path: string, { json }: { json?: boolean }) =>
       run(async () => {
         const report = await inspect({ path });
         process.stdout.write(json === true ? `${JSON.stringify(report, null, 2)}\n` : inspectText(report));
+        // As redis-check-aof: who looks in a script must not take a damaged log for a whole one.
+        if (report.problems.length > 0) process.exitCode = 1;
       }),
     );
 }
