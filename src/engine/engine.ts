@@ -83,6 +83,8 @@ export class Engine {
    * still cost.
    */
   tubesLookedAt = 0;
+  /** Told of a job that was on its way to another shard, or was to go there, and is not any more: maybe in the middle of a change. */
+  onSettled: (id: number) => void = () => {};
 
   readonly #effects: ClientEffects;
   readonly #records: RecordSink;
@@ -118,7 +120,8 @@ export class Engine {
     this.bodies = options.arena ?? new BodyArena();
     this.#search = new BodySearch(this.bodies);
     this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
-    this.#queues = new JobQueues(this.jobs, this.#tubes, this.#seldom);
+    const onSettled = (id: number): void => this.onSettled(id);
+    this.#queues = new JobQueues(this.jobs, this.#tubes, this.#seldom, onSettled);
     this.#ownsTube = options.ownsTube ?? (() => true);
     this.policies = new Policies({
       jobs: this.jobs,
@@ -131,6 +134,7 @@ export class Engine {
       ownsTube: this.#ownsTube,
       keySeed: options.keySeed ?? [0, 0],
       seldom: this.#seldom,
+      onSettled,
     });
     this.waiters = new Waiters(effects);
     this.#changes = new JobChanges({

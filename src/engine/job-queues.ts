@@ -25,10 +25,13 @@ export class JobQueues {
   readonly #delayTimers = new TimerHeap<Tube>();
   readonly #expiryTimers: TimerHeap<Tube>;
 
-  /** `seldom` is told when the first job expires. */
-  constructor(jobs: JobTable, tubes: TubeTable, seldom: EarliestTime) {
+  readonly #onSettled: (id: number) => void;
+
+  /** `seldom` is told when the first job expires, `onSettled` of jobs that were on their way and are not any more. */
+  constructor(jobs: JobTable, tubes: TubeTable, seldom: EarliestTime, onSettled: (id: number) => void) {
     this.#jobs = jobs;
     this.#tubes = tubes;
+    this.#onSettled = onSettled;
     this.#expiryTimers = new TimerHeap<Tube>(seldom);
   }
 
@@ -299,6 +302,9 @@ export class JobQueues {
 
   #leaveRare(page: JobPage, row: number, tube: Tube, before: number): void {
     if (before === JobState.Buried) tube.buriedJobs--;
-    else if (before === JobState.Moving) this.#stopMoving(page, row, tube);
+    else if (before === JobState.Moving) {
+      this.#stopMoving(page, row, tube);
+      this.#onSettled(page.id[row]!);
+    }
   }
 }

@@ -15,7 +15,7 @@ import type { JobAttributes } from "./job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "./job-extras.ts";
 import { NO_GROUP } from "./job-groups.ts";
 import type { JobQueues } from "./job-queues.ts";
-import { JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
+import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { KEYS_MAX, KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
 import type { Tube } from "./tube.ts";
 import { NOTHING_SET, type TubePolicy } from "./tube-settings.ts";
@@ -43,6 +43,8 @@ export interface PolicyHost {
   readonly keySeed: readonly [number, number];
   /** Is told when the next key is forgotten. */
   readonly seldom: EarliestTime;
+  /** Is told of a job that was marked to leave and is not any more. */
+  readonly onSettled: (id: number) => void;
 }
 
 export class Policies {
@@ -131,7 +133,8 @@ export class Policies {
     const page = jobs.pageOf(slot);
     const extras = page.extras!;
     const row = rowOf(slot);
-    extras.flags[row]! &= ~(ExtraFlag.Reason | ExtraFlag.Leaving);
+    this.#unmark(page, row);
+    extras.flags[row]! &= ~ExtraFlag.Reason;
     bodies.free(extras.origin[row]!);
     extras.origin[row] = EMPTY_BODY;
     extras.originBytes[row] = 0;
@@ -279,8 +282,9 @@ export class Policies {
     const { extras } = this.#host.jobs.pageOf(slot);
     if (extras === undefined) return;
     const row = rowOf(slot);
-    const { bodies } = this.#host;
+    const { bodies, jobs } = this.#host;
     this.dropKey(slot);
+    this.#unmark(jobs.pageOf(slot), row);
     this.#leaveGroup(extras, row, slot);
     bodies.free(extras.attributes[row]!);
     bodies.free(extras.origin[row]!);
@@ -415,8 +419,14 @@ export class Policies {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
-    page.extras!.flags[row]! &= ~ExtraFlag.Leaving;
+    this.#unmark(page, row);
     return page.state[row] === JobState.Buried ? (tube.policy?.deadLetter ?? "") : "";
+  }
+
+  #unmark({ id, extras }: JobPage, row: number): void {
+    if ((extras!.flags[row]! & ExtraFlag.Leaving) === 0) return;
+    extras!.flags[row]! &= ~ExtraFlag.Leaving;
+    this.#host.onSettled(id[row]!);
   }
 
   /** A buried dead job goes to its dead-letter tube, which is here: it was not when it died. */
@@ -466,9 +476,11 @@ export class Policies {
   /** A dead job lives again in this tube: it may die again, and has its key if nobody else has. */
   revive(slot: number, tube: Tube): void {
     const { bodies, jobs } = this.#host;
-    const extras = jobs.pageOf(slot).extras!;
+    const page = jobs.pageOf(slot);
+    const extras = page.extras!;
     const row = rowOf(slot);
-    extras.flags[row]! &= ~(ExtraFlag.Reason | ExtraFlag.Leaving);
+    this.#unmark(page, row);
+    extras.flags[row]! &= ~ExtraFlag.Reason;
     bodies.free(extras.origin[row]!);
     extras.origin[row] = EMPTY_BODY;
     extras.originBytes[row] = 0;

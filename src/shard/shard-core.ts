@@ -177,7 +177,10 @@ export class ShardCore implements ClientEffects, CommandShard {
       records: options.records,
     };
     const noteMoves = (): void => this.#control.set(ControlWord.JobsMove);
-    this.departures = new Departures({ ...travel, shardOf, onBegin: noteMoves });
+    const { moves } = this;
+    const onSettled = (id: number): void => moves.settled(id);
+    this.engine.onSettled = onSettled;
+    this.departures = new Departures({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.#deadLetters = new DeadLetters(this.engine, this.departures);
     this.#arrivals = new Arrivals({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {

@@ -14,6 +14,7 @@ import type { ShardSession } from "./shard-session.ts";
 
 export class DeleteMany implements LongMove {
   readonly jobs: number;
+  readonly mayEndUnheard = true;
   readonly #engine: Engine;
   readonly #replies: Replies;
   readonly #session: ShardSession;
@@ -47,14 +48,15 @@ export class DeleteMany implements LongMove {
     this.#forAcceptor = forAcceptor;
   }
 
-  get isWaiting(): boolean {
-    return this.#isBegun && this.#engine.isMoving(this.#ids.id) && !this.#replies.isElsewhere(this.#ids.id);
+  get awaitedJob(): number | undefined {
+    const { id } = this.#ids;
+    return this.#isBegun && this.#engine.isMoving(id) && !this.#replies.isElsewhere(id) ? id : undefined;
   }
 
   step(jobsMax: number, nowMs: number): boolean {
     for (let left = jobsMax; left > 0 && (this.#isBegun || this.#ids.next()); left--) {
       this.#isBegun = true;
-      if (this.isWaiting) return false;
+      if (this.awaitedJob !== undefined) return false;
       this.#isBegun = false;
       this.#delete(this.#ids.id, nowMs);
       this.#done++;

@@ -79,6 +79,8 @@ export interface DeparturesOptions {
   readonly shardOf: (tube: string) => number;
   /** Called before a job can leave. */
   readonly onBegin: () => void;
+  /** Told of each job of a shipment that has landed, when its sender has heard of it. */
+  readonly onLanded: (id: number) => void;
 }
 
 export class Departures {
@@ -278,5 +280,6 @@ export class Departures {
       else engine.stay(id, number, nowMs);
     }
     shipment.sender.landed(shipment, taken, refusal);
+    for (const id of shipment.ids) this.#options.onLanded(id);
   }
 }

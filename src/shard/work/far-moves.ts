@@ -17,6 +17,8 @@ export class FarMove implements FarMoves, Sender {
   refusal: Outcome = Outcome.Done;
   readonly #departures: Departures;
   #bytes = 0;
+  /** Those that are under way. */
+  readonly #sent = new Set<Shipment>();
   /** Shipments that are being filled, by their tubes. */
   readonly #open = new Map<string, Shipment>();
 
@@ -42,7 +44,7 @@ export class FarMove implements FarMoves, Sender {
     const open = this.#open.get(target);
     let shipment = open;
     if (shipment === undefined || !this.#departures.hasRoom(shipment, slot)) {
-      if (open !== undefined) this.#departures.send(open);
+      if (open !== undefined) this.#sendOne(open);
       shipment = this.#departures.begin(target, this.#travel, this);
       shipment.asReady = asReady;
       this.#open.set(target, shipment);
@@ -56,13 +58,25 @@ export class FarMove implements FarMoves, Sender {
   /** Sends what a step has gathered. */
   sendAll(): void {
     if (this.#open.size === 0) return;
-    for (const shipment of this.#open.values()) this.#departures.send(shipment);
+    for (const shipment of this.#open.values()) this.#sendOne(shipment);
     this.#open.clear();
     this.#isSent = true;
   }
 
-  landed({ ids }: Shipment, taken: number, refusal: Outcome): void {
-    this.underWay -= ids.length;
+  #sendOne(shipment: Shipment): void {
+    this.#sent.add(shipment);
+    this.#departures.send(shipment);
+  }
+
+  /** One of the jobs that are under way, of which the sender will hear. */
+  get awaitedJob(): number | undefined {
+    const [first] = this.#sent;
+    return first?.ids[0];
+  }
+
+  landed(shipment: Shipment, taken: number, refusal: Outcome): void {
+    this.#sent.delete(shipment);
+    this.underWay -= shipment.ids.length;
     this.moved += taken;
     if (this.refusal === Outcome.Done) this.refusal = refusal;
     if (this.underWay > 0) return;

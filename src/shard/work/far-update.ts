@@ -12,6 +12,7 @@ import type { LongMove } from "./long-move.ts";
 export class FarUpdate implements LongMove, Sender {
   readonly jobs = 1;
   readonly #answer: (outcome: Outcome) => void;
+  readonly #id: number;
   #outcome: Outcome | undefined;
 
   /** Sends a job that the engine lets the asker change, to `tube`, which is on another shard. */
@@ -23,6 +24,7 @@ export class FarUpdate implements LongMove, Sender {
     answer: (outcome: Outcome) => void,
   ) {
     this.#answer = answer;
+    this.#id = id;
     const slot = engine.find(id);
     const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
     const shipment = departures.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
@@ -33,12 +35,12 @@ export class FarUpdate implements LongMove, Sender {
     departures.send(shipment);
   }
 
-  get isWaiting(): boolean {
-    return this.#outcome === undefined;
+  get awaitedJob(): number | undefined {
+    return this.#outcome === undefined ? this.#id : undefined;
   }
 
   step(): boolean {
-    return !this.isWaiting;
+    return this.#outcome !== undefined;
   }
 
   landed(_: Shipment, taken: number, refusal: Outcome): void {

@@ -7,8 +7,10 @@
 // `join`, if it must not begin at once).
 
 export interface LongMove {
-  /** Whether it can't go on before something comes from elsewhere; false if it is left out. */
-  readonly isWaiting?: boolean;
+  /** The job that it waits for, which is on its way: it can't go on before the engine has told of that job; undefined if it can. */
+  readonly awaitedJob?: number | undefined;
+  /** Whether its job may have arrived before the engine hears of that. */
+  readonly mayEndUnheard?: boolean;
   /** How many jobs it would move now if it could move all. */
   readonly jobs: number;
   /** Moves up to `jobsMax` jobs; returns whether that was all. */

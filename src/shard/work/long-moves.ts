@@ -1,5 +1,6 @@
 // Long moves of all sessions: those that fit into the present turn are done at once, the others stand in
-// line.
+// line. Those that wait for a job on its way to another shard stand aside, by that job: with a full disk there may be any number of
+// them, for any time, and no turn looks at them before the engine tells of their job.
 
 import { assert } from "../../base/assert.ts";
 import type { LongMove } from "./long-move.ts";
@@ -13,6 +14,8 @@ export const TURN_JOBS_MAX = 1000;
  * stands in line.
  */
 const ALL_CLIENTS = 4;
+/** How many of those of which the engine may not tell are looked at each time. */
+const LOOKS = 16;
 
 interface UnderWay {
   readonly session: ShardSession;
@@ -26,6 +29,10 @@ export class LongMoves {
   readonly #jobsMax: number;
   /** The first has the next turn. */
   readonly #line: UnderWay[] = [];
+  /** Those that stand aside, by the jobs that they wait for. */
+  readonly #aside = new Map<number, Set<UnderWay>>();
+  /** Those of them whose job may have arrived unheard, with that job: the one that was looked at last stands last. */
+  readonly #unheard = new Map<UnderWay, number>();
   /** Jobs and watches that commands may still move at once in this turn. */
   #turnLeft = 0;
 
@@ -52,12 +59,12 @@ export class LongMoves {
   start(session: ShardSession, move: LongMove, nowMs: number): void {
     const underWay = this.#begin(session, move);
     const fits = this.takesTurn(Math.min(move.jobs, this.#jobsMax));
-    if (!fits || !this.#step(underWay, nowMs)) this.#line.push(underWay);
+    if (!fits || !this.#step(underWay, nowMs)) this.#enqueue(underWay);
   }
 
   /** Lets a move begin in a later turn. */
   join(session: ShardSession, move: LongMove): void {
-    this.#line.push(this.#begin(session, move));
+    this.#enqueue(this.#begin(session, move));
   }
 
   #begin(session: ShardSession, move: LongMove): UnderWay {
@@ -66,18 +73,63 @@ export class LongMoves {
     return { session, move, recordsBefore: this.#replies.recordsBefore };
   }
 
+  #enqueue(underWay: UnderWay): void {
+    const { awaitedJob } = underWay.move;
+    if (awaitedJob === undefined) this.#line.push(underWay);
+    else this.#standAside(underWay, awaitedJob);
+  }
+
+  #standAside(underWay: UnderWay, job: number): void {
+    const others = this.#aside.get(job);
+    if (others === undefined) this.#aside.set(job, new Set([underWay]));
+    else others.add(underWay);
+    if (underWay.move.mayEndUnheard === true) this.#unheard.set(underWay, job);
+  }
+
+  /** The engine tells that a job is not on its way any more, or a shipment has landed: who waits for it has its next turns. */
+  settled(job: number): void {
+    const waiting = this.#aside.get(job);
+    if (waiting === undefined) return;
+    this.#aside.delete(job);
+    for (const underWay of waiting) {
+      this.#unheard.delete(underWay);
+      this.#line.push(underWay);
+    }
+  }
+
+  /** Looks at some of those of which the engine may not tell. */
+  #lookAround(): void {
+    if (this.#unheard.size === 0) return;
+    for (const [underWay, job] of [...this.#unheard.entries().take(LOOKS)]) {
+      this.#unheard.delete(underWay);
+      if (underWay.move.awaitedJob === undefined) this.#comeBack(underWay, job);
+      else this.#unheard.set(underWay, job);
+    }
+  }
+
+  #comeBack(underWay: UnderWay, job: number): void {
+    const others = this.#aside.get(job)!;
+    others.delete(underWay);
+    if (others.size === 0) this.#aside.delete(job);
+    this.#line.push(underWay);
+  }
+
   /** Whether a move could go on now; `mayAnswer` tells whether there is room for a reply to a session. */
   hasWork(mayAnswer: (session: ShardSession) => boolean): boolean {
-    return this.#line.some(({ session, move }) => move.isWaiting !== true && mayAnswer(session));
+    this.#lookAround();
+    return this.#line.some(({ session }) => mayAnswer(session));
   }
 
   /** Goes on with one move. Returns its session if it is done. */
   step(mayAnswer: (session: ShardSession) => boolean, nowMs: number): ShardSession | undefined {
-    const at = this.#line.findIndex(({ session, move }) => move.isWaiting !== true && mayAnswer(session));
+    this.#lookAround();
+    const at = this.#line.findIndex(({ session }) => mayAnswer(session));
     if (at < 0) return undefined;
     const [underWay] = this.#line.splice(at, 1) as [UnderWay];
-    if (this.#step(underWay, nowMs)) return underWay.session;
-    this.#line.push(underWay);
+    // Its job may be on its way once more.
+    const goesOn = underWay.move.awaitedJob === undefined;
+    if (goesOn && this.#step(underWay, nowMs)) return underWay.session;
+    this.#enqueue(underWay);
     return undefined;
   }
 

@@ -34,8 +34,8 @@ export class MoveMany implements LongMove {
     return isDone;
   }
 
-  get isWaiting(): boolean {
-    return this.#moving.isWaiting;
+  get awaitedJob(): number | undefined {
+    return this.#moving.isWaiting ? this.#far.awaitedJob : undefined;
   }
 
   finish(): void {

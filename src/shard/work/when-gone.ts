@@ -15,11 +15,11 @@ export class WhenGone implements LongMove {
     this.finish = finish;
   }
 
-  get isWaiting(): boolean {
-    return this.#engine.isLeaving(this.#id);
+  get awaitedJob(): number | undefined {
+    return this.#engine.isLeaving(this.#id) ? this.#id : undefined;
   }
 
   step(): boolean {
-    return !this.isWaiting;
+    return this.awaitedJob === undefined;
   }
 }

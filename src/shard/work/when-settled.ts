@@ -17,12 +17,13 @@ export class WhenSettled implements LongMove {
     this.#execute = execute;
   }
 
-  get isWaiting(): boolean {
-    return this.#engine.isMoving(this.#request.id);
+  get awaitedJob(): number | undefined {
+    const { id } = this.#request;
+    return this.#engine.isMoving(id) ? id : undefined;
   }
 
   step(): boolean {
-    return !this.isWaiting;
+    return this.awaitedJob === undefined;
   }
 
   finish(): void {
