@@ -195,9 +195,6 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     gate.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
     gate.set(policy, gate.atMs);
   }),
-  plantedInGates("a bucket is full when its tube comes back", (gate) => {
-    gate.isSetTo = () => false;
-  }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {
       const change = tubeSetter.change.bind(tubeSetter);

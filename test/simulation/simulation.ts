@@ -118,6 +118,7 @@ class Simulation {
   /** Nothing is said of what it draws, as where a planted bug is looked for. */
   readonly #isUsual: boolean;
   readonly #policies: boolean;
+  readonly #hasRates: boolean;
   /** How much they like to move jobs. */
   readonly #jobMoves: number;
   readonly #jobBytesMax: number;
@@ -167,6 +168,8 @@ class Simulation {
     this.#firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
     this.#log = random.chance(0.5) ? new SimulatedLog(random) : undefined;
     this.#policies = this.#extensions && this.#log === undefined && (options.policies ?? true);
+    // No draw, so that two seeds of three are the same run as before there were rates.
+    this.#hasRates = options.seed % 3 === 0;
     this.#isUsual = options.jobMoves === undefined && options.extensions === undefined;
     const jobMoves = options.jobMoves ?? this.#isUsual;
     this.#jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
@@ -832,8 +835,7 @@ class Simulation {
       maxJobs: random.pick([undefined, undefined, 2, 5]),
       maxReserved: random.pick([undefined, undefined, 1, 2]),
       groupMaxReserved: random.pick([undefined, 1, 2]),
-      rate: random.pick([undefined, undefined, ...RATES]),
-      burst: random.pick([undefined, 1, 3]),
+      ...(this.#hasRates ? this.#rateSettings() : {}),
       // Without moves of jobs nothing is drawn for them.
       ...(this.#jobMoves > 0 ? this.#farSettings() : {}),
     };
@@ -841,6 +843,11 @@ class Simulation {
     const some = names.filter(() => random.chance(0.35));
     const values = some.length === 0 ? names : some;
     return command.setTube(pattern, Object.fromEntries(values.map((name) => [name, drawn[name]])));
+  }
+
+  #rateSettings(): command.SettingValueChanges {
+    const random = this.#random;
+    return { rate: random.pick([undefined, undefined, ...RATES]), burst: random.pick([undefined, 1, 3]) };
   }
 
   #farSettings(): command.SettingValueChanges {
