@@ -51,7 +51,12 @@ export const COLOUR_RULES = ["color-contrast", "link-in-text-block"] as const;
 export async function assertAccessible(page: Page, what: string, rules?: readonly string[]): Promise<void> {
   // A policy that permits no inline script permits none of a test either: it is evaluated.
   if (await page.evaluate("typeof axe === 'undefined'")) await page.evaluate(AXE);
-  const options = { resultTypes: ["violations"], ...(rules === undefined ? {} : { runOnly: rules }) };
+  // Off by itself: targets of 24 px, or as far apart.
+  const also = { "target-size": { enabled: true } };
+  const options = {
+    resultTypes: ["violations"],
+    ...(rules === undefined ? { rules: also } : { runOnly: rules }),
+  };
   const { violations } = (await page.evaluate(`axe.run(${JSON.stringify(options)})`)) as {
     violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
   };
