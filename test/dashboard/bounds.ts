@@ -74,7 +74,7 @@ try {
   const page = await browser.newPage();
   const usable = await timed(async () => {
     await page.goto(url);
-    await page.getByText("Needs attention").waitFor();
+    await page.getByRole("heading", { name: "Needs attention" }).waitFor();
   });
   tell("usable after", usable, 1000, "ms");
   const probe = await page.context().newCDPSession(page);
