@@ -46,8 +46,17 @@ describe("runnerbean token", () => {
     const listed = token(path, ["list"]);
     assert.match(
       listed.stdout,
-      /^mailer\tworker\tsha256\ttubes=mail-\*\texpires=2099-12-31\nperson\tviewer\tscrypt\n$/,
+      /^name\troles\tproof\ttubes\texpires\nmailer\tworker\tsha256\tmail-\*\t2099-12-31\nperson\tviewer\tscrypt\t-\t-\n$/,
     );
+    const [first = ""] = token(path, ["list", "--json"]).stdout.split("\n");
+    assert.deepEqual(JSON.parse(first), {
+      name: "mailer",
+      roles: "worker",
+      proof: "sha256",
+      tubes: "mail-*",
+      expires: "2099-12-31",
+      over: false,
+    });
 
     assert.equal(token(path, ["remove", "mailer"]).status, 0);
     assert.equal(authenticatorOf(path).byToken(secret, Date.now()), undefined);
@@ -63,6 +72,13 @@ describe("runnerbean token", () => {
       ["add", "y", "--role", "boss"],
       ["add", "y", "--role", "worker", "--expires", "soon"],
       ["add", "y", "--role", "worker", "--password"],
+      // Whoever chose the name of a worker, in a form say, is not to choose a second line.
+      ["add", `y admin sha256:${"0".repeat(64)}\nz`, "--role", "worker"],
+      ["add", "y", "--role", `admin sha256:${"0".repeat(64)}\nz worker`],
+      ["add", "y", "--role", "worker", "--tubes", `a\nz admin sha256:${"0".repeat(64)}`],
+      ["add", "y", "--role", "worker", "--expires", `2099-12-31\nz admin sha256:${"0".repeat(64)}`],
+      ["add", "y", "--role", "constructor"],
+      ["add", "#y", "--role", "worker"],
     ]) {
       const refused = token(path, args, "short\n");
       assert.equal(refused.status, 5, refused.stderr);

@@ -70,7 +70,8 @@ function parseLine([name = "", roleList = "", proof = "", ...rest]: readonly str
   const roles = roleList.split(",");
   let permissions = 0;
   for (const role of roles) {
-    const bits = ROLES[role];
+    // "constructor" is no role, although every object has one.
+    const bits = Object.hasOwn(ROLES, role) ? ROLES[role] : undefined;
     if (bits === undefined)
       throw new LineFault(`${role || "nothing"} is no role: ${Object.keys(ROLES).join(", ")}`);
     permissions |= bits;

@@ -1,10 +1,10 @@
 // `runnerbean token`: adds, lists and removes lines of the token file. The secret is printed once and kept nowhere.
 
 import { createInterface } from "node:readline/promises";
-import { Command, Option } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { ROLES } from "../access/permission.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../access/secrets.ts";
-import { type Proof, parseTokenFile, type Token, tokenLine } from "../access/token-file.ts";
+import { type Proof, parseTokenFile, TOKEN_NAME, type Token, tokenLine } from "../access/token-file.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { readTokens, readTokenText, writeTokenText } from "./token-store.ts";
 
@@ -18,6 +18,7 @@ interface AddOptions {
 }
 
 const PASSWORD_LENGTH_MIN = 12;
+const ROLE_NAMES = Object.keys(ROLES).join(", ");
 
 export function tokenCommand(): Command {
   const token = new Command("token").description("who may do what: the lines of the token file");
@@ -25,21 +26,36 @@ export function tokenCommand(): Command {
     command.addOption(
       new Option("--token-file <file>", "the file").env("RUNNERBEAN_TOKEN_FILE").makeOptionMandatory(),
     );
-  withFile(token.command("add <name>"))
+  withFile(token.command("add"))
+    .argument("<name>", "who it is for", word(TOKEN_NAME, "a name of letters, digits, and . _ @ : / -"))
     .description("add a token and print its secret, this once")
-    .requiredOption("--role <roles>", `with commas between them: ${Object.keys(ROLES).join(", ")}`)
-    .option("--tubes <globs>", "only these tubes, as mail-*,sms")
-    .option("--expires <day>", "the last day on which it counts, as 2027-01-31")
+    .requiredOption("--role <roles>", `with commas between them: ${ROLE_NAMES}`, roles)
+    .option("--tubes <globs>", "only these tubes, as mail-*,sms", word(/^\S+$/, "as mail-*,sms"))
+    .option("--expires <day>", "the last day on which it counts", word(/^\d{4}-\d\d-\d\d$/, "as 2027-01-31"))
     .option("--password", "read a secret that you have chosen from stdin")
     .option("--certificate", "no secret: a client certificate with this name")
     .action((name: string, options: AddOptions) => run(() => add(name, options)));
   withFile(token.command("list"))
     .description("names, roles, tubes and last days")
-    .action(({ tokenFile }: AddOptions) => run(() => list(tokenFile)));
+    .option("--json", "one object a line")
+    .action(({ tokenFile, json }: AddOptions & { json?: true }) => run(() => list(tokenFile, json === true)));
   withFile(token.command("remove <name>"))
     .description("remove a token")
     .action((name: string, { tokenFile }: AddOptions) => run(() => remove(name, tokenFile)));
   return token;
+}
+
+/** Each becomes one word of a line in the token file: a line end would begin a token of somebody else's choice. */
+const word =
+  (pattern: RegExp, allowed: string) =>
+  (text: string): string => {
+    if (pattern.test(text) && !/\s/.test(text)) return text;
+    throw new InvalidArgumentError(`Allowed is ${allowed}.`);
+  };
+
+function roles(text: string): string {
+  if (text.split(",").every((role) => Object.hasOwn(ROLES, role))) return text;
+  throw new InvalidArgumentError(`Allowed is ${ROLE_NAMES}, with commas between them.`);
 }
 
 async function add(name: string, options: AddOptions): Promise<void> {
@@ -95,11 +111,18 @@ const NOBODY = {
   expiresAtMs: Number.POSITIVE_INFINITY,
 };
 
-function list(path: string): void {
-  for (const token of readTokens(path)) {
-    const [name, roles, proof, ...rest] = tokenLine(token).split(" ");
-    const ended = token.expiresAtMs <= Date.now() ? ["(over)"] : [];
-    console.log([name, roles, proof!.split(":")[0], ...rest, ...ended].join("\t"));
+function list(path: string, json: boolean): void {
+  const tokens = readTokens(path);
+  if (!json) console.log("name\troles\tproof\ttubes\texpires");
+  for (const token of tokens) {
+    const [name, given, proof, ...rest] = tokenLine(token).split(" ");
+    const partOf = (key: string): string | undefined =>
+      rest.find((each) => each.startsWith(key))?.slice(key.length);
+    const [kind, tubes, expires] = [proof!.split(":")[0], partOf("tubes="), partOf("expires=")];
+    const over = token.expiresAtMs <= Date.now();
+    if (json) console.log(JSON.stringify({ name, roles: given, proof: kind, tubes, expires, over }));
+    else
+      console.log([name, given, kind, tubes ?? "-", `${expires ?? "-"}${over ? " (over)" : ""}`].join("\t"));
   }
 }
 
