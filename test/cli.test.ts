@@ -368,6 +368,8 @@ describe("cli over HTTP", () => {
     assert.equal(JSON.parse(await say("health", "--for", "put", "--json")).status, "ok");
     assert.match(await say("threads"), /^thread\t.*\n(?:.*\n)*acceptor 0\t/);
     assert.equal(JSON.parse(await say("binlog", "status", "--json")).full, false);
+    await say("put", "cli-log", "x");
+    assert.match(await say("binlog", "status"), /^batchRecords\t[\d:, more]*\d+: \d+/m);
     const url = ["--url", `http://127.0.0.1:${httpPort}`];
     const check = await run("check", "--tube", "x", "--oldest-crit", "5", ...url);
     assert.match(check.stdout, /^RUNNERBEAN OK - x: .*oldest=0s;;5;0$/m);

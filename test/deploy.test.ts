@@ -83,6 +83,7 @@ describe("deploy: metrics", () => {
     if (!has(t, "promtool")) return;
     const rules = join(DEPLOY, "prometheus/alerts.yaml");
     execFileSync("promtool", ["check", "rules", rules]);
+    execFileSync("promtool", ["check", "config", join(DEPLOY, "prometheus/prometheus.yaml")]);
     execFileSync("promtool", ["test", "rules", join(DEPLOY, "prometheus/alerts.test.yaml")]);
     const alerts = [...readFileSync(rules, "utf8").matchAll(/- alert: (\w+)/g)].map(([, name]) => name!);
     assert.ok(alerts.length > 10);

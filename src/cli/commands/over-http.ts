@@ -196,10 +196,28 @@ const asRow = (view: View): Row =>
 function flat(value: unknown): Row {
   const row: Record<string, Cell> = {};
   const visit = (each: unknown, path: string): void => {
-    if (typeof each === "object" && each !== null && Object.keys(each).length > 0)
+    if (typeof each === "object" && each !== null && Object.keys(each).length > 0 && !isHistogram(each))
       for (const [key, inner] of Object.entries(each)) visit(inner, path === "" ? key : `${path}.${key}`);
-    else row[path] = typeof each === "object" ? JSON.stringify(each) : (each as Cell);
+    else row[path] = cellOf(each);
   };
   visit(value, "");
   return row;
+}
+
+function cellOf(value: unknown): Cell {
+  if (isHistogram(value)) return histogramText(value);
+  return typeof value === "object" ? JSON.stringify(value) : (value as Cell);
+}
+
+type Bucket = Readonly<Record<"count", number> & Record<"le", number | null>>;
+
+const isHistogram = (value: unknown): value is readonly Bucket[] =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  value.every((each) => each?.le !== undefined && "count" in each);
+
+/** How many there were up to each bound, empty ones left out: "0.001: 5, 0.0025: 1, more: 2". */
+function histogramText(buckets: readonly Bucket[]): string {
+  const some = buckets.filter(({ count }) => count > 0);
+  return some.map(({ le, count }) => `${le ?? "more"}: ${count}`).join(", ") || "-";
 }
