@@ -22,6 +22,11 @@ const PAGE_ROWS = 1 << PAGE_BITS;
 const PAGE_MASK = PAGE_ROWS - 1;
 const PARTS = 256;
 const PART_SLOTS_MIN = 8;
+// An entry of a part: row + 1 in the low bits, above it the low bits of the row's hash. So most entries that are passed over are so
+// without a look at their rows, which are anywhere in memory.
+const ENTRY_ROW_BITS = 21;
+const ENTRY_ROW_MASK = (1 << ENTRY_ROW_BITS) - 1;
+const ENTRY_HASH_MASK = (1 << (32 - ENTRY_ROW_BITS)) - 1;
 /** A cell: a byte each for the length of tube and key, then both. */
 const CELL_HEAD_BYTES = 2;
 const CELL_BYTES_MAX = 512;
@@ -86,7 +91,7 @@ export class KeyTable {
   size = 0;
   readonly #arena: BodyArena;
   readonly #pages: KeyPage[] = [];
-  /** Rows + 1 by hash, each part a power of two long; undefined while it has none. */
+  /** Entries by hash, each part a power of two long; undefined while it has none. */
   readonly #parts: (Int32Array | undefined)[] = [];
   readonly #counts = new Uint32Array(PARTS);
   readonly #windows = new WindowHeap(this.#pages);
@@ -173,9 +178,11 @@ export class KeyTable {
     if (part === undefined) return NO_ROW;
     const mask = part.length - 1;
     for (let at = hash & mask; ; at = (at + 1) & mask) {
-      const row = part[at]! - 1;
-      if (row < 0) return NO_ROW;
-      if (this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK] === hash && this.#isAsked(row)) return row;
+      const entry = part[at]!;
+      if (entry === 0) return NO_ROW;
+      if (entry >>> ENTRY_ROW_BITS !== (hash & ENTRY_HASH_MASK)) continue;
+      const row = rowOfEntry(entry);
+      if (this.#hashOfRow(row) === hash && this.#isAsked(row)) return row;
     }
   }
 
@@ -226,7 +233,7 @@ export class KeyTable {
     page.slot[at] = slot;
     this.size++;
     this.#counts[hash >>> 24]!++;
-    place(this.#parts[hash >>> 24]!, hash, row + 1);
+    place(this.#parts[hash >>> 24]!, hash, entryOf(row, hash));
     if (slot === NO_HOLDER) {
       this.#windows.push(row);
       this.#retime();
@@ -279,7 +286,7 @@ export class KeyTable {
     }
     const hash = page.hash[at]!;
     this.#arena.free(page.cell[at]!);
-    this.#takeOut(hash, row + 1);
+    this.#takeOut(hash, entryOf(row, hash));
     page.slot[at] = this.#freeRow;
     this.#freeRow = row;
     this.#counts[hash >>> 24]!--;
@@ -304,8 +311,7 @@ export class KeyTable {
     let gap = hash & mask;
     while (part[gap] !== entry) gap = (gap + 1) & mask;
     for (let at = (gap + 1) & mask; part[at] !== 0; at = (at + 1) & mask) {
-      const row = part[at]! - 1;
-      const home = this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK]! & mask;
+      const home = this.#hashOfEntry(part[at]!, mask) & mask;
       // It may move to the gap if its place is not between the gap and where it is.
       if (((at - home) & mask) < ((at - gap) & mask)) continue;
       part[gap] = part[at]!;
@@ -325,10 +331,19 @@ export class KeyTable {
     const larger = new Int32Array(part.length * 2);
     for (const entry of part) {
       if (entry === 0) continue;
-      const row = entry - 1;
-      place(larger, this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK]!, entry);
+      place(larger, this.#hashOfEntry(entry, larger.length - 1), entry);
     }
     this.#parts[number] = larger;
+    if (part.length > PART_SLOTS_MIN) (part.buffer as ArrayBuffer).transfer(0);
+  }
+
+  /** The low bits of the hash of an entry, at least those of `mask`. */
+  #hashOfEntry(entry: number, mask: number): number {
+    return mask <= ENTRY_HASH_MASK ? entry >>> ENTRY_ROW_BITS : this.#hashOfRow(rowOfEntry(entry));
+  }
+
+  #hashOfRow(row: number): number {
+    return this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK]!;
   }
 
   #isAsked(row: number): boolean {
@@ -337,6 +352,14 @@ export class KeyTable {
     for (let i = 0; i < cell.length; i++) if (cell[i] !== this.#asked[i]) return false;
     return true;
   }
+}
+
+function entryOf(row: number, hash: number): number {
+  return ((hash & ENTRY_HASH_MASK) << ENTRY_ROW_BITS) | (row + 1);
+}
+
+function rowOfEntry(entry: number): number {
+  return (entry & ENTRY_ROW_MASK) - 1;
 }
 
 function place(part: Int32Array, hash: number, entry: number): void {
