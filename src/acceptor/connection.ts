@@ -8,7 +8,7 @@ import { ASTERISK } from "../base/ascii.ts";
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
-import type { BodyArena } from "../engine/body-arena.ts";
+import type { BodyArena, BodyPlace } from "../engine/body-arena.ts";
 import { END_REASONS, type EndReason } from "../message/end-reason.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { HandleBytes, RequestFlag, RequestOp } from "../message/request.ts";
@@ -63,6 +63,8 @@ const INPUT_BYTES_MAX = 64 * 1024;
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
 /** Bodies up to this size are gathered here and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
+/** So much of a body is worth a receive of its own, right into the arena. */
+const ROOM_BYTES_MIN = 16 * 1024;
 /** Bytes of a large body in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 
@@ -243,6 +245,32 @@ export class Connection
     this.#reader.take(bytes, length);
     if (this.#reader.bufferedBytes > 0) this.#abortBatch();
     this.#settle();
+  }
+
+  /** Whether its next bytes, not few, belong to a body in an arena of this thread. */
+  get awaitsBody(): boolean {
+    return this.#stored?.active === true && this.#reader.pieceBytesLeft >= ROOM_BYTES_MIN && !this.#isGated;
+  }
+
+  /**
+   * Finds room there for them: the transport may put them there by itself, and say so by `onStored`. False without memory.
+   */
+  findBodyRoom(place: BodyPlace): boolean {
+    return this.#stored!.findRoom(this.#reader.pieceBytesLeft, place);
+  }
+
+  /** Whether the body ends behind `length` more bytes. */
+  endsBody(length: number): boolean {
+    return this.#reader.pieceBytesLeft === length;
+  }
+
+  /** So many bytes have come into that room. */
+  onStored(length: number): void {
+    if (this.#ending || this.#stored?.active !== true) return;
+    const { counters } = this.#host;
+    counters[Counter.BytesIn] = counters[Counter.BytesIn]! + length;
+    this.#stored.filled(length);
+    this.#reader.pieceCame(length);
   }
 
   /** The client will send no more. */
@@ -979,7 +1007,7 @@ export class Connection
     // With the last Closed everything is handed over, so that the end can follow it.
     const isLast = this.#ending && this.closesLeft === 0;
     if (this.#transport.pendingBytes > 0 && !isLast) return;
-    this.#handOver(outbox);
+    this.#handOver(outbox, isLast);
     if (outbox.isHeld) this.#host.agenda.holdBack(this);
     this.#grantCredit();
     if (this.#ending) {
@@ -991,10 +1019,10 @@ export class Connection
     else if (this.#transport.pendingBytes === 0) this.#considerMove();
   }
 
-  #handOver(outbox: Outbox): void {
+  #handOver(outbox: Outbox, all: boolean): void {
     const host = this.#host;
     const before = outbox.gatheredBytes;
-    outbox.flush();
+    outbox.flush(all);
     const sent = before - outbox.gatheredBytes;
     if (sent === 0) return;
     host.counters[Counter.BytesOut] = host.counters[Counter.BytesOut]! + sent;

@@ -81,6 +81,17 @@ export class LineReader {
     return this.#expect === Expect.WholeBody ? this.#bodyLeft : 0;
   }
 
+  /** Bytes of a body that is told as it comes which have not come yet; 0 while something else is to be told first. */
+  get pieceBytesLeft(): number {
+    if (this.#expect !== Expect.PiecedBody || this.#input.length > 0) return 0;
+    return Math.max(0, this.#bodyLeft - 2);
+  }
+
+  /** So many of them have come past this. */
+  pieceCame(length: number): void {
+    this.#bodyLeft -= length;
+  }
+
   /** Bytes from the socket, valid during the call. */
   // put 1/10
   take(bytes: Uint8Array, length: number): void {

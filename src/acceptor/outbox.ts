@@ -65,18 +65,18 @@ export class Outbox {
   }
 
   /**
-   * Hands over what may leave: with replies whose records are in the log those between them that need none.
+   * Hands over what may leave: with replies whose records are in the log those between them that need none. Of large bodies
+   * only as much as the transport takes now, unless `all` is asked for.
    */
-  flush(): void {
+  flush(all = false): void {
     const holds = this.#holds;
     if (holds.empty) {
-      this.#output.flush(this.#transport);
+      this.#output.flush(this.#transport, this.#output.length, all);
       return;
     }
     while (!holds.empty && this.mayFlushHeld) holds.shift();
     const limit = holds.empty ? this.#output.length : holds.position;
-    this.#output.flush(this.#transport, limit);
-    holds.moved(limit);
+    holds.moved(this.#output.flush(this.#transport, limit, all));
   }
 
   clear(): void {

@@ -1,6 +1,6 @@
 // The body of a put on its way from the receive buffer right into the arena of a shard that lives in the same thread.
 
-import type { BodyArena } from "../engine/body-arena.ts";
+import type { BodyArena, BodyPlace } from "../engine/body-arena.ts";
 
 export class StoredBody {
   #bodies: BodyArena | undefined;
@@ -40,6 +40,25 @@ export class StoredBody {
       this.#bodies!.free(this.#handle);
       this.failed = true;
     }
+  }
+
+  /** Where its next bytes, at most `wanted`, may be written past `write`; false without memory for them. */
+  findRoom(wanted: number, place: BodyPlace): boolean {
+    if (this.failed || !this.#bodies!.mayStay) return false;
+    try {
+      this.#bodies!.findRoom(this.#handle, this.#writtenBytes, wanted, place);
+      return true;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return false;
+    }
+  }
+
+  /** So many bytes were written to such room. */
+  filled(length: number): void {
+    this.#bodies!.filled(this.#handle, length);
+    this.#writtenBytes += length;
+    this.#check(this.#bodies!);
   }
 
   /** Gives it up where it may not stay. */

@@ -1,6 +1,18 @@
 // What a connection needs of a socket: bytes in, bytes out, pause, resume, close. Anything that moves bytes
 // can stand in.
 
+import type { BodyArena } from "../engine/body-arena.ts";
+
+/** A part of a body, or all of it, to be sent. It is pinned, by whoever has the reference. */
+export interface BodyReference {
+  readonly arena: BodyArena;
+  readonly handle: number;
+  offset: number;
+  length: number;
+  /** It goes behind so many of the bytes that are not of bodies. */
+  at: number;
+}
+
 /** The socket's side, called by the connection. */
 export interface Transport {
   /**
@@ -8,6 +20,11 @@ export interface Transport {
    * keeps it.
    */
   send(buffer: Uint8Array, length: number): boolean;
+  /**
+   * Sends `buffer[0, length)` with bodies in between, from the arenas that they lie in, and keeps the buffer. False if that can't
+   * be now: nothing was sent. Left out where it never can.
+   */
+  sendWithBodies?(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean;
   /** Bytes handed over and not yet taken by the kernel. */
   readonly pendingBytes: number;
   pause(): void;

@@ -6,6 +6,7 @@
 // descriptor, which the ring watches while the thread sleeps.
 
 import { copyBytes } from "../base/bytes.ts";
+import { BodyPlace } from "../engine/body-arena.ts";
 import {
   closeDescriptor,
   duplicate,
@@ -15,6 +16,7 @@ import {
   pointerTo,
   shutdown,
 } from "../uring/kernel.ts";
+import { MessageSlots } from "../uring/message-slots.ts";
 import { BUFFER_BYTES, halves, Uring } from "../uring/uring.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import { buffers } from "./buffer-pool.ts";
@@ -22,16 +24,19 @@ import type { Connection } from "./connection.ts";
 import type { ConnectionLog } from "./connection-log.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import type { Serving } from "./serving.ts";
-import type { Departure, HandedOver, Transport } from "./transport.ts";
+import type { BodyReference, Departure, HandedOver, Transport } from "./transport.ts";
 
 /** What a completion is of: the second word that comes with it. */
-const Kind = { Receive: 0, Send: 1, EventLoop: 2, Cancel: 3 } as const;
+const Kind = { Receive: 0, Send: 1, EventLoop: 2, Cancel: 3, ReceiveBody: 4 } as const;
 
 /**
  * Replies up to this size are copied to a place of their own, so that their buffer can be used again at once.
  */
 const STAGE_BYTES = 4096;
 const STAGES = 512;
+
+/** Messages to and from arenas that may be under way; with more, bytes go through buffers. */
+const MESSAGES = 512;
 
 const ENOBUFS = 105;
 const EINTR = 4;
@@ -49,6 +54,7 @@ interface AcceptedHandle {
 export class UringSockets {
   readonly ring: Uring = new Uring();
   readonly stages: Stages = new Stages();
+  readonly messages: MessageSlots = new MessageSlots(MESSAGES);
   readonly #cores: readonly AcceptorCore[];
   readonly #onActivity: () => void;
   readonly #eventLoop = eventLoopDescriptor();
@@ -150,7 +156,10 @@ export class UringSockets {
     }
     const socket = this.#sockets[index]!;
     if (kind === Kind.Send) socket.onSent(result);
-    else if (kind !== Kind.Cancel) {
+    else if (kind === Kind.ReceiveBody) {
+      socket.onBodyReceived(result, this.ring.hasMore(flags));
+      this.#onActivity();
+    } else if (kind !== Kind.Cancel) {
       socket.onReceived(result, this.ring.bufferOf(flags), this.ring.hasMore(flags));
       this.#onActivity();
     }
@@ -242,6 +251,8 @@ class Stages {
   }
 }
 
+const place = new BodyPlace();
+
 interface Queued {
   readonly buffer: Uint8Array;
   readonly length: number;
@@ -266,8 +277,14 @@ class UringSocket implements Transport, Departure {
   /** Where they are: a stage's number, or else a buffer of the pool. */
   #stage = -1;
   #buffer: Uint8Array | undefined;
+  /** Bodies between its bytes, and the message that has them all. */
+  #bodies: readonly BodyReference[] | undefined;
+  #sendSlot = -1;
   readonly #queue: Queued[] = [];
   #receiving = false;
+  /** Where the receive that is under way puts its bytes, if not into a buffer of the ring, and its message. */
+  #place: BodyPlace | undefined;
+  #bodySlot = -1;
   #paused = false;
   /** What had been asked for before the pause and came after it. */
   #stashed: Uint8Array | undefined;
@@ -335,6 +352,60 @@ class UringSocket implements Transport, Departure {
     return staged;
   }
 
+  sendWithBodies(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean {
+    const { ring, messages } = this.#sockets;
+    if (this.#gone || this.#sending > 0 || messages.areTaken) return false;
+    const slot = messages.take();
+    const total = this.#addParts(slot, buffer, length, bodies);
+    if (total === 0) {
+      messages.give(slot);
+      return false;
+    }
+    this.pendingBytes += total;
+    this.#sending = total;
+    this.#sentBefore = 0;
+    this.#stage = -1;
+    this.#buffer = buffer;
+    this.#sendSlot = slot;
+    this.#bodies = bodies;
+    const { low, high } = messages.address(slot);
+    ring.sendMessage(this.descriptor, low, high, this.index, Kind.Send);
+    return true;
+  }
+
+  /** Returns how many bytes they are; 0 if they are too many parts. */
+  #addParts(slot: number, buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): number {
+    const { messages } = this.#sockets;
+    const start = length === 0 ? 0n : pointerTo(buffer);
+    let from = 0;
+    let total = 0;
+    for (const { arena, handle, offset, length: bodyBytes, at } of bodies) {
+      if (at > from) messages.add(slot, start + BigInt(from), at - from);
+      from = at;
+      for (let done = 0; done < bodyBytes; done += place.length) {
+        // One for the bytes before the next body, or behind the last.
+        if (!messages.hasRoom(slot, 3)) return 0;
+        arena.locate(handle, offset + done, bodyBytes - done, place);
+        messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
+      }
+      total += bodyBytes;
+    }
+    if (length > from) messages.add(slot, start + BigInt(from), length - from);
+    return total + length;
+  }
+
+  /** What was being sent is the kernel's no more. */
+  #release(): void {
+    const { stages, messages } = this.#sockets;
+    if (this.#stage >= 0) stages.give(this.#stage);
+    else buffers.give(this.#buffer!);
+    this.#buffer = undefined;
+    if (this.#bodies === undefined) return;
+    messages.give(this.#sendSlot);
+    for (const { arena, handle } of this.#bodies) arena.unpin(handle);
+    this.#bodies = undefined;
+  }
+
   /** All of it was sent, unless it has been told otherwise. */
   onSentSilently(): void {
     if (this.silentPlace < 0 || this.hasFailedSilently) return;
@@ -366,9 +437,7 @@ class UringSocket implements Transport, Departure {
     const length = this.#sending;
     const wanted = length - this.#sentBefore;
     this.#sending = 0;
-    if (this.#stage >= 0) this.#sockets.stages.give(this.#stage);
-    else buffers.give(this.#buffer!);
-    this.#buffer = undefined;
+    this.#release();
     this.pendingBytes -= length;
     // Less than all of it comes only with an error.
     if (result !== wanted) this.#disconnect();
@@ -385,7 +454,43 @@ class UringSocket implements Transport, Departure {
   #receive(likely: boolean): void {
     if (this.#receiving || this.#paused || this.#isLeaving || this.#ended || this.#gone) return;
     this.#receiving = true;
+    if (this.#receiveBody(likely)) return;
     this.#sockets.ring.receive(this.descriptor, likely, this.index, Kind.Receive);
+  }
+
+  /** Receives the rest of a large body, or a block of it, right into the arena that it belongs to; false if that can't be. */
+  #receiveBody(likely: boolean): boolean {
+    const { ring, messages } = this.#sockets;
+    if (!this.#connection!.awaitsBody || messages.areTaken) return false;
+    const place = (this.#place ??= new BodyPlace());
+    if (!this.#connection!.findBodyRoom(place)) return false;
+    const slot = messages.take();
+    this.#bodySlot = slot;
+    messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
+    if (this.#connection!.endsBody(place.length)) messages.addTrailer(slot);
+    // The kernel writes there until it tells of the end, whatever becomes of the job meanwhile.
+    place.arena!.pin(place.handle);
+    const { low, high } = messages.address(slot);
+    ring.receiveMessage(this.descriptor, low, high, likely, this.index, Kind.ReceiveBody);
+    return true;
+  }
+
+  onBodyReceived(result: number, hasMore: boolean): void {
+    const { messages } = this.#sockets;
+    const { arena, handle, length } = this.#place!;
+    const slot = this.#bodySlot;
+    this.#receiving = false;
+    arena!.unpin(handle);
+    if (!this.#gone && result > 0) this.#onBodyBytes(result, length, slot, hasMore);
+    messages.give(slot);
+    if (this.#gone) this.#finishIfIdle();
+    else if (result <= 0) this.onReceived(result, undefined, false);
+  }
+
+  #onBodyBytes(result: number, length: number, slot: number, hasMore: boolean): void {
+    this.#connection!.onStored(Math.min(result, length));
+    if (result > length) this.#onBytes(result - length, this.#sockets.messages.trailer(slot), hasMore);
+    else this.#receive(hasMore);
   }
 
   onReceived(result: number, bytes: Uint8Array | undefined, hasMore: boolean): void {

@@ -39,6 +39,7 @@ function cellSizes(): number[] {
 }
 
 const CELL_SIZES = cellSizes();
+const NOTHING = new Uint8Array(0);
 
 /** The index of the smallest cell size that holds `bytes`. */
 function sizeClassOf(bytes: number): number {
@@ -93,6 +94,15 @@ class Slab {
 class BigBody {
   readonly blocks: Uint8Array[] = [];
   bytes = 0;
+}
+
+/** A place for bytes of a body, in the arena that it lies in. */
+export class BodyPlace {
+  arena: BodyArena | undefined;
+  handle = 0;
+  bytes: Uint8Array = NOTHING;
+  at = 0;
+  length = 0;
 }
 
 /** Says whether what is there now may be, with one more job: see shard/work/memory-budget.ts. */
@@ -161,6 +171,39 @@ export class BodyArena {
     }
     const slab = this.#slabs[handle >>> 16]!;
     copyBytes(slab.bytes, (handle & 0xffff) * slab.cellBytes + offset, source, start, length);
+  }
+
+  /** Where the bytes of a body from `offset` on lie, at most `wanted` of them. They stay there while it is pinned. */
+  locate(handle: number, offset: number, wanted: number, place: BodyPlace): void {
+    place.arena = this;
+    place.handle = handle;
+    if (handle >= BIG_FLAG) {
+      place.bytes = this.#big(handle).blocks[Math.floor(offset / BLOCK_BYTES)]!;
+      place.at = offset % BLOCK_BYTES;
+      place.length = Math.min(wanted, BLOCK_BYTES - place.at);
+      return;
+    }
+    const slab = this.#slabs[handle >>> 16]!;
+    place.bytes = slab.bytes;
+    place.at = (handle & 0xffff) * slab.cellBytes + offset;
+    place.length = wanted;
+  }
+
+  /**
+   * The same of bytes that come next, behind `offset` others, for whoever writes them by himself and says so by `filled`. Throws
+   * RangeError as `write` does.
+   */
+  findRoom(handle: number, offset: number, wanted: number, place: BodyPlace): void {
+    if (handle >= BIG_FLAG) {
+      const big = this.#big(handle);
+      assert(offset === big.bytes, "a big body is written in order");
+      this.#lastBlock(big);
+    }
+    this.locate(handle, offset, wanted, place);
+  }
+
+  filled(handle: number, length: number): void {
+    if (handle >= BIG_FLAG) this.#big(handle).bytes += length;
   }
 
   /** Copies `length` bytes at `offset` of a body into `target` at `at`. */
@@ -274,17 +317,23 @@ export class BodyArena {
     let done = 0;
     while (done < length) {
       const at = big.bytes % BLOCK_BYTES;
-      if (at === 0) {
-        this.#reserve(BLOCK_BYTES);
-        big.blocks.push(this.#spareBlocks.pop() ?? new Uint8Array(BLOCK_BYTES));
-        this.reservedBytes += BLOCK_BYTES;
-        this.usedBytes += BLOCK_BYTES;
-      }
       const part = Math.min(length - done, BLOCK_BYTES - at);
-      copyBytes(big.blocks[big.blocks.length - 1]!, at, source, start + done, part);
+      copyBytes(this.#lastBlock(big), at, source, start + done, part);
       big.bytes += part;
       done += part;
     }
+  }
+
+  /** The block that its next byte belongs to. */
+  #lastBlock(big: BigBody): Uint8Array {
+    const { blocks } = big;
+    if (blocks.length * BLOCK_BYTES > big.bytes) return blocks[blocks.length - 1]!;
+    this.#reserve(BLOCK_BYTES);
+    const block = this.#spareBlocks.pop() ?? new Uint8Array(BLOCK_BYTES);
+    blocks.push(block);
+    this.reservedBytes += BLOCK_BYTES;
+    this.usedBytes += BLOCK_BYTES;
+    return block;
   }
 
   #freeBig(handle: number): void {

@@ -7,7 +7,7 @@
 import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
 
 /** What a submission asks for (enum io_uring_op). */
-const UringOp = { PollAdd: 6, AsyncCancel: 14, Send: 26, Recv: 27 } as const;
+const UringOp = { PollAdd: 6, SendMsg: 9, RecvMsg: 10, AsyncCancel: 14, Send: 26, Recv: 27 } as const;
 
 const SQE_BYTES = 64;
 const SQE_WORDS = SQE_BYTES / 4;
@@ -156,6 +156,24 @@ export class Uring {
     this.#target[at + 10] = BUFFER_GROUP;
   }
 
+  /** Receives until the parts of a message (MessageSlots) are full, the other side has ended, or an error has come. */
+  receiveMessage(
+    descriptor: number,
+    addressLow: number,
+    addressHigh: number,
+    likely: boolean,
+    low: number,
+    high: number,
+  ): void {
+    const pollFirst = likely ? 0 : RECV_POLL_FIRST << 16;
+    const at = this.#entry(UringOp.RecvMsg | pollFirst, descriptor, low, high);
+    const sqes = this.#target;
+    sqes[at + 4] = addressLow;
+    sqes[at + 5] = addressHigh;
+    sqes[at + 6] = 1;
+    sqes[at + 7] = MSG_WAITALL;
+  }
+
   /** Sends `length` bytes from an address; they must stay as they are until the completion, which tells of all of them. */
   send(
     descriptor: number,
@@ -170,6 +188,16 @@ export class Uring {
     sqes[at + 4] = addressLow;
     sqes[at + 5] = addressHigh;
     sqes[at + 6] = length;
+    sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
+  }
+
+  /** The same with the parts of a message (MessageSlots). */
+  sendMessage(descriptor: number, addressLow: number, addressHigh: number, low: number, high: number): void {
+    const at = this.#entry(UringOp.SendMsg, descriptor, low, high);
+    const sqes = this.#target;
+    sqes[at + 4] = addressLow;
+    sqes[at + 5] = addressHigh;
+    sqes[at + 6] = 1;
     sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
   }
 

@@ -31,7 +31,7 @@ const LEASE_BYTES_MAX = 9 * 17 + 201;
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 /** The same where only its place is told. */
-const STORED_PIECE_BYTES_MAX = 64 * 1024;
+const STORED_PIECE_BYTES_MAX = 1024 * 1024;
 
 /** The name of a tube, which may stand there, with a blank. */
 const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;

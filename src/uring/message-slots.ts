@@ -1,0 +1,92 @@
+// Messages for the kernel (struct msghdr) whose bytes lie in several places: what a receive fills, what a send takes.
+
+import { assert } from "../base/assert.ts";
+import { type Mapping, map } from "./kernel.ts";
+import { halves } from "./uring.ts";
+
+/** A msghdr, PARTS_MAX times an iovec, TRAILER_BYTES, and nothing up to a power of two. */
+const SLOT_BYTES = 256;
+const HEADER_BYTES = 56;
+const PART_BYTES = 16;
+const PARTS_MAX = 11;
+const TRAILER_AT = 240;
+/** Bytes of a slot of its own, for the CR LF behind a body. */
+export const TRAILER_BYTES = 2;
+/** In int32 words of a msghdr: where its iovecs are, and how many. */
+const PARTS = 4;
+const PART_COUNT = 6;
+
+/** As many messages as may be under way; each belongs to the kernel from its submission to its completion. */
+export class MessageSlots {
+  readonly #memory: Mapping;
+  readonly #words: Int32Array;
+  readonly #free: number[];
+
+  constructor(slots: number) {
+    this.#memory = map(slots * SLOT_BYTES);
+    this.#words = new Int32Array(this.#memory.buffer);
+    this.#free = Array.from({ length: slots }, (_, slot) => slot);
+    for (let slot = 0; slot < slots; slot++) this.#point(slot);
+  }
+
+  #point(slot: number): void {
+    const at = (slot * SLOT_BYTES) >> 2;
+    const parts = halves(this.#address(slot, HEADER_BYTES));
+    this.#words[at + PARTS] = parts.low;
+    this.#words[at + PARTS + 1] = parts.high;
+  }
+
+  #address(slot: number, at: number): bigint {
+    return this.#memory.pointer + BigInt(slot * SLOT_BYTES + at);
+  }
+
+  /** Whether all are under way. */
+  get areTaken(): boolean {
+    return this.#free.length === 0;
+  }
+
+  /** A message without parts. */
+  take(): number {
+    const slot = this.#free.pop();
+    assert(slot !== undefined, "whoever takes a message has asked whether there is one");
+    this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT] = 0;
+    return slot;
+  }
+
+  give(slot: number): void {
+    this.#free.push(slot);
+  }
+
+  /** Whether `parts` more find room. */
+  hasRoom(slot: number, parts: number): boolean {
+    return this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT]! + parts <= PARTS_MAX;
+  }
+
+  /** Adds `length` bytes at an address, which must stay as they are until the message is done. */
+  add(slot: number, address: bigint, length: number): void {
+    const words = this.#words;
+    const at = (slot * SLOT_BYTES) >> 2;
+    const count = words[at + PART_COUNT]!;
+    const part = at + ((HEADER_BYTES + count * PART_BYTES) >> 2);
+    const { low, high } = halves(address);
+    words[part] = low;
+    words[part + 1] = high;
+    words[part + 2] = length;
+    words[part + 3] = 0;
+    words[at + PART_COUNT] = count + 1;
+  }
+
+  /** Adds the TRAILER_BYTES of the slot itself. */
+  addTrailer(slot: number): void {
+    this.add(slot, this.#address(slot, TRAILER_AT), TRAILER_BYTES);
+  }
+
+  /** What has come into the trailer; valid until the slot is given back. */
+  trailer(slot: number): Uint8Array {
+    return new Uint8Array(this.#memory.buffer, slot * SLOT_BYTES + TRAILER_AT, TRAILER_BYTES);
+  }
+
+  address(slot: number): { low: number; high: number } {
+    return halves(this.#address(slot, 0));
+  }
+}
