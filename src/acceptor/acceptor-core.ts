@@ -113,6 +113,7 @@ export class AcceptorCore implements ConnectionHost {
   readonly gatherBudget: GatherBudget = new GatherBudget();
   readonly listTurnstile: Turnstile = new Turnstile();
   readonly storedBytesMin: number;
+  readonly inPlaceBytesMin: number;
   /** The arenas of the shards that live in this thread. */
   readonly #arenas: (BodyArena | undefined)[] = [];
   /** Takes the answers to Control requests, if this thread asks any. */
@@ -177,6 +178,7 @@ export class AcceptorCore implements ConnectionHost {
     this.sampler = new CommandSampler(this.counters, this.nowMs);
     this.#hasMetrics = topology.ports > topology.acceptors;
     this.storedBytesMin = topology.storedBytesMin;
+    this.inPlaceBytesMin = topology.inPlaceBytesMin;
     this.#links = new ShardLinks(topology, acceptor);
     for (let slot = 0; slot < (options.firstSlot ?? 0); slot++) this.#connections.push(undefined);
     this.#control = new ControlWords(topology.control);

@@ -67,6 +67,8 @@ export interface ConnectionHost extends LogProgress {
   arenaOf(shard: number): BodyArena | undefined;
   /** A body of at least so many bytes goes right there. */
   readonly storedBytesMin: number;
+  /** So many bytes of it are received and sent right there. */
+  readonly inPlaceBytesMin: number;
   /** Largest payload of one message to a shard. */
   readonly payloadBytesMax: number;
   /** Takes a line for each command and reply (-VV). */

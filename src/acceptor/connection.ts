@@ -63,8 +63,6 @@ const INPUT_BYTES_MAX = 64 * 1024;
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
 /** Bodies up to this size are gathered here and sent whole; larger ones go to their shard in pieces. */
 const GATHERED_BODY_BYTES_MAX = 64 * 1024;
-/** So much of a body is worth a receive of its own, right into the arena. */
-const ROOM_BYTES_MIN = 16 * 1024;
 /** Bytes of a large body in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 
@@ -177,7 +175,7 @@ export class Connection
     this.#isGated = gate !== undefined;
     this.#transport = transport;
     this.#reader = new LineReader(gate?.guard(this) ?? this);
-    this.outbox = new Outbox(transport, host);
+    this.outbox = new Outbox(transport, host, host.inPlaceBytesMin);
     this.#used = host.defaultTube;
     this.#watched = new WatchList(host.shards);
     if (moved !== undefined) {
@@ -249,7 +247,8 @@ export class Connection
 
   /** Whether its next bytes, not few, belong to a body in an arena of this thread. */
   get awaitsBody(): boolean {
-    return this.#stored?.active === true && this.#reader.pieceBytesLeft >= ROOM_BYTES_MIN && !this.#isGated;
+    if (this.#stored?.active !== true || this.#isGated) return false;
+    return this.#reader.pieceBytesLeft >= this.#host.inPlaceBytesMin;
   }
 
   /**

@@ -15,12 +15,14 @@ export interface LogProgress {
 export class Outbox {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
-  readonly #output = new Output();
+  readonly #output: Output;
   readonly #holds = new Holds();
   readonly #transport: Transport;
   readonly #log: LogProgress;
 
-  constructor(transport: Transport, log: LogProgress) {
+  /** `inPlaceBytesMin`: see Output. */
+  constructor(transport: Transport, log: LogProgress, inPlaceBytesMin?: number) {
+    this.#output = new Output(inPlaceBytesMin);
     this.#transport = transport;
     this.#log = log;
   }

@@ -7,8 +7,6 @@ import type { BodyArena } from "../engine/body-arena.ts";
 import { buffers } from "./buffer-pool.ts";
 import type { BodyReference, Transport } from "./transport.ts";
 
-/** A body of this size is worth a reference, and its parts in a message; a smaller one is copied. */
-const REFERRED_BYTES_MIN = 16 * 1024;
 /** Bodies in one message. */
 const REFERRED_BODIES_MAX = 4;
 /** Bytes that are copied together for a transport that can't send from an arena. */
@@ -23,6 +21,12 @@ export class Output {
   /** Pinned, in order; undefined for none. */
   #bodies: BodyReference[] | undefined;
   #bodyBytes = 0;
+  readonly #inPlaceBytesMin: number;
+
+  /** A body of at least `inPlaceBytesMin` bytes is not copied. */
+  constructor(inPlaceBytesMin: number = Number.POSITIVE_INFINITY) {
+    this.#inPlaceBytesMin = inPlaceBytesMin;
+  }
 
   get length(): number {
     return this.#length + this.#bodyBytes;
@@ -36,7 +40,7 @@ export class Output {
 
   /** The same with a part of a body, from the arena that it lies in. */
   appendBody(arena: BodyArena, handle: number, offset: number, length: number): void {
-    if (length < REFERRED_BYTES_MIN) {
+    if (length < this.#inPlaceBytesMin) {
       arena.read(handle, offset, this.#room(length), this.#length, length);
       this.#length += length;
       return;

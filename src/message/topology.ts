@@ -147,6 +147,8 @@ export interface Topology {
   readonly jobBytesMax: number;
   /** A body of at least so many bytes goes past the rings between an acceptor and the shards of its thread. */
   readonly storedBytesMin: number;
+  /** So many bytes of such a body are received and sent right there, where a transport can. */
+  readonly inPlaceBytesMin: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
   /** int32: a doorbell for each host, then that of the binlog, then that of the http thread. */
@@ -204,12 +206,15 @@ export interface TopologyOptions {
   threads?: number;
   jobBytesMax: number;
   storedBytesMin?: number;
+  inPlaceBytesMin?: number;
   ringBytes: number;
   binlog?: { repliesWaitFor: LogWord; segmentBytes: number; group?: { repliesWait: boolean } };
 }
 
 /** Below this a copy through the ring costs less than what it takes to go past it. */
 const STORED_BYTES_MIN = 4096;
+/** Below this a copy costs less than a message of several parts. */
+const IN_PLACE_BYTES_MIN = 16 * 1024;
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
@@ -247,6 +252,7 @@ export function createTopology(options: TopologyOptions): Topology {
     hosts,
     jobBytesMax,
     storedBytesMin: options.storedBytesMin ?? STORED_BYTES_MIN,
+    inPlaceBytesMin: options.inPlaceBytesMin ?? IN_PLACE_BYTES_MIN,
     control: new SharedArrayBuffer(CONTROL_WORDS * 4),
     doorbells: new SharedArrayBuffer((hosts.length + 3) * DOORBELL_WORDS * 4),
     counters: new SharedArrayBuffer(roles * COUNTERS_PER_ROLE * 8),

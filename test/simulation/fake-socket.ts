@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
 import type { MovedConnection } from "../../src/acceptor/moved-connection.ts";
-import type { Departure, HandedOver, Transport } from "../../src/acceptor/transport.ts";
+import type { BodyReference, Departure, HandedOver, Transport } from "../../src/acceptor/transport.ts";
+import { BodyPlace } from "../../src/engine/body-arena.ts";
 
 /** Bytes that the server handed over and the client has not read. */
 interface Unread {
@@ -13,6 +14,21 @@ interface Unread {
   readonly copy: Uint8Array;
   length: number;
   from: number;
+  /** The bodies between its bytes: they must stay as they are, too. */
+  readonly bodies: readonly BodyReference[];
+}
+
+/** What is sent, put together from where it lies now. */
+function gather(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let from = 0;
+  for (const { arena, handle, offset, length: bodyBytes, at } of bodies) {
+    const body = new Uint8Array(bodyBytes);
+    arena.read(handle, offset, body, 0, bodyBytes);
+    parts.push(buffer.slice(from, at), body);
+    from = at;
+  }
+  return Buffer.concat([...parts, buffer.slice(from, length)]);
 }
 
 /** One read buffer for all connections, as in src/acceptor/acceptor-thread.ts: its bytes are valid during the call only. */
@@ -57,9 +73,18 @@ export class FakeSocket implements Transport, Departure {
   deliveredBytes = 0;
   #core: AcceptorCore;
   #connection: Connection | undefined;
+  readonly #worksInPlace: boolean;
+  /** Where bytes of a body are received, of which so many have come; -1 for nowhere. */
+  readonly #place = new BodyPlace();
+  #placed = -1;
+  /** CR LF comes with them. */
+  #endsBody = false;
+  readonly #trailer = new Uint8Array(2);
 
-  constructor(core: AcceptorCore) {
+  /** `worksInPlace`: large bodies are received and sent right in the arenas that they lie in, as with io_uring. */
+  constructor(core: AcceptorCore, worksInPlace = false) {
     this.#core = core;
+    this.#worksInPlace = worksInPlace;
   }
 
   // --- the server's side ------------------------------------------------------------------------------------------
@@ -109,9 +134,31 @@ export class FakeSocket implements Transport, Departure {
       this.#received.push(buffer.slice(0, length));
       return true;
     }
-    this.#unread.push({ buffer, copy: buffer.slice(0, length), length, from: 0 });
+    this.#unread.push({ buffer, copy: buffer.slice(0, length), length, from: 0, bodies: [] });
     this.#unreadBytes += length;
     return false;
+  }
+
+  sendWithBodies(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean {
+    if (!this.#worksInPlace || this.vanished || this.#failDue || this.#failed || this.#unreadBytes > 0)
+      return false;
+    assert.ok(!this.#closed && !this.#endWanted, "nothing is sent after the end");
+    const copy = gather(buffer, length, bodies);
+    this.onSent?.(copy);
+    this.#unread.push({ buffer, copy, length: copy.length, from: 0, bodies });
+    this.#unreadBytes += copy.length;
+    if (this.readsAtOnce) this.read(copy.length);
+    return true;
+  }
+
+  #forget({ bodies }: Unread): void {
+    for (const { arena, handle } of bodies) arena.unpin(handle);
+  }
+
+  #forgetUnread(): void {
+    for (const each of this.#unread) this.#forget(each);
+    this.#unread.length = 0;
+    this.#unreadBytes = 0;
   }
 
   pause(): void {
@@ -129,9 +176,18 @@ export class FakeSocket implements Transport, Departure {
   }
 
   destroy(): void {
-    this.#unread.length = 0;
-    this.#unreadBytes = 0;
+    this.#forgetUnread();
+    this.#endPlace();
     this.#close();
+  }
+
+  /** What the kernel still receives may be anything. */
+  #endPlace(): void {
+    if (this.#placed < 0) return;
+    const { arena, handle, bytes, at, length } = this.#place;
+    bytes.fill(SPOILED, at + Math.min(this.#placed, length), at + length);
+    this.#placed = -1;
+    arena!.unpin(handle);
   }
 
   #close(): void {
@@ -223,8 +279,10 @@ export class FakeSocket implements Transport, Departure {
       this.#drainDue = false;
       connection.onDrain();
     } else if (this.#sent.length > 0) {
-      this.#read(connection, Math.min(bytesMax, readBuffer.length));
+      if (this.#placed >= 0) this.#fillPlace(connection, bytesMax);
+      else this.#read(connection, Math.min(bytesMax, readBuffer.length));
     } else {
+      if (this.#placed >= 0) this.#placeIsDone(connection);
       this.#finSeen = true;
       connection.onEnd();
       // A client that closed, and did not only half-close, is found out when something is written to it, or at last now.
@@ -234,18 +292,57 @@ export class FakeSocket implements Transport, Departure {
   }
 
   #read(connection: Connection, bytesMax: number): void {
+    const length = this.#take(readBuffer, 0, bytesMax);
+    connection.onBytes(readBuffer, length);
+    readBuffer.fill(SPOILED, 0, length);
+    this.#beginPlace(connection);
+  }
+
+  /** Takes up to `bytesMax` of what was sent; returns how many they were. */
+  #take(target: Uint8Array, at: number, bytesMax: number): number {
     let length = 0;
     while (this.#sent.length > 0 && length < bytesMax) {
       const first = this.#sent[0]!;
       const part = Math.min(first.length, bytesMax - length);
-      readBuffer.set(first.subarray(0, part), length);
+      target.set(first.subarray(0, part), at + length);
       length += part;
       if (part === first.length) this.#sent.shift();
       else this.#sent[0] = first.subarray(part);
     }
     this.deliveredBytes += length;
-    connection.onBytes(readBuffer, length);
-    readBuffer.fill(SPOILED, 0, length);
+    return length;
+  }
+
+  /** The next receive goes to the arena, if the connection awaits a body there. */
+  #beginPlace(connection: Connection): void {
+    if (!this.#worksInPlace || this.#paused || this.#endWanted || !connection.awaitsBody) return;
+    if (!connection.findBodyRoom(this.#place)) return;
+    this.#placed = 0;
+    this.#endsBody = connection.endsBody(this.#place.length);
+    this.#place.arena!.pin(this.#place.handle);
+  }
+
+  /** It is done when all of it is there, and CR LF if they belong to it. */
+  #fillPlace(connection: Connection, bytesMax: number): void {
+    const { bytes, at, length } = this.#place;
+    const inPlace = Math.min(this.#placed, length);
+    const came = this.#take(bytes, at + inPlace, Math.min(bytesMax, length - inPlace));
+    this.#placed += came;
+    const inTrailer = Math.max(0, this.#placed - length);
+    if (this.#endsBody && this.#placed >= length)
+      this.#placed += this.#take(this.#trailer, inTrailer, Math.min(bytesMax - came, 2 - inTrailer));
+    const wanted = length + (this.#endsBody ? 2 : 0);
+    if (this.#placed === wanted) this.#placeIsDone(connection);
+  }
+
+  #placeIsDone(connection: Connection): void {
+    const { arena, handle, length } = this.#place;
+    const placed = this.#placed;
+    this.#placed = -1;
+    arena!.unpin(handle);
+    connection.onStored(Math.min(placed, length));
+    if (placed > length) connection.onBytes(this.#trailer.slice(), placed - length);
+    this.#beginPlace(connection);
   }
 
   /** The server has stopped reading, and will not see an end before it reads on. */
@@ -290,8 +387,7 @@ export class FakeSocket implements Transport, Departure {
     if (this.#unreadBytes > 0) this.#breaks = true;
     this.#finSent = true;
     this.vanished = true;
-    this.#unread.length = 0;
-    this.#unreadBytes = 0;
+    this.#forgetUnread();
     if (this.#endWanted) this.#close();
   }
 
@@ -304,8 +400,7 @@ export class FakeSocket implements Transport, Departure {
 
   /** The server's side of the connection fails while the client is there: its client learns of it when it is destroyed. */
   fail(): void {
-    this.#unread.length = 0;
-    this.#unreadBytes = 0;
+    this.#forgetUnread();
     this.#sent.length = 0;
     this.#finSent = true;
     this.#failDue = true;
@@ -317,7 +412,12 @@ export class FakeSocket implements Transport, Departure {
     while (left > 0 && this.#unread.length > 0) {
       const first = this.#unread[0]!;
       const part = Math.min(left, first.length - first.from);
-      const now = first.buffer.subarray(first.from, first.from + part);
+      const gathered = gather(
+        first.buffer,
+        first.length - first.bodies.reduce((sum, body) => sum + body.length, 0),
+        first.bodies,
+      );
+      const now = gathered.subarray(first.from, first.from + part);
       const then = first.copy.subarray(first.from, first.from + part);
       assert.ok(
         Buffer.compare(now, then) === 0,
@@ -327,7 +427,7 @@ export class FakeSocket implements Transport, Departure {
       first.from += part;
       left -= part;
       this.#unreadBytes -= part;
-      if (first.from === first.length) this.#unread.shift();
+      if (first.from === first.length) this.#forget(this.#unread.shift()!);
     }
     if (this.#unreadBytes > 0) return;
     if (this.#endWanted) this.#close();

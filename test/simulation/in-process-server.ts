@@ -134,6 +134,8 @@ const RING_BYTES = 1 << 16;
 const MOVE_COMMANDS = 2;
 /** So small that many bodies of a simulation go past the rings. */
 const STORED_BYTES_MIN = 10;
+/** The same of those that are received and sent where they lie. */
+const IN_PLACE_BYTES_MIN = 14;
 /** A shard that waits for room in the middle of a command waits for fewer steps of the log. */
 const ROOM_STEPS_MAX = 10_000;
 /** Without rest after so many steps something runs in a circle. */
@@ -202,7 +204,18 @@ export class InProcessServer {
     const { protocol = "extended" } = options;
     const http = options.http === true ? { http: true } : {};
     this.topology = topologyFor(
-      { shards, acceptors, placement, threads, protocol, jobBytesMax, storedBytesMin, ringBytes, ...http },
+      {
+        shards,
+        acceptors,
+        placement,
+        threads,
+        protocol,
+        jobBytesMax,
+        storedBytesMin,
+        inPlaceBytesMin: IN_PLACE_BYTES_MIN,
+        ringBytes,
+        ...http,
+      },
       this.log,
     );
     this.#slowLog = options.slowLog ?? 0;
@@ -428,7 +441,7 @@ export class InProcessServer {
 
   /** A new client, at the acceptors in turn unless one is named. */
   connect(acceptor: number = this.#nextAcceptor++ % this.acceptors.length): FakeSocket {
-    const socket = new FakeSocket(this.acceptors[acceptor]!);
+    const socket = new FakeSocket(this.acceptors[acceptor]!, this.#ownSockets);
     socket.open();
     this.sockets[acceptor]!.push(socket);
     this.everySocket[acceptor]!.push(socket);

@@ -2,6 +2,7 @@
 
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
+import { type BodyArena, BodyPlace } from "../../src/engine/body-arena.ts";
 import { NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
 import { RequestOp } from "../../src/message/request.ts";
 import { ResponseKind } from "../../src/message/response.ts";
@@ -53,6 +54,37 @@ export function onConnections(
       return connection;
     };
   }
+}
+
+/** Has an arena forget the pins that are made while `forgets` says so. */
+function forgetPins(bodies: BodyArena, forgets: () => boolean): void {
+  const { pin, unpin, free } = bodies;
+  const place = new BodyPlace();
+  /** A handle for each pin that counts. */
+  const pinned: number[] = [];
+  const forgotten = new Set<number>();
+  bodies.pin = (handle) => {
+    if (forgets()) {
+      forgotten.add(handle);
+      return;
+    }
+    pinned.push(handle);
+    pin.call(bodies, handle);
+  };
+  bodies.unpin = (handle) => {
+    const at = pinned.indexOf(handle);
+    if (at < 0) return;
+    pinned.splice(at, 1);
+    unpin.call(bodies, handle);
+  };
+  // Its bytes change at once, as they would with the next body in its place.
+  bodies.free = (handle) => {
+    if (!pinned.includes(handle) && forgotten.delete(handle)) {
+      bodies.locate(handle, 0, 1, place);
+      place.bytes[place.at]! ^= 0xff;
+    }
+    free.call(bodies, handle);
+  };
 }
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
@@ -205,6 +237,30 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     onConnections(acceptors, ({ outbox }) => {
       const appendBody = outbox.appendBody.bind(outbox);
       outbox.appendBody = (bodies, handle, offset, length) => appendBody(bodies, handle, offset + 1, length);
+    });
+  }),
+  planted("a body does not stay where a socket sends it from", ({ acceptors }) => {
+    const patched = new Set<BodyArena>();
+    let appends = false;
+    onConnections(acceptors, ({ outbox }) => {
+      const appendBody = outbox.appendBody.bind(outbox);
+      outbox.appendBody = (bodies, ...rest) => {
+        if (!patched.has(bodies)) forgetPins(bodies, () => appends);
+        patched.add(bodies);
+        appends = true;
+        appendBody(bodies, ...rest);
+        appends = false;
+      };
+    });
+  }),
+  planted("bytes that come into an arena are put behind their place", ({ acceptors }) => {
+    onConnections(acceptors, (connection) => {
+      const findBodyRoom = connection.findBodyRoom.bind(connection);
+      connection.findBodyRoom = (place) => {
+        const found = findBodyRoom(place);
+        place.at++;
+        return found;
+      };
     });
   }),
   planted("of more than 40 commands behind a wait one is dropped", ({ acceptors }) => {
