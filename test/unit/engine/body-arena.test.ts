@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { BodyArena, CELL_BYTES_MAX, EMPTY_BODY } from "../../../src/engine/body-arena.ts";
+import { BodyArena, BodyPlace, CELL_BYTES_MAX, EMPTY_BODY } from "../../../src/engine/body-arena.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 const MIB = 1 << 20;
@@ -112,6 +112,44 @@ describe("BodyArena", () => {
     const stored = sizes.map((bytes) => ({ bytes, handle: store(arena, bodyOf(bytes, bytes)) }));
     for (const { bytes, handle } of stored)
       assert.deepEqual(load(arena, handle, bytes), bodyOf(bytes, bytes), `${bytes} bytes`);
+  });
+
+  it("tells where bytes belong that others write, and where they lie", () => {
+    const arena = new BodyArena();
+    const place = new BodyPlace();
+    for (const bytes of [20_000, CELL_BYTES_MAX, CELL_BYTES_MAX + 1, MIB, 2 * MIB + 100]) {
+      const body = bodyOf(bytes, bytes);
+      const handle = arena.allocate(bytes);
+      // Some come by `write`, also where room has been found and not used.
+      arena.write(handle, 0, body, 0, 1000);
+      for (let done = 1000; done < bytes; ) {
+        arena.findRoom(handle, done, bytes - done, place);
+        assert.ok(place.length > 0 && done + place.length <= bytes);
+        const came = Math.ceil(place.length / 2);
+        place.bytes.set(body.subarray(done, done + came), place.at);
+        arena.filled(handle, came);
+        done += came;
+        if (done < bytes) arena.write(handle, done, body, done, 1);
+        done = Math.min(bytes, done + 1);
+      }
+      assert.deepEqual(load(arena, handle, bytes), body);
+      for (let done = 0; done < bytes; done += place.length) {
+        arena.locate(handle, done, bytes - done, place);
+        const lies = place.bytes.subarray(place.at, place.at + place.length);
+        assert.equal(Buffer.compare(lies, body.subarray(done, done + place.length)), 0);
+      }
+      arena.free(handle);
+    }
+    assert.equal(arena.usedBytes, 0);
+  });
+
+  it("finds no room for the next block of a big body beyond its limit", () => {
+    const arena = new BodyArena(MIB);
+    const handle = arena.allocate(3 * MIB);
+    arena.write(handle, 0, new Uint8Array(MIB), 0, MIB);
+    assert.throws(() => arena.findRoom(handle, MIB, MIB, new BodyPlace()), RangeError);
+    arena.free(handle);
+    assert.equal(arena.reservedBytes, 0);
   });
 
   it("reads a part of a body, also over the blocks of a big one", () => {
