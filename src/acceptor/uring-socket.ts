@@ -223,6 +223,7 @@ export class UringSocket implements Transport, Departure {
       return;
     }
     this.silentPlace = -1;
+    if (this.#bodies !== undefined && !this.#gone && this.#sendNextPart(result)) return;
     const length = this.#sending;
     const wanted = length - this.#sentBefore;
     this.#sending = 0;
@@ -236,6 +237,22 @@ export class UringSocket implements Transport, Departure {
       if (this.#start(next.buffer, next.length)) buffers.give(next.buffer);
     } else if (this.#ending) this.#disconnect();
     else this.#connection!.onDrain();
+  }
+
+  /**
+   * The kernel gives up a message of several parts that finds no room when its client has half-closed: it takes the socket for
+   * writable then, and for one that must not block in the end. One part by itself it sends as any other bytes. False if there
+   * is none left, or the socket has failed.
+   */
+  #sendNextPart(result: number): boolean {
+    if (result < 0 && result !== -EAGAIN) return false;
+    const sent = this.#sentBefore + Math.max(0, result);
+    if (sent === this.#sending) return false;
+    this.#sentBefore = sent;
+    const { ring, messages } = this.#sockets;
+    const { low, high, length } = messages.partAt(this.#sendSlot, sent);
+    ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+    return true;
   }
 
   // --- bytes in -------------------------------------------------------------------------------------------

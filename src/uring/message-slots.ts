@@ -86,6 +86,20 @@ export class MessageSlots {
     return new Uint8Array(this.#memory.buffer, slot * SLOT_BYTES + TRAILER_AT, TRAILER_BYTES);
   }
 
+  /** What is left of the part that holds byte `offset` of the message, from there on. */
+  partAt(slot: number, offset: number): { low: number; high: number; length: number } {
+    const words = this.#words;
+    let at = (slot * SLOT_BYTES + HEADER_BYTES) >> 2;
+    let before = 0;
+    while (before + words[at + 2]! <= offset) {
+      before += words[at + 2]!;
+      at += PART_BYTES >> 2;
+    }
+    const start = new BigUint64Array(this.#memory.buffer, at * 4, 1)[0]!;
+    const skipped = offset - before;
+    return { ...halves(start + BigInt(skipped)), length: words[at + 2]! - skipped };
+  }
+
   address(slot: number): { low: number; high: number } {
     return halves(this.#address(slot, 0));
   }
