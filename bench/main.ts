@@ -17,6 +17,11 @@ await runEntry(async () => {
     await httpBench(args);
     return;
   }
+  if (scenario === "tls") {
+    const { tlsBench } = await import("./tls/tls-bench.ts");
+    await tlsBench(args);
+    return;
+  }
   const options = parseOptions(
     "npm run bench --",
     "Measures runnerbean and, where it is installed, beanstalkd.",

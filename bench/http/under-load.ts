@@ -6,33 +6,17 @@
 // 10,000 tubes change each second, metrics are scraped each 5 s, lists of tubes and totals are asked for each second, and
 // jobs are browsed in a loop.
 
-import { spawn } from "node:child_process";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
+import { startWithHttp } from "./start-with-http.ts";
 
 const TUBES = 10_000;
 const SCRAPE_MS = 5000;
 const LIST_MS = 1000;
 const CHANGES_A_SECOND = 10;
 
-const main = fileURLToPath(new URL("../../src/server/main.ts", import.meta.url));
 const args = process.argv.slice(2);
-const server = spawn(process.execPath, [main, ...args, "--http", "127.0.0.1:0"], {
-  stdio: ["ignore", "ignore", "pipe"],
-});
-for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => server.kill(signal));
-server.on("exit", (code) => process.exit(code ?? 1));
-
-const url = await new Promise<string>((resolve) => {
-  let said = "";
-  server.stderr.on("data", (chunk: Buffer) => {
-    process.stderr.write(chunk);
-    said += chunk.toString();
-    const found = / (http:\/\/127\.0\.0\.1:[0-9]+) with/.exec(said)?.[1];
-    if (found !== undefined) resolve(found);
-  });
-});
+const url = await startWithHttp(args);
 const port = Number(args[args.indexOf("-p") + 1]);
 
 async function changeTubes(): Promise<never> {

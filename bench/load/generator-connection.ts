@@ -1,5 +1,6 @@
 // One client connection of a generating worker: sends the steps of its program and checks the replies.
 import net from "node:net";
+import tls from "node:tls";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import type { GeneratorRun, RunConnection } from "./generator-run.ts";
 import type { Address, MetricName } from "./load-source.ts";
@@ -122,8 +123,10 @@ export class GeneratorConnection implements RunConnection {
           return true;
         },
       };
-      const socket = net.connect({ ...target, onread, noDelay: true });
+      const socket = "ca" in target ? tls.connect(target) : net.connect({ ...target, onread, noDelay: true });
       this.#socket = socket;
+      if ("ca" in target)
+        socket.setNoDelay(true).on("data", (bytes: Buffer) => onread.callback(bytes.length, bytes));
       select.begin((text) => socket.write(text, "latin1"), resolve, reject);
       socket.on("error", (error) => this.#lost(error, reject));
       socket.on("end", () => this.#lost(new Error(`connection ${this.index}: the server closed it`), reject));

@@ -38,6 +38,8 @@ export const NO_MARKS: Marks = { begin() {}, end() {} };
 export interface Address {
   readonly host: string;
   readonly port: number;
+  /** In PEM: who vouches for the server, where TLS is spoken; only by the generator in Node. */
+  readonly ca?: string;
 }
 
 export interface BatchWorkers {
