@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import type { ServerProcess } from "./support/server-process.ts";
 import { startWithTransport } from "./support/start-with-transport.ts";
+import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const KIB = 1024;
@@ -54,8 +55,8 @@ async function assertBody(client: WireClient, body: Buffer, what: string): Promi
 }
 
 for (const transport of ["io_uring", "libuv"] as const) {
-  const start = (t: TestContext): Promise<ServerProcess | undefined> =>
-    startWithTransport(t, transport, FLAGS);
+  const start = (t: TestContext, more: readonly string[] = []): Promise<ServerProcess | undefined> =>
+    startWithTransport(t, transport, [...FLAGS, ...more]);
 
   describe(`large bodies, with ${transport}`, () => {
     it("are what was sent, in whatever parts they come, and with commands behind them", async (t) => {
@@ -120,6 +121,20 @@ for (const transport of ["io_uring", "libuv"] as const) {
       }
       assert.match((await client.ask("stats-tube default")).body!.toString(), /^total-jobs: 0$/m);
       client.close();
+    });
+
+    it("let nobody end the server who breaks off with a reply in the log's way and a body behind it", async (t) => {
+      const server = await start(t, ["-b", temporaryFolder(t), "-f", "0"]);
+      if (server === undefined) return;
+      const other = await WireClient.connect(server.address);
+      const id = await put(other, bodyOf(20_000, 1));
+      for (let each = 0; each < 40; each++) {
+        const client = await WireClient.connect(server.address);
+        client.send(`list-tube-used\r\nput 0 0 60 1\r\na\r\npeek ${id}\r\n`);
+        client.socket.resetAndDestroy();
+        assert.equal((await other.ask("list-tube-used")).line, "USING default");
+      }
+      other.close();
     });
 
     it("leave nothing of clients that break off, in the middle of a body or with replies unread", async (t) => {

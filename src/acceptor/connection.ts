@@ -245,9 +245,9 @@ export class Connection
     this.#settle();
   }
 
-  /** Whether its next bytes, not few, belong to a body in an arena of this thread. */
+  /** Whether its next bytes, not few, belong to a body in an arena of this thread of which some have come. */
   get awaitsBody(): boolean {
-    if (this.#stored?.active !== true || this.#isGated) return false;
+    if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#isGated) return false;
     return this.#reader.pieceBytesLeft >= this.#host.inPlaceBytesMin;
   }
 

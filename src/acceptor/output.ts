@@ -93,14 +93,19 @@ export class Output {
       bodyBytes += bodies[count++]!.length;
     }
     const bytes = limit - bodyBytes;
-    if (count === 0) this.#flushBytes(transport, limit);
-    else if (transport.sendWithBodies?.(this.#buffer ?? NOTHING, bytes, bodies.slice(0, count)) === true) {
+    if (count === 0) {
+      // A transport may fail at once, and have all that is gathered cleared: so this is as it will be before it is asked.
+      const buffer = this.#takeBuffer(limit);
+      this.#drop(0, limit, 0);
+      if (transport.send(buffer, limit)) buffers.give(buffer);
+      return limit;
+    }
+    if (transport.sendWithBodies?.(this.#buffer ?? NOTHING, bytes, bodies.slice(0, count)) === true) {
       this.#takeBuffer(bytes);
       this.#drop(count, bytes, bodyBytes);
       return limit;
-    } else return this.#flushCopied(transport, limit);
-    this.#drop(0, bytes, 0);
-    return limit;
+    }
+    return this.#flushCopied(transport, limit);
   }
 
   /** These bodies and bytes have left the beginning. */

@@ -42,6 +42,11 @@ export class StoredBody {
     }
   }
 
+  /** Whether any of its bytes have come: before that a big one has no memory yet. */
+  get hasBegun(): boolean {
+    return this.#writtenBytes > 0;
+  }
+
   /** Where its next bytes, at most `wanted`, may be written past `write`; false without memory for them. */
   findRoom(wanted: number, place: BodyPlace): boolean {
     if (this.failed || !this.#bodies!.mayStay) return false;

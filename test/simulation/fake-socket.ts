@@ -125,7 +125,7 @@ export class FakeSocket implements Transport, Departure {
   send(buffer: Uint8Array, length: number): boolean {
     assert.ok(!this.#closed && !this.#endWanted, "nothing is sent after the end");
     if (this.vanished) {
-      this.#closeDue = true;
+      this.#failToWrite();
       return true;
     }
     if (this.#failDue || this.#failed) return true;
@@ -137,6 +137,16 @@ export class FakeSocket implements Transport, Departure {
     this.#unread.push({ buffer, copy: buffer.slice(0, length), length, from: 0, bodies: [] });
     this.#unreadBytes += length;
     return false;
+  }
+
+  /** With libuv a write that fails tells at once, within the call; with io_uring in a later turn. */
+  #failToWrite(): void {
+    if (this.#worksInPlace) {
+      this.#closeDue = true;
+      return;
+    }
+    this.#closed = true;
+    this.#core.disconnect(this.#connection!);
   }
 
   sendWithBodies(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean {

@@ -159,6 +159,30 @@ describe("Output with bodies in an arena", () => {
     );
   });
 
+  it("bears a transport that fails at once and has it cleared, wherever the bodies are", () => {
+    for (const limit of [15, 15 + 1 + 100 + 2]) {
+      const arena = new BodyArena();
+      const output = new Output(IN_PLACE_BYTES_MIN);
+      const transport = new LateTransport(() => false);
+      transport.send = () => {
+        output.clear();
+        return true;
+      };
+      output.append(new Uint8Array(15), 0, 15);
+      // A reply that waits for the log, and one with a body behind it.
+      output.append(new Uint8Array(1), 0, 1);
+      const handle = store(arena, new Uint8Array(100));
+      output.appendBody(arena, handle, 0, 100);
+      output.append(new Uint8Array(2), 0, 2);
+      arena.free(handle);
+      output.flush(transport, limit, true);
+      assert.equal(output.length, 0);
+      output.append(new Uint8Array(7), 0, 7);
+      assert.equal(output.length, 7);
+      assert.equal(arena.usedBytes, 0);
+    }
+  });
+
   it("copies at most 256 KiB at a time for a transport that takes no bodies, and the rest when that has left", () => {
     const arena = new BodyArena();
     const output = new Output(IN_PLACE_BYTES_MIN);
