@@ -8,18 +8,14 @@
 
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { startWithHttp } from "./start-with-http.ts";
+import { serveBeside } from "./serve-beside.ts";
 
 const TUBES = 10_000;
 const SCRAPE_MS = 5000;
 const LIST_MS = 1000;
 const CHANGES_A_SECOND = 10;
 
-const args = process.argv.slice(2);
-const url = await startWithHttp(args);
-const port = Number(args[args.indexOf("-p") + 1]);
-
-async function changeTubes(): Promise<never> {
+async function changeTubes(port: number): Promise<never> {
   const socket = connect(port, "127.0.0.1");
   socket.on("data", () => {});
   for (let from = 0; ; from = (from + TUBES / CHANGES_A_SECOND) % TUBES) {
@@ -31,17 +27,19 @@ async function changeTubes(): Promise<never> {
   }
 }
 
-async function ask(path: string, everyMs: number): Promise<never> {
+async function ask(url: string, everyMs: number): Promise<never> {
   for (;;) {
-    await (await fetch(`${url}${path}`)).arrayBuffer();
+    await (await fetch(url)).arrayBuffer();
     await sleep(everyMs);
   }
 }
 
-await Promise.all([
-  changeTubes(),
-  ask("/metrics", SCRAPE_MS),
-  ask("/v1/tubes?sort=oldest&limit=1000&fresh=true", LIST_MS),
-  ask("/v1/stats", LIST_MS),
-  ask("/v1/tubes/load-1/jobs?limit=100", 0),
-]);
+await serveBeside(import.meta.filename, (url, port) =>
+  Promise.all([
+    changeTubes(port),
+    ask(`${url}/metrics`, SCRAPE_MS),
+    ask(`${url}/v1/tubes?sort=oldest&limit=1000&fresh=true`, LIST_MS),
+    ask(`${url}/v1/stats`, LIST_MS),
+    ask(`${url}/v1/tubes/load-1/jobs?limit=100`, 0),
+  ]),
+);
