@@ -8,12 +8,12 @@
 import { executionAsyncResource } from "node:async_hooks";
 
 /** For as long as the thread lives. */
-let kept: object | undefined;
+const kept: object[] = [];
 
 /** To be called first of all in a thread, before there was a collection. */
 export function keepTickMaps(): void {
   process.nextTick(() => {
     // Of a tick's callback that is the object that node has made of it.
-    kept ??= executionAsyncResource();
+    kept.push(executionAsyncResource());
   });
 }

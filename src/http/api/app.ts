@@ -82,10 +82,12 @@ export function createApp(options: AppOptions): Api {
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   // Of all requests, also those that have no route.
   api.decorateRequest("bodyRoom", 0);
+  let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
+    const { headers } = request.raw;
     meter.underWay++;
-    // It is over when its answer was sent, or its client is gone.
-    reply.raw.once("close", () => {
+    // It is over when its answer was sent, or its client is gone. That comes once, and "once" would wrap this.
+    reply.raw.on("close", () => {
       meter.underWay--;
       room.give(request);
       answerRoom.give(request);
@@ -95,8 +97,11 @@ export function createApp(options: AppOptions): Api {
     reply.header("cache-control", "no-store");
     if (request.url.length > URL_BYTES_MAX)
       throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
-    checkHost(request.headers, hosts);
-    checkSite(request.method, request.headers);
+    if (headers.host !== knownHost) {
+      checkHost(headers, hosts);
+      knownHost = headers.host;
+    }
+    checkSite(request.method, headers);
     done();
   });
   api.addHook("preSerialization", (request, reply, payload, done) => {
@@ -105,15 +110,7 @@ export function createApp(options: AppOptions): Api {
   });
   api.addHook("onSend", compress);
   answerRoom.addTo(api);
-  api.addHook("onResponse", (request, reply, done) => {
-    meter.answered(
-      request.routeOptions.url ?? "none",
-      request.method,
-      reply.statusCode,
-      reply.elapsedTime / 1000,
-    );
-    done();
-  });
+  meter.addTo(api);
   addFormats(api);
   addErrors(api, onError);
   void api.register(swagger, {

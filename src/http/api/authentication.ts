@@ -72,9 +72,10 @@ export class Authentication {
   /** Adds the check to all routes that are added later. What takes a permission that is `open` is for everybody. */
   addTo(api: Api, open?: Permission): void {
     api.addHook("onRequest", (request, reply, done) => {
-      const { may } = request.routeOptions.config;
-      if (this.#authenticator === undefined || may === null || (may !== undefined && may === open)) done();
-      else void this.#check(request, reply, this.#authenticator).then(() => done(), done);
+      const authenticator = this.#authenticator;
+      // First of all: the options of a route are made when they are asked for.
+      if (authenticator === undefined || isOpen(request.routeOptions.config.may, open)) done();
+      else void this.#check(request, reply, authenticator).then(() => done(), done);
     });
     api.addHook("preHandler", (request, _reply, done) => {
       if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
@@ -179,6 +180,9 @@ export class Authentication {
     );
   };
 }
+
+const isOpen = (may: Permission | null | undefined, open: Permission | undefined): boolean =>
+  may === null || (may !== undefined && may === open);
 
 /** Throws where tokens are demanded, and who asks has one that does not permit this. */
 export function requirePermission({ identity }: FastifyRequest, may: Permission): void {

@@ -1,6 +1,6 @@
 // How many bytes of JSON and MessagePack requests may be under way at a time: slow ones pile up.
 
-import type { FastifyRequest } from "fastify";
+import type { FastifyRequest, onRequestHookHandler } from "fastify";
 import { Busy } from "../queue/busy.ts";
 import type { Api } from "./api.ts";
 
@@ -14,6 +14,8 @@ declare module "fastify" {
 /** Of all requests. Text takes twice that as it comes, and again as values, of a heap of 256 MiB. */
 const UNDER_WAY_MAX = 32 << 20;
 
+const GATHERED = /^application\/(?:json|(?:x-|vnd\.)?msgpack)/i;
+
 export class BodyRoom {
   readonly #bytesMax: number;
   #underWay = 0;
@@ -23,13 +25,19 @@ export class BodyRoom {
     this.#bytesMax = bytesMax;
   }
 
-  /** To be added behind the check who asks, so that nobody takes room who may not. */
+  /** To be added behind the checks who asks and how often, so that nobody takes room who may not. */
   addTo(api: Api): void {
-    api.addHook("preParsing", (request, _reply, payload, done) => {
-      request.bodyRoom = this.#take(request);
-      done(null, payload);
+    // Of a route behind its other hooks, which are no others of all routes: one before parsing would be a round of its own.
+    api.addHook("onRoute", (route) => {
+      const before = [route.onRequest ?? []].flat();
+      if (!before.includes(this.#onRequest)) route.onRequest = [...before, this.#onRequest];
     });
   }
+
+  readonly #onRequest: onRequestHookHandler = (request, _reply, done) => {
+    request.bodyRoom = this.#take(request);
+    done();
+  };
 
   /** The request is over. */
   give(request: FastifyRequest): void {
@@ -38,8 +46,9 @@ export class BodyRoom {
   }
 
   /** What other types bring is not gathered. */
-  #take({ headers }: FastifyRequest): number {
-    if (!/^application\/(?:json|(?:x-|vnd\.)?msgpack)/i.test(headers["content-type"] ?? "")) return 0;
+  #take({ raw: { headers } }: FastifyRequest): number {
+    const type = headers["content-type"];
+    if (type === undefined || (type !== "application/json" && !GATHERED.test(type))) return 0;
     const declared = Number(headers["content-length"] ?? this.#bytesMax);
     // One that is larger is refused as such.
     const bytes = Math.min(declared, this.#bytesMax);

@@ -7,7 +7,9 @@ import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
 import { Busy } from "./busy.ts";
 import type { WireClients } from "./wire-clients.ts";
-import type { WireConnection } from "./wire-connection.ts";
+import type { PutOutcome, WireConnection } from "./wire-connection.ts";
+
+export type { PutOutcome };
 
 export interface NewPut {
   readonly tube: string;
@@ -16,9 +18,6 @@ export interface NewPut {
   readonly delay: number;
   readonly ttr: number;
 }
-
-/** INSERTED and the id, or the reply that refuses the job. */
-export type PutOutcome = { readonly id: number } | { readonly refusal: string };
 
 /** Larger bodies take a connection of their own. */
 const GATHERED_BYTES_MAX = 32 * 1024;
@@ -46,16 +45,19 @@ export class PutLanes {
   }
 
   /** Puts a job; resolves when it is as durable as `-f` asks. */
-  async put(put: NewPut, body: Uint8Array): Promise<PutOutcome> {
-    const isLarge = body.length > GATHERED_BYTES_MAX;
-    this.#take(body.length);
+  put(put: NewPut, body: Uint8Array): Promise<PutOutcome> {
+    const { length } = body;
+    this.#require(length);
+    const isLarge = length > GATHERED_BYTES_MAX;
     const lane = isLarge ? this.#wire.open() : this.#laneFor(put.tube);
-    try {
-      return outcomeOf((await lane.command(lineOf(put, body.length), body)).line);
-    } finally {
-      this.#bytes -= body.length;
+    this.#bytes += length;
+    const give = (): void => {
+      this.#bytes -= length;
       if (isLarge) lane.close();
-    }
+    };
+    const done = lane.put(lineOf(put, length), body);
+    done.then(give, give);
+    return done;
   }
 
   /** Puts jobs into a tube in their order; each fails by itself. */
@@ -66,7 +68,9 @@ export class PutLanes {
     const lines = jobs.map(({ put, body }) => lineOf(put, body.length));
     // For each the line, CR LF, the body, CR LF.
     const length = jobs.reduce((sum, { body }, index) => sum + lines[index]!.length + body.length + 4, 0);
-    this.#take(length);
+    this.#require(length);
+    const lane = this.#laneFor(first.put.tube);
+    this.#bytes += length;
     const write = (push: (bytes: Uint8Array) => void): void => {
       let at = 0;
       for (const [index, { body }] of jobs.entries()) {
@@ -83,8 +87,7 @@ export class PutLanes {
       push(scratch.subarray(0, at));
     };
     try {
-      const replies = await this.#laneFor(first.put.tube).commands(write, jobs.length);
-      return replies.map(({ line }) => outcomeOf(line));
+      return await lane.puts(write, jobs.length);
     } finally {
       this.#bytes -= length;
     }
@@ -101,8 +104,9 @@ export class PutLanes {
 
   /** The same with a body of `length` bytes that comes in pieces. If they end too early nothing is put. */
   async putPieces(put: NewPut, length: number, pieces: AsyncIterable<Uint8Array>): Promise<PutOutcome> {
-    this.#take(length);
+    this.#require(length);
     const lane = this.#wire.open();
+    this.#bytes += length;
     try {
       const reply = lane.command(lineOf(put, length));
       // Refused by what comes before it is over; the error is that of the pieces then.
@@ -122,21 +126,20 @@ export class PutLanes {
     }
   }
 
-  /** One job is always taken, however large. */
-  #take(bytes: number): void {
+  /** Throws where there is no room for so many bytes more. One job is always taken, however large. */
+  #require(bytes: number): void {
     if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
       throw new Busy("too many bytes of jobs are under way");
-    this.#bytes += bytes;
   }
 
   /** A connection for puts into a tube: those that go through the same one keep their order. */
   #laneFor(tube: string): WireConnection {
     const bytes = asciiBytes(tube);
     const shard = shardOfTube(bytes, 0, bytes.length, this.#shards);
-    const open = (this.#lanes[shard] ?? []).filter((lane) => !lane.isGone);
+    const lanes = (this.#lanes[shard] ??= []);
+    for (const lane of lanes) if (!lane.isGone && lane.underWay < BUSY) return lane;
+    const open = lanes.filter((lane) => !lane.isGone);
     this.#lanes[shard] = open;
-    const free = open.find((lane) => lane.underWay < BUSY);
-    if (free !== undefined) return free;
     if (open.length < LANES_MAX) open.push(this.#wire.open());
     return open.reduce((least, lane) => (lane.underWay < least.underWay ? lane : least));
   }

@@ -13,14 +13,22 @@ export interface WireReply {
   readonly body: Buffer | undefined;
 }
 
+/** INSERTED and the id, or the reply that refuses the job. */
+export type PutOutcome = { readonly id: number } | { readonly refusal: string };
+
 interface Expected {
   resolve(reply: WireReply): void;
+  /** Of a put: INSERTED came with this id. No string is made of it. */
+  inserted?(id: number): void;
   reject(error: Error): void;
 }
 
 /** Replies with this first word end with a number of bytes, and that many bytes follow. */
 const HAS_BODY = /^(?:FOUND|OK|RESERVED) /;
 const CR_LF = Buffer.from("\r\n");
+const INSERTED = Buffer.from("INSERTED ");
+const CR = 0x0d;
+const ZERO = 0x30;
 const NOTHING = Buffer.alloc(0);
 
 /** To take bytes costs more than to copy so many. */
@@ -70,18 +78,31 @@ export class WireConnection implements Transport {
     return this.#isGone;
   }
 
-  /** Sends a command, with a body if it has one; replies come in the order of the commands. */
-  command(line: string, body?: Uint8Array): Promise<WireReply> {
+  /** Sends a command; replies come in the order of the commands. */
+  command(line: string): Promise<WireReply> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
-    if (body === undefined) this.#push(Buffer.from(`${line}\r\n`, "latin1"));
-    else if (body.length <= JOINED_BYTES_MAX) this.#push(joined(line, body));
+    this.#push(Buffer.from(`${line}\r\n`, "latin1"));
+    this.#wake();
+    return new Promise((resolve, reject) => this.#expected.push({ resolve, reject }));
+  }
+
+  /** Sends the line of a put and its body. */
+  put(line: string, body: Uint8Array): Promise<PutOutcome> {
+    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    if (body.length <= JOINED_BYTES_MAX) this.#push(joined(line, body));
     else {
       this.#push(Buffer.from(`${line}\r\n`, "latin1"));
       this.#push(body);
       this.#push(CR_LF);
     }
     this.#wake();
-    return new Promise((resolve, reject) => this.#expected.push({ resolve, reject }));
+    return new Promise((resolve, reject) =>
+      this.#expected.push({
+        resolve: ({ line: refusal }) => resolve({ refusal }),
+        inserted: (id) => resolve({ id }),
+        reject,
+      }),
+    );
   }
 
   #push(bytes: Uint8Array): void {
@@ -89,20 +110,22 @@ export class WireConnection implements Transport {
     else this.#connection.onBytes(bytes, bytes.length);
   }
 
-  /** Sends `count` whole commands, which `write` gives piece by piece, each valid until the next; their replies, in order. */
-  commands(write: (push: (bytes: Uint8Array) => void) => void, count: number): Promise<WireReply[]> {
+  /** Sends `count` whole puts, which `write` gives piece by piece, each valid until the next; what became of them, in order. */
+  puts(write: (push: (bytes: Uint8Array) => void) => void, count: number): Promise<PutOutcome[]> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
     write((bytes) => this.#push(bytes));
     this.#wake();
     return new Promise((resolve, reject) => {
-      const replies: WireReply[] = [];
+      const outcomes: PutOutcome[] = [];
+      const note = (outcome: PutOutcome): void => {
+        if (outcomes.push(outcome) === count) resolve(outcomes);
+      };
       const each: Expected = {
-        resolve(reply) {
-          if (replies.push(reply) === count) resolve(replies);
-        },
+        resolve: ({ line: refusal }) => note({ refusal }),
+        inserted: (id) => note({ id }),
         reject,
       };
-      for (let command = 0; command < count; command++) this.#expected.push(each);
+      for (let put = 0; put < count; put++) this.#expected.push(each);
     });
   }
 
@@ -163,8 +186,10 @@ export class WireConnection implements Transport {
   }
 
   #receive(buffer: Uint8Array, length: number): void {
-    this.#received.push(Buffer.from(buffer.subarray(0, length)));
-    this.#receivedBytes += length;
+    const taken = this.#receivedBytes === 0 ? this.#takeInserted(buffer, length) : 0;
+    if (taken === length) return;
+    this.#received.push(Buffer.from(buffer.subarray(taken, length)));
+    this.#receivedBytes += length - taken;
     // A long reply comes in many pieces: they are put together once.
     if (this.#receivedBytes < this.#neededBytes) return;
     let bytes = this.#received.length === 1 ? this.#received[0]! : Buffer.concat(this.#received);
@@ -175,6 +200,22 @@ export class WireConnection implements Transport {
     }
     this.#received = bytes.length === 0 ? [] : [bytes];
     this.#receivedBytes = bytes.length;
+  }
+
+  /** Gives the whole INSERTED at the beginning to the puts that expect them, right from the buffer; returns how many bytes they have. */
+  #takeInserted(bytes: Uint8Array, length: number): number {
+    let begin = 0;
+    for (;;) {
+      const expected = this.#expected[0];
+      if (expected?.inserted === undefined || !startsInserted(bytes, begin, length)) return begin;
+      let id = 0;
+      let at = begin + INSERTED.length;
+      while (at < length && bytes[at] !== CR) id = id * 10 + (bytes[at++]! - ZERO);
+      if (at + CR_LF.length > length) return begin;
+      begin = at + CR_LF.length;
+      this.#expected.shift();
+      expected.inserted(id);
+    }
   }
 
   /** Gives the first reply to who expects it; returns how many bytes it has, or 0 if it is not whole. */
@@ -195,7 +236,16 @@ export class WireConnection implements Transport {
       }
       body = bodyBytes === 0 ? NOTHING : bytes.subarray(lineEnd + 2, end - 2);
     }
-    this.#expected.shift()?.resolve({ line, body });
+    const expected = this.#expected.shift();
+    if (expected?.inserted !== undefined && line.startsWith("INSERTED "))
+      expected.inserted(Number(line.slice(INSERTED.length)));
+    else expected?.resolve({ line, body });
     return end;
   }
+}
+
+function startsInserted(bytes: Uint8Array, begin: number, end: number): boolean {
+  if (end - begin < INSERTED.length) return false;
+  for (let at = 0; at < INSERTED.length; at++) if (bytes[begin + at] !== INSERTED[at]) return false;
+  return true;
 }
