@@ -85,6 +85,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "http/queue",
     "access",
     "acceptor",
+    "loop",
     "message",
     "ring",
     "protocol",
