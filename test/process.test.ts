@@ -46,12 +46,20 @@ for (const kind of KINDS) {
       await first.stop();
     });
 
-    for (const flags of [["-x"], ["foo"], ["-z", "10k"], ["-z"]]) {
-      it(`exits with 5 for ${flags.join(" ")}`, async (t) => {
+    for (const [flags, message] of [
+      [["-x"], "unknown flag: -x"],
+      [["foo"], "unknown argument: foo"],
+      [["-z", "10k"], "invalid size: 10k"],
+      [["-z"], "flag requires an argument: -z"],
+    ] as const) {
+      it(`exits with 5 for ${flags.join(" ")}, and says what is wrong in the first line`, async (t) => {
         if (!canRun(t, needOf(kind))) return;
         const server = await launch({ kind, flags });
         assert.deepEqual(await server.exited, { code: 5, signal: null });
-        assert.notEqual(server.stderr, "");
+        const [first, ...rest] = server.stderr.trimEnd().split("\n");
+        assert.equal(first!.slice(first!.indexOf(": ") + 2), message);
+        // Beanstalkd's flags fill half a terminal, ours would have the message scroll away.
+        if (kind === "ours") assert.deepEqual(rest, ["runnerbean --help shows all flags"]);
       });
     }
   });

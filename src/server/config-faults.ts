@@ -4,7 +4,7 @@ import { readAccessRules, readTls } from "./access-rules.ts";
 import { checkGroupOptions } from "./group-role.ts";
 import { portNumber } from "./listen-address.ts";
 import { OperatorError } from "./operator-error.ts";
-import { checkFile, faultsText, parseOptions } from "./options.ts";
+import { checkFile, FLAGS_HINT, faultsText, parseOptions } from "./options.ts";
 import { PROGRAM } from "./version.ts";
 
 /** Empty if the server would start with this file and these flags; nothing is bound, and no log is opened. */
@@ -12,8 +12,8 @@ export function configFaults(path: string, flags: readonly string[]): string {
   const { faults } = checkFile(path);
   if (faults.length > 0) return faultsText(path, faults);
   const options = parseOptions([...flags, "--config", path], PROGRAM, {});
-  // The usage behind a message is no help here.
-  if ("exitCode" in options) return `${path}: ${withoutUsage(options.stderr)}`;
+  // The hint behind a message is no help here.
+  if ("exitCode" in options) return `${path}: ${withoutHint(options.stderr)}`;
   const looks = [
     () => checkGroupOptions(options),
     () => portNumber(options.port),
@@ -27,8 +27,8 @@ export function configFaults(path: string, flags: readonly string[]): string {
     .join("\n");
 }
 
-const withoutUsage = (text: string): string =>
-  (text.split("\nUse: ")[0] ?? "").trimEnd().replace(`${PROGRAM}: `, "");
+const withoutHint = (text: string): string =>
+  text.replace(FLAGS_HINT, "").trimEnd().replace(`${PROGRAM}: `, "");
 
 function messageOf(look: () => void): string | undefined {
   try {

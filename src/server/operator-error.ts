@@ -26,12 +26,12 @@ export const ExitCode = {
 
 export class OperatorError extends Error {
   readonly exitCode: number;
-  /** Show the usage after the message. */
-  readonly showUsage: boolean;
+  /** It is about flags: say how all of them are shown. */
+  readonly showHint: boolean;
 
-  constructor(message: string, exitCode: number, showUsage = false) {
+  constructor(message: string, exitCode: number, showHint = false) {
     super(message);
     this.exitCode = exitCode;
-    this.showUsage = showUsage;
+    this.showHint = showHint;
   }
 }

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, Option } from "commander";
 import { nearestWord } from "../config/nearest-word.ts";
-import { applyEnvironment, applyFile, applyFlag } from "../config/read-settings.ts";
+import { applyEnvironment, applyFile, applyFlag, flagsOf } from "../config/read-settings.ts";
 import { type Setting, SettingError, variableOf } from "../config/setting.ts";
 import { type Fault, TomlSource } from "../config/toml-source.ts";
 import { commandListText } from "../protocol/command-list.ts";
@@ -40,6 +40,9 @@ const OTHER_VARIABLES = [
   "RUNNERBEAN_TOKEN",
 ];
 const CONFIG_VARIABLE = "RUNNERBEAN_CONFIG";
+
+/** The line behind a message about flags. */
+export const FLAGS_HINT = `${PROGRAM} --help shows all flags\n`;
 
 class EarlyExit extends Error {
   readonly exit: Exit;
@@ -78,7 +81,7 @@ export function parseOptions(
     command.parse(args as string[], { from: "user" });
     return compose(line, environment);
   } catch (error) {
-    return exitFor(error, command, program);
+    return exitFor(error, program);
   }
 }
 
@@ -297,26 +300,26 @@ function helpText(command: Command, program: string): string {
   return `${usageText(command, program)}\nCommands that clients send:\n${commandListText()}`;
 }
 
-function exitFor(error: unknown, command: Command, program: string): Exit {
+function exitFor(error: unknown, program: string): Exit {
   if (error instanceof EarlyExit) return error.exit;
-  const usage = usageText(command, program);
-  if (error instanceof SettingError) {
-    return { stdout: "", stderr: `${program}: ${error.message}\n${usage}`, exitCode: ExitCode.Usage };
-  }
-  if (error instanceof OperatorError) {
-    const text = `${program}: ${error.message}\n${error.showUsage ? usage : ""}`;
-    return { stdout: "", stderr: text, exitCode: error.exitCode };
-  }
-  if (error instanceof CommanderError) {
-    return { stdout: "", stderr: `${program}: ${plainMessage(error)}\n${usage}`, exitCode: ExitCode.Usage };
-  }
+  if (error instanceof OperatorError) return refusal(error.message, error.exitCode, error.showHint, program);
+  if (error instanceof SettingError) return refusal(error.message, ExitCode.Usage, true, program);
+  if (error instanceof CommanderError) return refusal(plainMessage(error), ExitCode.Usage, true, program);
   throw error;
+}
+
+/** Beanstalkd shows its flags behind the message. Ours fill a terminal, and the message would be gone from it. */
+function refusal(message: string, exitCode: number, hint: boolean, program: string): Exit {
+  return { stdout: "", stderr: `${program}: ${message}\n${hint ? FLAGS_HINT : ""}`, exitCode };
 }
 
 /** beanstalkd's words for commander's. */
 function plainMessage(error: CommanderError): string {
   const flag = /'([^']*)'/.exec(error.message)?.[1] ?? "";
-  if (error.code === "commander.unknownOption") return `unknown flag: ${flag}`;
+  if (error.code === "commander.unknownOption") {
+    const nearest = flag.startsWith("--") ? nearestWord(flag, flagsOf(SETTINGS)) : undefined;
+    return `unknown flag: ${flag}${nearest === undefined ? "" : `: is ${nearest} meant?`}`;
+  }
   if (error.code === "commander.optionMissingArgument")
     return `flag requires an argument: ${flag.split(/[ ,]/)[0]}`;
   return error.message.replace(/^error: /, "");

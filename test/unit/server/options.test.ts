@@ -66,8 +66,12 @@ describe("options", () => {
   });
 
   it("of beanstalkd take digits only behind their flags, as beanstalkd does", () => {
-    assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nUse: /);
-    assert.match(refusalOf(["tube5"]), /^runnerbean: unknown argument: tube5: is tubes meant\?\nUse: /);
+    assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nrunnerbean --help .*\n$/);
+    assert.match(
+      refusalOf(["tube5"]),
+      /^runnerbean: unknown argument: tube5: is tubes meant\?\n.* --help .*\n$/,
+    );
+    assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: is --shards meant\?\n/);
     assert.doesNotMatch(refusalOf(["nothing"]), /meant|reserve-with-timeout/);
     assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
   });
