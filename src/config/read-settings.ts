@@ -16,41 +16,69 @@ import type { Fault, Path, TomlSource } from "./toml-source.ts";
 const EXPECTED: Readonly<Record<ScalarKind, string>> = {
   text: "a text in quotes",
   number: "a whole number from 0 on",
+  decimal: "a number",
+  port: "a port or a text in quotes",
   size: 'a size, as 65536, "64K" or "8G"',
   milliseconds: 'a time, as "250ms" or "30s"; a bare number is in milliseconds',
   seconds: 'a time, as "30s" or "10m"; a bare number is in seconds',
 };
 
-/** A value of the file or the environment as the setting takes it: bytes, milliseconds, or as it is. */
-function scalarText(kind: ScalarKind, value: unknown): string {
-  const wrong = (): SettingError => new SettingError(`${said(value)} is not ${EXPECTED[kind]}`);
-  const text = typeof value === "number" && Number.isFinite(value) ? `${value}` : value;
-  if (typeof text !== "string") throw wrong();
-  if (kind === "text") return text;
-  if (kind === "number") {
-    if (!/^\d+$/.test(text)) throw wrong();
+/** What a file has for it: numbers stand there without quotes, and nothing else does. */
+const TYPES: Readonly<Record<ScalarKind, readonly string[]>> = {
+  text: ["string"],
+  number: ["number"],
+  decimal: ["number"],
+  port: ["number", "string"],
+  size: ["number", "string"],
+  milliseconds: ["number", "string"],
+  seconds: ["number", "string"],
+};
+
+const notExpected = (kind: ScalarKind, value: unknown): SettingError =>
+  new SettingError(`${said(value)} is not ${EXPECTED[kind]}`);
+
+/** Makes of a value what the setting takes: bytes, milliseconds, or as it is. Throws SettingError. */
+type ReadScalar = (kind: ScalarKind, value: unknown) => string;
+
+/** A value of a file, whose type counts. */
+const fileScalar: ReadScalar = (kind, value) => {
+  if (!TYPES[kind].includes(typeof value)) throw notExpected(kind, value);
+  if (kind === "port" && typeof value === "number") return scalarText("number", value);
+  return scalarText(kind, value);
+};
+
+/** A value of the environment, or from behind a flag, which is a text in any case. */
+const scalarText: ReadScalar = (kind, value) => {
+  const text = `${value}`;
+  if (kind === "text" || kind === "port") return text;
+  if (kind === "number" || kind === "decimal") {
+    if (!(kind === "number" ? /^\d+$/ : /^\d+(?:\.\d+)?$/).test(text)) throw notExpected(kind, value);
     return text;
   }
   const number = kind === "size" ? parseSize(text) : parseDurationMs(text, kind === "seconds" ? "s" : "ms");
-  if (number === undefined) throw wrong();
+  if (number === undefined) throw notExpected(kind, value);
   return `${number}`;
-}
+};
 
-const said = (value: unknown): string => JSON.stringify(value) ?? String(value);
+function said(value: unknown): string {
+  if (value instanceof Date) return value.toISOString();
+  // JSON has no infinity, which TOML has.
+  return (typeof value === "number" ? undefined : JSON.stringify(value)) ?? String(value);
+}
 
 function listOf(value: unknown): string[] {
   if (!Array.isArray(value)) throw new SettingError(`${said(value)} is not a list of texts: ["…", "…"]`);
-  return value.map((each) => scalarText("text", each));
+  return value.map((each) => fileScalar("text", each));
 }
 
 function mapOf(value: unknown): Record<string, string> {
   if (!isTable(value)) throw new SettingError(`${said(value)} is not a table of texts`);
-  const entries = Object.entries(value).map(([name, each]) => [name, scalarText("text", each)]);
+  const entries = Object.entries(value).map(([name, each]) => [name, fileScalar("text", each)]);
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
 /** Applies a value that is no table; throws SettingError. */
-function applyValue<O>(setting: Setting<O>, options: O, value: unknown): void {
+function applyValue<O>(setting: Setting<O>, options: O, value: unknown, read: ReadScalar): void {
   switch (setting.kind) {
     case "tables":
       throw new SettingError(`${said(value)} is not a table: begin it with [[${setting.key}]]`);
@@ -59,7 +87,7 @@ function applyValue<O>(setting: Setting<O>, options: O, value: unknown): void {
       setting.set(options, value);
       break;
     case "counter":
-      setting.set(options, Number(scalarText("number", value)));
+      setting.set(options, Number(read("number", value)));
       break;
     case "list":
       setting.set(options, listOf(value));
@@ -68,7 +96,7 @@ function applyValue<O>(setting: Setting<O>, options: O, value: unknown): void {
       setting.set(options, mapOf(value));
       break;
     default:
-      setting.apply(options, scalarText(setting.kind, value));
+      setting.apply(options, read(setting.kind, value));
   }
 }
 
@@ -122,12 +150,12 @@ class FileReader {
     for (const [key, value, at] of this.#entries(rows, table, path, "")) {
       const row = rows.find((each) => each.key === key);
       if (row === undefined) {
-        this.#unknown(rows, key, at);
+        this.#unknown(rows, key, value, at);
         continue;
       }
       this.#try(at, key, () => {
         if (row.kind === "tables") this.#tables(row, options, value, at);
-        else applyValue(row, options, value);
+        else applyValue(row, options, value, fileScalar);
         onApplied(key, this.#source.lineOf(at));
       });
     }
@@ -157,7 +185,7 @@ class FileReader {
       if (isTable(entry)) {
         tables.push(entry);
         paths.push(Array.isArray(value) ? [...at, index] : at);
-      } else applyValue(row, options, entry);
+      } else applyValue(row, options, entry, fileScalar);
     });
     const read: ReadTable = (rows, required, target, table) => {
       const path = paths[tables.indexOf(table)] ?? at;
@@ -170,7 +198,12 @@ class FileReader {
     row.apply(options, tables, read);
   }
 
-  #unknown<O>(rows: readonly Setting<O>[], key: string, at: Path): void {
+  #unknown<O>(rows: readonly Setting<O>[], key: string, value: unknown, at: Path): void {
+    const inner = rows.find((row) => row.key.startsWith(`${key}.`));
+    if (inner !== undefined) {
+      this.#fault(at, `${key}: ${said(value)} is not a table: write ${inner.key} = …`);
+      return;
+    }
     const nearest = nearestWord(
       key,
       rows.map((row) => row.key),
@@ -228,7 +261,7 @@ const takesText = <O>(row: Setting<O>): boolean => row.kind !== "map" && row.kin
 function applyVariable<O>(row: Setting<O>, options: O, name: string, value: string): void {
   try {
     if (row.kind === "switch") row.set(options, switchOf(value));
-    else applyValue(row, options, row.kind === "list" ? splitList(value) : value);
+    else applyValue(row, options, row.kind === "list" ? splitList(value) : value, scalarText);
   } catch (error) {
     if (error instanceof SettingError) throw new SettingError(`${name}: ${error.message}`);
     throw error;

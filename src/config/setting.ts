@@ -17,14 +17,14 @@ interface Described<O> {
   readonly example?: unknown;
 }
 
-/** What a text stands for; sizes and times may have units. */
-export type ScalarKind = "text" | "number" | "size" | "milliseconds" | "seconds";
+/** What a text stands for; sizes and times may have units. A port may be part of a text, "127.0.0.1:11380". */
+export type ScalarKind = "text" | "number" | "decimal" | "port" | "size" | "milliseconds" | "seconds";
 
 export interface ScalarSetting<O> extends Described<O> {
   readonly kind: ScalarKind;
   /** As commander reads it: "-b, --binlog <dir>". */
   readonly flags?: string;
-  /** The flag is beanstalkd's and takes digits only. */
+  /** What stands behind the flag is taken as it is: beanstalkd's take digits only, others tell what is wrong themselves. */
   readonly plainFlag?: true;
   /** A size in bytes and a time in ms, both as digits; anything else as it was written. Throws SettingError. */
   apply(options: O, value: string): void;

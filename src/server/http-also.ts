@@ -11,7 +11,7 @@ type Also = { -readonly [Key in keyof HttpAlso]: HttpAlso[Key] };
 export const HTTP_ALSO_SETTINGS: readonly Setting<Also>[] = [
   {
     key: "listen",
-    kind: "text",
+    kind: "port",
     text: "HOST:PORT, PORT or unix:PATH",
     example: "0.0.0.0:9380",
     apply(also, address) {

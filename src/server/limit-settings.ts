@@ -66,7 +66,8 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
   {
     key: "max-connections",
     flags: "--max-connections <n>",
-    kind: "text",
+    kind: "number",
+    plainFlag: true,
     reloads: true,
     example: 10_000,
     text: "further ones are closed at once (default: as many as there are file descriptors)",
@@ -78,7 +79,8 @@ export const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
   {
     key: "max-connections-per-address",
     flags: "--max-connections-per-address <n>",
-    kind: "text",
+    kind: "number",
+    plainFlag: true,
     reloads: true,
     example: 1000,
     text: "the same for each address of a client (default: no limit)",

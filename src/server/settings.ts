@@ -203,7 +203,7 @@ const OF_BEANSTALKD: readonly Setting<Settings>[] = [
   {
     key: "port",
     flags: "-p, --port <port>",
-    kind: "text",
+    kind: "port",
     text: "TCP port or service name (default 11300; 0 for a free one)",
     apply(options, port) {
       options.port = port;
@@ -252,7 +252,8 @@ const FURTHER: readonly Setting<Settings>[] = [
   {
     key: "shards",
     flags: "--shards <n>",
-    kind: "text",
+    kind: "number",
+    plainFlag: true,
     text: `shards (engines), 1 to ${SHARDS_MAX} (default for this machine: ${THREADS.shards})`,
     apply(options, n) {
       options.shards = count("--shards", n, SHARDS_MAX);
@@ -262,7 +263,8 @@ const FURTHER: readonly Setting<Settings>[] = [
   {
     key: "acceptors",
     flags: "--acceptors <n>",
-    kind: "text",
+    kind: "number",
+    plainFlag: true,
     text: `acceptors (sockets), 1 to ${ACCEPTORS_MAX} (default for this machine: ${THREADS.acceptors})`,
     apply(options, n) {
       options.acceptors = count("--acceptors", n, ACCEPTORS_MAX);
@@ -284,7 +286,8 @@ const FURTHER: readonly Setting<Settings>[] = [
   {
     key: "threads",
     flags: "--threads <n>",
-    kind: "text",
+    kind: "number",
+    plainFlag: true,
     text: "with --placement together: threads that serve, 1 to the number of acceptors (default: one less than cores)",
     example: 1,
     apply(options, n) {
@@ -406,7 +409,8 @@ const FURTHER: readonly Setting<Settings>[] = [
   {
     key: "replicate-lease",
     flags: "--replicate-lease <seconds>",
-    kind: "text",
+    kind: "decimal",
+    plainFlag: true,
     text: "how long to serve without an answer of the shared log, 2 to 60 (default 3); the same in the whole group",
     apply(options, seconds) {
       const value = /^\d+(\.\d+)?$/.test(seconds) ? Number(seconds) : 0;
@@ -458,7 +462,7 @@ const OF_HTTP: readonly Setting<Settings>[] = [
   {
     key: "http.listen",
     flags: "--http [addr]",
-    kind: "text",
+    kind: "port",
     text: `speak HTTP, too: jobs, tubes, metrics, health (default ${HTTP_DEFAULT}; HOST:PORT, PORT or unix:PATH)`,
     example: HTTP_DEFAULT,
     apply(options, address) {

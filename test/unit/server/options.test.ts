@@ -7,6 +7,8 @@ import { describe, it, type TestContext } from "node:test";
 import { variableOf } from "../../../src/config/setting.ts";
 import { TomlSource } from "../../../src/config/toml-source.ts";
 import { exampleSettings, printSettings } from "../../../src/config/write-settings.ts";
+import { HTTP_ALSO_SETTINGS } from "../../../src/server/http-also.ts";
+import { LISTENER_SETTINGS } from "../../../src/server/listener-settings.ts";
 import { checkFile, type Environment, type Options, parseOptions } from "../../../src/server/options.ts";
 import { defaultSettings, SETTINGS } from "../../../src/server/settings.ts";
 import { temporaryFolder } from "../../support/temporary-folder.ts";
@@ -87,6 +89,69 @@ describe("options", () => {
     assert.match(faults[2]!.message, /^unknown key nothing/);
     assert.match(faults[0]!.message, /is shards meant/);
     assert.match(refusalOf(["--config", config]), /has 4 faults:\n.*runnerbean\.toml:1: unknown key shardz/);
+  });
+
+  it("of a file have the type that they are for: of each setting all others are refused, with the line", (t) => {
+    const values = {
+      text: '"x y"',
+      number: "5",
+      decimal: "5.5",
+      switch: "true",
+      date: "1979-05-27",
+      list: "[5]",
+    };
+    const taken: Readonly<Record<string, readonly string[]>> = {
+      text: ["text"],
+      number: ["number"],
+      counter: ["number"],
+      decimal: ["number", "decimal"],
+      port: ["text", "number"],
+      size: ["text", "number", "decimal"],
+      milliseconds: ["text", "number", "decimal"],
+      seconds: ["text", "number", "decimal"],
+      switch: ["switch"],
+      list: [],
+      tables: [],
+    };
+    type Row = { readonly key: string; readonly kind: string };
+    for (const [type, value] of Object.entries({ ...values, table: "{ a = 1 }" })) {
+      const refuses = ({ kind }: Row): boolean =>
+        !taken[kind]!.includes(type) && (kind !== "tables" || type !== "table");
+      for (const [head, all] of [
+        ["# each in a line", SETTINGS],
+        ["[[listener]]", LISTENER_SETTINGS],
+        ["[[http.also]]", HTTP_ALSO_SETTINGS],
+      ] as const satisfies readonly (readonly [string, readonly Row[]])[]) {
+        const rows = all.filter(refuses);
+        const text = `${head}\n${rows.map(({ key }) => `${key} = ${value}\n`).join("")}`;
+        const faults = checkFile(fileOf(t, text)).faults.filter(({ line }) => line > 1);
+        const told = faults.map(
+          ({ line, message }) => `${line} ${/^([\w.-]+): .* is n(?:ot|either) /.exec(message)?.[1]}`,
+        );
+        assert.deepEqual(
+          told,
+          rows.map(({ key }, index) => `${index + 2} ${key}`),
+          `${type}: ${JSON.stringify(faults)}`,
+        );
+      }
+    }
+  });
+
+  it("of a file that are a section have keys", (t) => {
+    const { faults } = checkFile(fileOf(t, 'http = 5\n[[listener]]\naddress = "a:1"\ntls = "x"\n'));
+    assert.deepEqual(
+      faults.map(({ line, message }) => `${line} ${message}`),
+      ["1 http: 5 is not a table: write http.listen = …", '4 tls: "x" is not a table: write tls.cert = …'],
+    );
+  });
+
+  it("of a file may be a port with or without quotes", (t) => {
+    const config = fileOf(t, 'port = 7\n[http]\nlisten = 8\n[[http.also]]\nlisten = "9"\n');
+    const { port, http, httpAlso } = optionsOf(["--config", config]);
+    assert.deepEqual(
+      [port, http, httpAlso[0]?.address],
+      ["7", { host: "127.0.0.1", port: 8 }, { host: "127.0.0.1", port: 9 }],
+    );
   });
 
   it("of a file that is not there, or is no TOML, are refused", (t) => {
