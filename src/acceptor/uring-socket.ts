@@ -12,7 +12,7 @@ import { STAGE_BYTES, type Stages } from "./stages.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "./transport.ts";
 
 /** What a completion is of: the second word that comes with it. */
-export const Kind = { Receive: 0, Send: 1, EventLoop: 2, Cancel: 3, ReceiveBody: 4 } as const;
+export const Kind = { Receive: 0, Send: 1, EventLoop: 2, Cancel: 3, ReceiveBody: 4, Room: 5 } as const;
 
 const ENOBUFS = 105;
 const EINTR = 4;
@@ -34,6 +34,8 @@ interface Sockets {
   readonly messages: MessageSlots;
   /** The socket has a send under way that tells only of its failure. */
   sendsSilently(socket: UringSocket): void;
+  /** The socket is to be told when it has room for bytes again; false if that can't be had. */
+  awaitRoom(socket: UringSocket): boolean;
   /** The socket may go on with what came during its pause, but not within the call that ended the pause. */
   deliverLater(socket: UringSocket): void;
   /** The socket has nothing under way in the kernel any more and can be closed. */
@@ -56,10 +58,11 @@ export class UringSocket implements Transport, Departure {
   readonly descriptor: number;
   #connection: Connection | undefined;
   pendingBytes = 0;
-  /** Bytes of the send that the kernel has, 0 for none. */
+  /** Bytes on their way to the kernel, 0 for none. */
   #sending = 0;
-  /** Of these so many have left before. */
-  #sentBefore = 0;
+  /** Of these so many have left, and so many the kernel was given then. */
+  #sent = 0;
+  #asked = 0;
   /** Place of a send that tells only of its failure, or -1. */
   silentPlace = -1;
   hasFailedSilently = false;
@@ -129,7 +132,8 @@ export class UringSocket implements Transport, Departure {
   #start(buffer: Uint8Array, length: number): boolean {
     const { ring, stages } = this.#sockets;
     this.#sending = length;
-    this.#sentBefore = 0;
+    this.#asked = length;
+    this.#sent = 0;
     this.#stage = length <= STAGE_BYTES ? stages.put(buffer, length) : -1;
     const staged = this.#stage >= 0;
     if (!staged) this.#buffer = buffer;
@@ -152,7 +156,8 @@ export class UringSocket implements Transport, Departure {
     }
     this.pendingBytes += total;
     this.#sending = total;
-    this.#sentBefore = 0;
+    this.#asked = total;
+    this.#sent = 0;
     this.#stage = -1;
     this.#buffer = buffer;
     this.#sendSlot = slot;
@@ -207,52 +212,58 @@ export class UringSocket implements Transport, Departure {
     return this.#ending || this.#gone || this.#queue.length > 0 || this.#connection!.waitsForDrain;
   }
 
-  /** It was not sent at once, or not all of it: the kernel goes on with the rest when there is room. */
-  #sendRest(sent: number): void {
-    this.silentPlace = -1;
-    this.#sentBefore = Math.max(0, sent);
-    const { ring, stages } = this.#sockets;
-    const { low, high } = stages.address(this.#stage, this.#sentBefore);
-    ring.send(this.descriptor, low, high, this.#sending - this.#sentBefore, this.index, Kind.Send);
-  }
-
   onSent(result: number): void {
     this.hasFailedSilently = false;
-    if (this.silentPlace >= 0 && (result >= 0 || result === -EAGAIN)) {
-      this.#sendRest(result);
-      return;
-    }
     this.silentPlace = -1;
-    if (this.#bodies !== undefined && !this.#gone && this.#sendNextPart(result)) return;
+    if (!this.#gone && (result >= 0 || result === -EAGAIN) && this.#goOn(Math.max(0, result))) return;
+    this.#endSend();
+  }
+
+  /** So many bytes more have left. False if that was all. */
+  #goOn(sent: number): boolean {
+    this.#sent += sent;
+    if (this.#sent === this.#sending) return false;
+    // A part of a message has left, and the next one may find room as well.
+    if (sent === this.#asked) this.#sendRest();
+    else if (!this.#sockets.awaitRoom(this)) return false;
+    return true;
+  }
+
+  /** Also where it has failed meanwhile: the kernel tells so to whoever sends. */
+  onRoom(): void {
+    if (this.#gone) this.#endSend();
+    else this.#sendRest();
+  }
+
+  /** What is left, of a message a part at a time. */
+  #sendRest(): void {
+    const { ring } = this.#sockets;
+    const { low, high, length } = this.#rest();
+    this.#asked = length;
+    ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+  }
+
+  #rest(): { low: number; high: number; length: number } {
+    const { stages, messages } = this.#sockets;
+    if (this.#bodies !== undefined) return messages.partAt(this.#sendSlot, this.#sent);
+    const length = this.#sending - this.#sent;
+    if (this.#stage >= 0) return { ...stages.address(this.#stage, this.#sent), length };
+    return { ...halves(pointerTo(this.#buffer!) + BigInt(this.#sent)), length };
+  }
+
+  #endSend(): void {
     const length = this.#sending;
-    const wanted = length - this.#sentBefore;
+    const hasFailed = this.#sent < length;
     this.#sending = 0;
     this.#release();
     this.pendingBytes -= length;
-    // Less than all of it comes only with an error.
-    if (result !== wanted) this.#disconnect();
+    if (hasFailed) this.#disconnect();
     const next = this.#gone ? undefined : this.#queue.shift();
     if (this.#gone) this.#finishIfIdle();
     else if (next !== undefined) {
       if (this.#start(next.buffer, next.length)) buffers.give(next.buffer);
     } else if (this.#ending) this.#disconnect();
     else this.#connection!.onDrain();
-  }
-
-  /**
-   * The kernel gives up a message of several parts that finds no room when its client has half-closed: it takes the socket for
-   * writable then, and for one that must not block in the end. One part by itself it sends as any other bytes. False if there
-   * is none left, or the socket has failed.
-   */
-  #sendNextPart(result: number): boolean {
-    if (result < 0 && result !== -EAGAIN) return false;
-    const sent = this.#sentBefore + Math.max(0, result);
-    if (sent === this.#sending) return false;
-    this.#sentBefore = sent;
-    const { ring, messages } = this.#sockets;
-    const { low, high, length } = messages.partAt(this.#sendSlot, sent);
-    ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
-    return true;
   }
 
   // --- bytes in -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 import { closeDescriptor, eventLoopDescriptor } from "../uring/kernel.ts";
 import { MessageSlots } from "../uring/message-slots.ts";
+import { RoomWatch } from "../uring/room-watch.ts";
 import { Uring } from "../uring/uring.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
 import type { ConnectionLog } from "./connection-log.ts";
@@ -26,6 +27,9 @@ export class UringSockets {
   readonly #onActivity: () => void;
   readonly #eventLoop = eventLoopDescriptor();
   #watchesEventLoop = false;
+  /** Sockets that were full; the ring watches it as it does the event loop, while there are some. */
+  readonly #room = new RoomWatch();
+  #watchesRoom = false;
   readonly #sockets: (UringSocket | undefined)[] = [];
   readonly #free: number[] = [];
   /** Those with a send that tells only of its failure. */
@@ -83,7 +87,7 @@ export class UringSockets {
 
   /** Gives the kernel what there is to send, takes what has come. */
   turn(): void {
-    this.#watchEventLoop();
+    this.#watchOthers();
     this.ring.submit();
     this.#reap();
     for (let each = 0; each < this.#cores.length; each++) this.#cores[each]!.haveRead();
@@ -91,16 +95,20 @@ export class UringSockets {
 
   /** Gives it too, and sleeps until there is something for the sockets or for the event loop, at most `timeoutMs`. */
   wait(timeoutMs: number): void {
-    this.#watchEventLoop();
+    this.#watchOthers();
     // A send that tells only of its failure ends no sleep.
     if (this.#silent.some((socket) => socket.isAwaited)) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
   }
 
-  #watchEventLoop(): void {
-    if (this.#watchesEventLoop) return;
-    this.#watchesEventLoop = true;
-    this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
+  #watchOthers(): void {
+    if (!this.#watchesEventLoop) {
+      this.#watchesEventLoop = true;
+      this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
+    }
+    if (this.#watchesRoom || this.#room.isEmpty) return;
+    this.#watchesRoom = true;
+    this.ring.pollIn(this.#room.descriptor, 0, Kind.Room);
   }
 
   /** Takes what a wait has brought; returns how many completions there were. */
@@ -121,6 +129,11 @@ export class UringSockets {
       this.#watchesEventLoop = false;
       return;
     }
+    if (kind === Kind.Room) {
+      this.#watchesRoom = false;
+      this.#room.take(this.#onRoom);
+      return;
+    }
     const socket = this.#sockets[index]!;
     if (kind === Kind.Send) socket.onSent(result);
     else if (kind === Kind.ReceiveBody) {
@@ -131,6 +144,13 @@ export class UringSockets {
       this.#onActivity();
     }
   };
+
+  readonly #onRoom = (index: number): void => this.#sockets[index]!.onRoom();
+
+  /** The socket is to be told when it has room for bytes again; false if that can't be had. */
+  awaitRoom({ descriptor, index }: UringSocket): boolean {
+    return this.#room.add(descriptor, index);
+  }
 
   /** The socket has a send under way that tells only of its failure. */
   sendsSilently(socket: UringSocket): void {

@@ -28,6 +28,9 @@ const { functions: libc } = dlopen(null, {
   recv: { arguments: ["i32", "u64", "u64", "i32"], return: "i64" },
   fcntl: { arguments: ["i32", "i32", "i32"], return: "i32" },
   close: { arguments: ["i32"], return: "i32" },
+  epoll_create1: { arguments: ["i32"], return: "i32" },
+  epoll_ctl: { arguments: ["i32", "i32", "i32", "u64"], return: "i32" },
+  epoll_wait: { arguments: ["i32", "u64", "i32", "i32"], return: "i32" },
   uv_backend_fd: { arguments: ["pointer"], return: "i32" },
   __errno_location: { arguments: [], return: "pointer" },
 });
@@ -49,6 +52,7 @@ const SHUT_RDWR = 2;
 const MSG_PEEK = 0x2;
 const MSG_DONTWAIT = 0x40;
 const F_DUPFD_CLOEXEC = 1030;
+const EPOLL_CLOEXEC = 0x80000;
 
 function errno(): number {
   return getInt32(libc.__errno_location());
@@ -126,6 +130,23 @@ export function closeDescriptor(descriptor: number): void {
 /** Ends both directions of a socket at once; what waits on it is completed. */
 export function shutdown(descriptor: number): void {
   libc.shutdown(descriptor, SHUT_RDWR);
+}
+
+/** A new epoll instance. Throws KernelError. */
+export function epollCreate(): number {
+  const descriptor = libc.epoll_create1(EPOLL_CLOEXEC);
+  if (descriptor < 0) throw new KernelError("epoll_create1", errno());
+  return descriptor;
+}
+
+/** epoll_ctl: returns 0, or the negative errno. `event` is an address. */
+export function epollControl(epoll: number, operation: number, descriptor: number, event: bigint): number {
+  return libc.epoll_ctl(epoll, operation, descriptor, event) === 0 ? 0 : -errno();
+}
+
+/** What an epoll instance has to tell at this moment, at most `count` events, from an address on; returns how many. */
+export function epollLook(epoll: number, events: bigint, count: number): number {
+  return libc.epoll_wait(epoll, events, count, 0);
 }
 
 /** The epoll descriptor of this thread's event loop: readable when the loop has something to do. */

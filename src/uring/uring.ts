@@ -31,6 +31,7 @@ const ENTER_EXT_ARG = 1 << 3;
 const ENTER_NO_IOWAIT = 1 << 7;
 const FEATURE_NO_IOWAIT = 1 << 17;
 
+const REGISTER_IOWQ_MAX_WORKERS = 19;
 const REGISTER_PBUF_RING = 22;
 const BUFFER_SELECT = 1 << 5;
 const RECV_POLL_FIRST = 1 << 0;
@@ -55,6 +56,8 @@ const ENTRIES = 1024;
 const BUFFERS = 512;
 export const BUFFER_BYTES = 16 * 1024;
 const BUFFER_ENTRY_BYTES = 16;
+/** Threads that the kernel may take for this ring, of each of its two kinds. None of them ever waits: what it does for us is not to block. */
+const WORKERS_MAX = 1;
 const BUFFER_GROUP = 0;
 
 /** Takes a completion: the two words given with its submission, its result (bytes or a negative errno), its flags. */
@@ -123,6 +126,10 @@ export class Uring {
     const canIdle = (words[FEATURES]! & FEATURE_NO_IOWAIT) !== 0;
     this.#waitFlags = ENTER_GETEVENTS | ENTER_EXT_ARG | (canIdle ? ENTER_NO_IOWAIT : 0);
 
+    const workers = map(8);
+    new Int32Array(workers.buffer, 0, 2).fill(WORKERS_MAX);
+    register(this.#descriptor, REGISTER_IOWQ_MAX_WORKERS, workers, 2);
+
     this.#buffers = map(BUFFERS * BUFFER_BYTES);
     this.#bufferRing = map(BUFFERS * BUFFER_ENTRY_BYTES);
     this.#bufferTails = new Uint16Array(this.#bufferRing.buffer);
@@ -174,7 +181,10 @@ export class Uring {
     sqes[at + 7] = MSG_WAITALL;
   }
 
-  /** Sends `length` bytes from an address; they must stay as they are until the completion, which tells of all of them. */
+  /**
+   * Sends of `length` bytes from an address what there is room for; they must stay as they are until the completion, which tells
+   * how many, or EAGAIN. The kernel does not wait for room: see RoomWatch.
+   */
   send(
     descriptor: number,
     addressLow: number,
@@ -188,10 +198,13 @@ export class Uring {
     sqes[at + 4] = addressLow;
     sqes[at + 5] = addressHigh;
     sqes[at + 6] = length;
-    sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL;
+    sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT;
   }
 
-  /** The same with the parts of a message (MessageSlots). */
+  /**
+   * Sends the parts of a message (MessageSlots), and waits for room in between, but not for ever: a worker of the kernel tries last and tells
+   * how many bytes have left, or EAGAIN.
+   */
   sendMessage(descriptor: number, addressLow: number, addressHigh: number, low: number, high: number): void {
     const at = this.#entry(UringOp.SendMsg, descriptor, low, high);
     const sqes = this.#target;
@@ -202,7 +215,7 @@ export class Uring {
   }
 
   /**
-   * Sends them at once or not at all: only a failure is told (EAGAIN, or how many were sent), in the completions of the call
+   * Like `send`, but a success is not told: only EAGAIN, an error, or how many of them were sent, in the completions of the call
    * that submits it. Returns its place, for `isSubmitted`, or -1 if the ring is full: then nothing was asked for.
    */
   sendNow(

@@ -9,9 +9,16 @@ export async function startWithTransport(
   transport: "libuv" | "io_uring",
   flags: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  unixPath?: string,
 ): Promise<ServerProcess | undefined> {
   try {
-    const server = await startServer({ kind: "ours", flags: [...flags, "--transport", transport], env });
+    const where = unixPath === undefined ? {} : { unixPath };
+    const server = await startServer({
+      kind: "ours",
+      flags: [...flags, "--transport", transport],
+      env,
+      ...where,
+    });
     t.after(() => server.stop());
     return server;
   } catch (error) {
