@@ -148,7 +148,6 @@ export class Engine {
       hasPolicy: (slot, tube) => this.#hasPolicy(slot, tube),
       leave: (slot) => this.#leave(slot),
       kick: (slot, tube, nowMs) => this.#kickOne(slot, tube, nowMs),
-      serve: (tube, nowMs) => this.#serve(tube, nowMs),
       offer: (tube, nowMs) => this.#offer(tube, nowMs),
       freed: (tube, nowMs) => this.#freed(tube, nowMs),
       drop: (tube) => this.#dropIfUnreferenced(tube),
@@ -1309,7 +1308,10 @@ export class Engine {
     const target = this.policies.endLeaving(slot, tube);
     if (target === "" || target === tube.name) return "";
     if (!this.#ownsTube(target)) return target;
-    this.#serve(this.policies.bringToDeadLetter(slot, tube, target, nowMs), nowMs);
+    const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);
+    // A dead job has a time to live only if it was given one since: that may be over.
+    this.#offer(there, nowMs);
+    this.#dropIfUnreferenced(there);
     this.#dropIfUnreferenced(tube);
     return "";
   }

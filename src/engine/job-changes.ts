@@ -29,9 +29,7 @@ export interface ChangedJobs {
   /** Takes a job out of its queue, in whatever state. */
   readonly leave: (slot: number) => void;
   readonly kick: (slot: number, tube: Tube, nowMs: number) => void;
-  /** Gives ready jobs of the tube to those who wait for them. */
-  readonly serve: (tube: Tube, nowMs: number) => void;
-  /** The same, where one of them may have expired meanwhile. */
+  /** Gives ready jobs of the tube, which may have expired, to those who wait for them. */
   readonly offer: (tube: Tube, nowMs: number) => void;
   /** A reservation of a job of the tube ended. */
   readonly freed: (tube: Tube, nowMs: number) => void;
@@ -111,7 +109,11 @@ export class JobChanges {
       this.#host.queues.leave(slot);
       const there = this.#host.policies.moveTo(slot, tube, target, false, nowMs);
       if (delayMs !== undefined) this.delay(slot, there, delayMs, nowMs);
-      else this.#host.serve(there, nowMs);
+      else {
+        // A dead one lives again, and may be over a time to live that it was given since.
+        this.#host.offer(there, nowMs);
+        this.#host.drop(there);
+      }
       this.#host.drop(tube);
     } else if (target === tube.name) this.delay(slot, tube, delayMs ?? 0, nowMs);
     else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);

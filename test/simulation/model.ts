@@ -845,7 +845,7 @@ export class Model {
     if (target === "" || target === tube.name) return "";
     if (this.tubeShard(target) !== shard) return target;
     this.#enterDeadLetter(job, target);
-    this.#serve(job.tube, nowMs);
+    this.#offer(job.tube, nowMs);
     this.#dropIfUnused(tube);
     return "";
   }

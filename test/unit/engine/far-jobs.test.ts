@@ -75,9 +75,9 @@ class Bench {
     assert.equal(this.engine.release(this.engine.session(0), id, 0, 0, 0), Outcome.Done);
   }
 
-  wait(): void {
+  wait(tube = "a"): void {
     const waiting = this.engine.session(WAITING);
-    this.engine.watch(waiting, "a");
+    this.engine.watch(waiting, tube);
     assert.equal(this.engine.reserve(waiting, 60_000, 0), ReserveOutcome.Waits);
   }
 
@@ -215,6 +215,21 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     assert.equal(next.engine.findTube("elsewhere")!.jobsIn(JobState.Ready), 1);
     assert.equal(next.engine.findTube("a"), undefined);
     next.check();
+  });
+
+  it("is given to nobody where that tube is here by now, and a time to live that it was given is over", () => {
+    const bench = new Bench(settings);
+    bench.put(1);
+    bench.die(1);
+    const change = { ...GONE, ttlMs: 500, tube: undefined };
+    assert.equal(bench.engine.update(bench.engine.session(0), 1, change, 0), Outcome.Done);
+    bench.engine.setTubes("a", { deadLetter: "b" }, 0);
+    bench.wait("b");
+    assert.equal(bench.engine.leavesFor(1, 501), "");
+    assert.deepEqual(bench.given, []);
+    assert.equal(bench.engine.jobs.live, 0, "it has expired");
+    assert.equal(bench.engine.findTube("a"), undefined);
+    bench.check();
   });
 
   it("stays where it is refused, or there is none any more, or was none when it died", () => {

@@ -67,8 +67,15 @@ class Bench {
     assert.equal(this.engine.reserve(waiting, 60_000, LATER_MS), ReserveOutcome.Waits);
   }
 
-  update(id: number, change: Partial<JobChange>): void {
-    const outcome = this.engine.update(this.client, id, { ...NO_CHANGE, ...change }, LATER_MS);
+  /** Its only attempt is over: it is buried in its tube. */
+  die(id: number, tube: string): void {
+    this.engine.setTubes(tube, { maxAttempts: 1 }, 0);
+    this.hold(id);
+    assert.equal(this.engine.release(this.client, id, 0, 0, 0), Outcome.Done);
+  }
+
+  update(id: number, change: Partial<JobChange>, nowMs = LATER_MS): void {
+    const outcome = this.engine.update(this.client, id, { ...NO_CHANGE, ...change }, nowMs);
     assert.equal(outcome, Outcome.Done);
   }
 
@@ -121,6 +128,31 @@ describe("a job that has expired while it was held or buried", () => {
     assert.equal(bench.engine.move(bench.engine.find(1), "b", true, LATER_MS), MoveOutcome.Moved);
     assert.deepEqual(bench.given, []);
     assert.equal(bench.engine.jobs.live, 0);
+    bench.check();
+  });
+
+  it("is given to nobody when it has died, and lives again in the tube to which an update-job sends it", () => {
+    for (const change of [{ tube: "b" }, { tube: "b", delayMs: 0 }, { tube: "b", delayMs: 500 }]) {
+      const bench = new Bench();
+      bench.put(1, "a", 0);
+      bench.die(1, "a");
+      bench.update(1, { ttlMs: EXPIRES_AT_MS }, 0);
+      bench.wait();
+      bench.update(1, change);
+      assert.deepEqual(bench.given, []);
+      assert.equal(bench.engine.jobs.live, 0);
+      assert.deepEqual([...bench.engine.tubes.keys()], ["default", "b"]);
+      bench.check();
+    }
+  });
+
+  it("takes the tube along to which an update-job sends it", () => {
+    const bench = new Bench();
+    bench.put(1, "a", 0);
+    bench.die(1, "a");
+    bench.update(1, { ttlMs: EXPIRES_AT_MS }, 0);
+    bench.update(1, { tube: "c" });
+    assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
     bench.check();
   });
 
