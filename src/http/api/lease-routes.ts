@@ -64,7 +64,7 @@ export const leaseRoutes: Routes = (api, service) => {
             "lease-ended",
             "Its time to run is over, or it has been finished: nothing was done.",
           );
-        const renewed = act === "touch" ? service.leases.renew(lease) : undefined;
+        const renewed = act === "touch" ? service.leases.renew(lease, ownerOf(request)) : undefined;
         return renewed === undefined ? {} : { timeLeft: renewed.ttr };
       },
     );
@@ -107,9 +107,10 @@ const addMany: Routes = (api, service) => {
           "bad-request",
           `${changes.length} leases in one request; ${CHANGES_MAX} are allowed.`,
         );
-      const done = await changeLeases(service, ownerOf(request), changes);
+      const owner = ownerOf(request);
+      const done = await changeLeases(service, owner, changes);
       const results = changes.map(({ token, act }, index) => {
-        if (done[index] && act === "touch") service.leases.renew(token);
+        if (done[index] && act === "touch") service.leases.renew(token, owner);
         return done[index] ? { lease: token, ok: true } : { lease: token, ok: false, code: "lease-ended" };
       });
       return { results, failed: done.filter((each) => !each).length };

@@ -121,29 +121,29 @@ function lease(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Static<typeof LeasedJob>[] {
-  const { leases, nowMs } = service;
+  const { leases } = service;
+  if (jobs.length === 0) return [];
   const owner = ownerOf(request);
-  const given = jobs.map((job) =>
-    leases.give({
-      id: job.id,
-      shard: shardOf(service, job.tube),
-      reserves: job.reserves,
-      tube: job.tube,
-      ttr: job.ttr,
-      owner,
-      address: request.ip ?? "",
-      sinceMs: nowMs(),
-      untilMs: nowMs() + job.timeLeftMs,
-    }),
-  );
+  const address = request.ip ?? "";
+  const sinceMs = service.nowMs();
+  let tube = "";
+  let shard = 0;
+  const given = jobs.map((job) => {
+    // Most are of the same one.
+    if (job.tube !== tube) {
+      tube = job.tube;
+      shard = shardOf(service, tube);
+    }
+    const { id, reserves, ttr } = job;
+    const untilMs = sinceMs + job.timeLeftMs;
+    return leases.give({ id, shard, reserves, tube, ttr, owner, address, sinceMs, untilMs });
+  });
   const giveBack = (): void => giveBackLeases(service, given);
-  if (given.length > 0) {
-    if (reply.raw.destroyed) giveBack();
-    else
-      reply.raw.once("close", () => {
-        if (!wasSent(reply)) giveBack();
-      });
-  }
+  if (reply.raw.destroyed) giveBack();
+  else
+    reply.raw.on("close", () => {
+      if (!wasSent(reply)) giveBack();
+    });
   const isMsgpack = wantsMsgpack(request);
   return jobs.map((job, index) => leasedView(job, given[index]!.token, isMsgpack));
 }

@@ -8,7 +8,10 @@
 // Whether a lease still holds is decided by its shard, from the count of reserves. The table here serves limits and lists, and
 // remembers what has been done, so that a request that is sent twice gets the same answer twice.
 
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import type { LeaseChange } from "../../message/control.ts";
+import { FinishedLeases } from "./finished-leases.ts";
+import { leaseMac } from "./lease-mac.ts";
 
 const SIGNED_BYTES = 12;
 const MAC_BYTES = 8;
@@ -40,18 +43,16 @@ export interface Lease extends LeaseKey {
   untilMs: number;
 }
 
-interface Finished {
-  /** What was asked, and what came of it. */
-  readonly act: string;
-  readonly atMs: number;
-}
+const idIn = (bytes: Buffer): number => bytes.readUIntBE(0, 3) * 2 ** 32 + bytes.readUInt32BE(3);
 
 export class LeaseBook {
-  readonly #key = randomBytes(32);
+  readonly #mac = leaseMac(randomBytes(32));
   readonly #nowMs: () => number;
-  readonly #leases = new Map<string, Lease>();
-  /** Oldest first. */
-  readonly #finished = new Map<string, Finished>();
+  /** By the id of the job, which has one lease at a time. Ids cost less than texts of tokens. */
+  readonly #leases = new Map<number, Lease>();
+  readonly #finished = new FinishedLeases(FINISHED_MAX, FINISHED_MS);
+  readonly #bytes = Buffer.alloc(SIGNED_BYTES + MAC_BYTES);
+  readonly #signed = this.#bytes.subarray(0, SIGNED_BYTES);
   /** Leases that were asked for something after their end. */
   ended = 0;
   /** Jobs that went back because nobody was there to take them. */
@@ -79,71 +80,63 @@ export class LeaseBook {
 
   give(lease: Omit<Lease, "token">): Lease {
     const given = { ...lease, token: this.#sign(lease, lease.owner) };
-    this.#leases.set(given.token, given);
+    // Behind all others, also if the job was leased before.
+    this.#leases.delete(given.id);
+    this.#leases.set(given.id, given);
     return given;
   }
 
   /** What a token names; undefined if it is none that this server has given to this owner. */
   read(token: string, owner: string): LeaseKey | undefined {
-    const out = this.#leases.get(token);
-    if (out?.owner === owner) return out;
     if (!TOKEN.test(token)) return undefined;
     const bytes = Buffer.from(token, "base64url");
-    const key = {
-      id: bytes.readUIntBE(0, 3) * 2 ** 32 + bytes.readUInt32BE(3),
-      shard: bytes.readUInt8(7),
-      reserves: bytes.readUInt32BE(8),
-    };
-    const mac = this.#mac(bytes.subarray(0, SIGNED_BYTES), owner);
-    return timingSafeEqual(mac, bytes.subarray(SIGNED_BYTES)) ? key : undefined;
+    const id = idIn(bytes);
+    const out = this.#leases.get(id);
+    if (out?.token === token && out.owner === owner) return out;
+    const key = { id, shard: bytes.readUInt8(7), reserves: bytes.readUInt32BE(8) };
+    const mac = Buffer.from(this.#mac(bytes.subarray(0, SIGNED_BYTES), owner), "latin1");
+    return timingSafeEqual(mac.subarray(0, MAC_BYTES), bytes.subarray(SIGNED_BYTES)) ? key : undefined;
   }
 
   /** What was done last with a lease that has ended, if it is remembered. */
-  finishedBy(token: string): string | undefined {
-    const finished = this.#finished.get(token);
-    return finished === undefined || this.#nowMs() - finished.atMs > FINISHED_MS ? undefined : finished.act;
+  finishedBy({ id, reserves }: LeaseKey): string | undefined {
+    return this.#finished.actOf(id, reserves, this.#nowMs());
   }
 
   /** The lease has ended by this. */
-  finish(token: string, act: string): void {
-    this.#leases.delete(token);
-    this.#finished.set(token, { act, atMs: this.#nowMs() });
-    while (this.#finished.size > FINISHED_MAX) this.#finished.delete(this.#finished.keys().next().value!);
+  finish(key: LeaseKey, act: LeaseChange["act"]): void {
+    this.forget(key);
+    this.#finished.add(key.id, key.reserves, act, this.#nowMs());
   }
 
   /** The lease lasts for its time to run from now on. */
-  renew(token: string): Lease | undefined {
-    const lease = this.#leases.get(token);
-    if (lease !== undefined) lease.untilMs = this.#nowMs() + lease.ttr * 1000;
+  renew(token: string, owner: string): Lease | undefined {
+    const key = this.read(token, owner);
+    const lease = key === undefined ? undefined : this.#leases.get(key.id);
+    if (lease?.token !== token) return undefined;
+    lease.untilMs = this.#nowMs() + lease.ttr * 1000;
     return lease;
   }
 
-  forget(token: string): void {
-    this.#leases.delete(token);
+  /** The job may have another lease meanwhile, which stays. */
+  forget({ id, reserves }: LeaseKey): void {
+    if (this.#leases.get(id)?.reserves === reserves) this.#leases.delete(id);
   }
 
   /** Forgets those whose time is over. */
   sweep(): void {
     const nowMs = this.#nowMs();
-    for (const [token, { untilMs }] of this.#leases)
-      if (untilMs + SLACK_MS < nowMs) this.#leases.delete(token);
-    for (const [token, { atMs }] of this.#finished) {
-      if (nowMs - atMs <= FINISHED_MS) break;
-      this.#finished.delete(token);
-    }
+    for (const [id, { untilMs }] of this.#leases) if (untilMs + SLACK_MS < nowMs) this.#leases.delete(id);
   }
 
   #sign({ id, shard, reserves }: LeaseKey, owner: string): string {
-    const bytes = Buffer.alloc(SIGNED_BYTES + MAC_BYTES);
+    const bytes = this.#bytes;
     bytes.writeUIntBE(Math.floor(id / 2 ** 32), 0, 3);
     bytes.writeUInt32BE(id % 2 ** 32, 3);
-    bytes.writeUInt8(shard, 7);
+    bytes[7] = shard;
     bytes.writeUInt32BE(reserves, 8);
-    this.#mac(bytes.subarray(0, SIGNED_BYTES), owner).copy(bytes, SIGNED_BYTES);
+    // Its first bytes.
+    bytes.write(this.#mac(this.#signed, owner), SIGNED_BYTES, MAC_BYTES, "latin1");
     return bytes.toString("base64url");
-  }
-
-  #mac(bytes: Uint8Array, owner: string): Buffer {
-    return createHmac("sha256", this.#key).update(bytes).update(owner).digest().subarray(0, MAC_BYTES);
   }
 }

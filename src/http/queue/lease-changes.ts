@@ -26,7 +26,7 @@ export async function changeLeases(
   const byShard = new Map<number, { index: number; key: LeaseKey }[]>();
   for (const [index, { token, act }] of changes.entries()) {
     const key = leases.read(token, owner);
-    const before = key === undefined ? undefined : leases.finishedBy(token);
+    const before = key === undefined ? undefined : leases.finishedBy(key);
     if (key === undefined || key.shard >= control.shards || before !== undefined) {
       // The same once more: it is done.
       done[index] = before === act;
@@ -41,16 +41,19 @@ export async function changeLeases(
     Array.from(byShard, async ([shard, group]) => {
       const asked = group.map(({ index, key }): LeaseChange => {
         const { act, pri, delay } = changes[index]!;
-        return { act, id: key.id, reserves: key.reserves, pri, delay };
+        const { id, reserves } = key;
+        // What is not said is not packed either.
+        if (pri === undefined && delay === undefined) return { act, id, reserves };
+        return { act, id, reserves, pri, delay };
       });
       const answers = await control.ask(shard, "leases", { changes: asked });
-      for (const [at, { index }] of group.entries()) {
-        const { token, act } = changes[index]!;
+      for (const [at, { index, key }] of group.entries()) {
+        const { act } = changes[index]!;
         done[index] = answers[at]!;
         if (!answers[at]) {
           leases.ended++;
-          leases.forget(token);
-        } else if (act !== "touch") leases.finish(token, act);
+          leases.forget(key);
+        } else if (act !== "touch") leases.finish(key, act);
       }
     }),
   );
@@ -58,12 +61,9 @@ export async function changeLeases(
 }
 
 /** Nobody will hear of these leases: their jobs are ready again, as if a connection had ended. */
-export function giveBackLeases(
-  { leases, control }: LeaseWays,
-  given: readonly (LeaseKey & { readonly token: string })[],
-): void {
+export function giveBackLeases({ leases, control }: LeaseWays, given: readonly LeaseKey[]): void {
   leases.abandoned += given.length;
-  for (const { token } of given) leases.forget(token);
+  for (const key of given) leases.forget(key);
   // A shard that does not answer now will let them end with their time.
   for (const { shard, id, reserves } of given)
     control.ask(shard, "give-back", { jobs: [{ id, reserves }] }).catch(() => {});

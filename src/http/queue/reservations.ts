@@ -159,33 +159,51 @@ async function takeMore(
       1,
       Math.min(CHUNK_MAX, max - jobs.length, Math.floor((bytesMax - bytes) / meanBytes)),
     );
-    const replies = await Promise.all(
-      Array.from({ length: chunk }, () => connection.command("reserve-with-timeout 0")),
-    );
-    const more = replies.map(reservedJob).filter((job) => job !== undefined);
-    jobs.push(...more);
-    for (const { body } of more) bytes += body.length;
-    if (more.length < chunk) return;
+    const before = jobs.length;
+    for (const reply of await connection.repeat("reserve-with-timeout 0", chunk)) {
+      const job = reservedJob(reply);
+      if (job === undefined) continue;
+      jobs.push(job);
+      bytes += job.body.length;
+    }
+    if (jobs.length < before + chunk) return;
   }
 }
 
+const HYPHEN = 0x2d;
+const ZERO = 0x30;
+/** Numbers between RESERVED and the name of the tube. */
+const NUMBERS = 11;
+/** Those of the line that is looked at. */
+const numbers = new Float64Array(NUMBERS);
+
 /** The job of a RESERVED for a lease; undefined for any other reply. */
 export function reservedJob({ line, body }: WireReply): ReservedJob | undefined {
-  const [word, id, , reserves, pri, ttr, leftMs, ageMs, timeouts, releases, buries, kicks, tube] =
-    line.split(" ");
-  if (word !== "RESERVED" || body === undefined) return undefined;
+  if (body === undefined || !line.startsWith("RESERVED ")) return undefined;
+  // By hand: thirteen texts, and the numbers of eleven of them, take three times as long.
+  let at = "RESERVED ".length;
+  for (let field = 0; field < NUMBERS; field++) {
+    const end = line.indexOf(" ", at);
+    // Time may be over already.
+    const isNegative = line.charCodeAt(at) === HYPHEN;
+    let value = 0;
+    for (let digit = isNegative ? at + 1 : at; digit < end; digit++)
+      value = value * 10 + (line.charCodeAt(digit) - ZERO);
+    numbers[field] = isNegative ? -value : value;
+    at = end + 1;
+  }
   return {
-    id: Number(id),
-    tube: tube!,
-    reserves: Number(reserves),
-    pri: Number(pri),
-    ttr: Number(ttr),
-    timeLeftMs: Number(leftMs),
-    ageMs: Number(ageMs),
-    timeouts: Number(timeouts),
-    releases: Number(releases),
-    buries: Number(buries),
-    kicks: Number(kicks),
+    id: numbers[0]!,
+    tube: line.slice(at),
+    reserves: numbers[2]!,
+    pri: numbers[3]!,
+    ttr: numbers[4]!,
+    timeLeftMs: numbers[5]!,
+    ageMs: numbers[6]!,
+    timeouts: numbers[7]!,
+    releases: numbers[8]!,
+    buries: numbers[9]!,
+    kicks: numbers[10]!,
     body,
   };
 }

@@ -110,6 +110,23 @@ export class WireConnection implements Transport {
     else this.#connection.onBytes(bytes, bytes.length);
   }
 
+  /** Sends the same command `count` times; the replies in their order. */
+  repeat(line: string, count: number): Promise<WireReply[]> {
+    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    this.#push(Buffer.from(`${line}\r\n`.repeat(count), "latin1"));
+    this.#wake();
+    return new Promise((resolve, reject) => {
+      const replies: WireReply[] = [];
+      const each: Expected = {
+        resolve(reply) {
+          if (replies.push(reply) === count) resolve(replies);
+        },
+        reject,
+      };
+      for (let command = 0; command < count; command++) this.#expected.push(each);
+    });
+  }
+
   /** Sends `count` whole puts, which `write` gives piece by piece, each valid until the next; what became of them, in order. */
   puts(write: (push: (bytes: Uint8Array) => void) => void, count: number): Promise<PutOutcome[]> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
