@@ -14,6 +14,7 @@ import type { Api, Permission, Routes } from "./api.ts";
 import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
+import { freeGathered, gatherBody } from "./gathered-body.ts";
 import { checkHost, checkSite } from "./guards.ts";
 import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
@@ -82,6 +83,7 @@ export function createApp(options: AppOptions): Api {
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   // Of all requests, also those that have no route.
   api.decorateRequest("bodyRoom", 0);
+  api.decorateRequest("gathered");
   let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
     const { headers } = request.raw;
@@ -192,24 +194,31 @@ function addFormats(api: Api): void {
   // Text is no request of ours, and is not gathered: it may be the body of a job.
   api.removeContentTypeParser("text/plain");
   const parseJson = api.getDefaultJsonParser("error", "error");
-  api.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
-    try {
-      checkJsonSize(body as string);
-    } catch (error) {
-      done(error as Error);
-      return;
-    }
-    parseJson(request, body as string, done);
+  api.addContentTypeParser("application/json", (request, payload, done) => {
+    gatherBody(request, payload, BODY_BYTES_MAX, (error, body) => {
+      if (error !== null) return done(error);
+      const text = body!.toString("utf8");
+      freeGathered(request);
+      try {
+        checkJsonSize(text);
+      } catch (tooLarge) {
+        return done(tooLarge as Error);
+      }
+      parseJson(request, text, done);
+    });
   });
   api.addContentTypeParser(
     [MSGPACK, "application/msgpack", "application/x-msgpack"],
-    { parseAs: "buffer" },
-    (_request, body, done) => {
-      try {
-        done(null, parseMsgpack(body as Buffer));
-      } catch (error) {
-        done(error as Error);
-      }
+    (request, payload, done) => {
+      gatherBody(request, payload, BODY_BYTES_MAX, (error, body) => {
+        if (error !== null) done(error);
+        else
+          try {
+            done(null, parseMsgpack(body!));
+          } catch (broken) {
+            done(broken as Error);
+          }
+      });
     },
   );
 }

@@ -3,10 +3,11 @@
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import type { NewPut, PutOutcome } from "../queue/put-lanes.ts";
+import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../queue/put-lanes.ts";
 import type { Service } from "../queue/service.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
+import { freeGathered } from "./gathered-body.ts";
 import { MSGPACK } from "./media.ts";
 import { Problem } from "./problem.ts";
 import { refused } from "./put-refusal.ts";
@@ -110,9 +111,13 @@ function put(service: Service, tube: string, request: PutHttpRequest): Promise<P
   if (!isParsed(request))
     return putRaw(service, tube, query, body as Readable | undefined, request).then(answer);
   const asked = body as Static<typeof PutRequest>;
-  if ("jobs" in asked) return putBatch(service, tube, asked.jobs);
+  if ("jobs" in asked)
+    return putBatch(service, tube, asked.jobs).then((batch) => {
+      freeGathered(request);
+      return batch;
+    });
   const content = bodyOf(asked);
-  checkSize(content.length, service);
+  checkSize(bytesOf(content), service);
   const { pri = query.pri, delay = query.delay, ttr = query.ttr } = asked;
   return service.puts.put(withDefaults(tube, { pri, delay, ttr }), content).then(answer);
 }
@@ -131,11 +136,11 @@ function one(outcome: PutOutcome, service: Service): PutAnswer {
 /** All go on their way at once; what is wrong with one of them is said in its place. */
 async function putBatch(service: Service, tube: string, jobs: readonly Job[]): Promise<PutAnswer> {
   const problems = new Map<number, Problem>();
-  const puts: { put: NewPut; body: Uint8Array }[] = [];
+  const puts: { put: NewPut; body: PutBody }[] = [];
   for (const [index, job] of jobs.entries()) {
     try {
       const body = bodyOf(job);
-      checkSize(body.length, service);
+      checkSize(bytesOf(body), service);
       puts.push({ put: withDefaults(tube, job), body });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -161,17 +166,16 @@ const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }:
   ttr,
 });
 
-function bodyOf({ body, bodyBase64, json }: Job): Uint8Array {
+function bodyOf({ body, bodyBase64, json }: Job): PutBody {
   const given = Number(body !== undefined) + Number(bodyBase64 !== undefined) + Number(json !== undefined);
   if (given !== 1) throw new Problem("bad-request", "A job has exactly one of body, bodyBase64 and json.");
-  if (json !== undefined) return Buffer.from(JSON.stringify(json));
+  if (json !== undefined) return JSON.stringify(json);
   if (bodyBase64 !== undefined) {
     if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(bodyBase64))
       throw new Problem("bad-request", "bodyBase64 is no base64.");
     return Buffer.from(bodyBase64, "base64");
   }
-  if (typeof body === "string") return Buffer.from(body);
-  if (body instanceof Uint8Array) return body;
+  if (typeof body === "string" || body instanceof Uint8Array) return body;
   throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
 }
 

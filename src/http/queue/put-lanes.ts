@@ -19,6 +19,12 @@ export interface NewPut {
   readonly ttr: number;
 }
 
+/** Bytes, or text that goes as UTF-8. */
+export type PutBody = Uint8Array | string;
+
+export const bytesOf = (body: PutBody): number =>
+  typeof body === "string" ? Buffer.byteLength(body) : body.length;
+
 /** Larger bodies take a connection of their own. */
 const GATHERED_BYTES_MAX = 32 * 1024;
 /** Connections for each shard. */
@@ -30,6 +36,8 @@ const BYTES_MAX = 128 * 1024 * 1024;
 
 /** Where commands of one request are put together, some at a time: a line has a few hundred bytes. */
 const SCRATCH_BYTES = 2 * GATHERED_BYTES_MAX;
+const CR = 0x0d;
+const LF = 0x0a;
 const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 
 export class PutLanes {
@@ -45,8 +53,8 @@ export class PutLanes {
   }
 
   /** Puts a job; resolves when it is as durable as `-f` asks. */
-  put(put: NewPut, body: Uint8Array): Promise<PutOutcome> {
-    const { length } = body;
+  put(put: NewPut, body: PutBody): Promise<PutOutcome> {
+    const length = bytesOf(body);
     this.#require(length);
     const isLarge = length > GATHERED_BYTES_MAX;
     const lane = isLarge ? this.#wire.open() : this.#laneFor(put.tube);
@@ -55,19 +63,20 @@ export class PutLanes {
       this.#bytes -= length;
       if (isLarge) lane.close();
     };
-    const done = lane.put(lineOf(put, length), body);
+    const done = lane.put(lineOf(put, length), body, length);
     done.then(give, give);
     return done;
   }
 
   /** Puts jobs into a tube in their order; each fails by itself. */
-  async putMany(jobs: readonly { readonly put: NewPut; readonly body: Uint8Array }[]): Promise<PutOutcome[]> {
+  async putMany(jobs: readonly { readonly put: NewPut; readonly body: PutBody }[]): Promise<PutOutcome[]> {
     const [first] = jobs;
     if (first === undefined) return [];
-    if (jobs.some(({ body }) => body.length > GATHERED_BYTES_MAX)) return await this.#putInTurn(jobs);
-    const lines = jobs.map(({ put, body }) => lineOf(put, body.length));
+    const lengths = jobs.map(({ body }) => bytesOf(body));
+    if (lengths.some((each) => each > GATHERED_BYTES_MAX)) return await this.#putInTurn(jobs);
+    const lines = jobs.map(({ put }, index) => lineOf(put, lengths[index]!));
     // For each the line, CR LF, the body, CR LF.
-    const length = jobs.reduce((sum, { body }, index) => sum + lines[index]!.length + body.length + 4, 0);
+    const length = lengths.reduce((sum, each, index) => sum + lines[index]!.length + each + 4, 0);
     this.#require(length);
     const lane = this.#laneFor(first.put.tube);
     this.#bytes += length;
@@ -75,14 +84,18 @@ export class PutLanes {
       let at = 0;
       for (const [index, { body }] of jobs.entries()) {
         const line = lines[index]!;
-        if (at + line.length + body.length + 4 > SCRATCH_BYTES) {
+        if (at + line.length + lengths[index]! + 4 > SCRATCH_BYTES) {
           push(scratch.subarray(0, at));
           at = 0;
         }
         at += scratch.write(`${line}\r\n`, at, "latin1");
-        scratch.set(body, at);
-        at += body.length;
-        at += scratch.write("\r\n", at, "latin1");
+        if (typeof body === "string") at += scratch.write(body, at);
+        else {
+          scratch.set(body, at);
+          at += body.length;
+        }
+        scratch[at++] = CR;
+        scratch[at++] = LF;
       }
       push(scratch.subarray(0, at));
     };
@@ -94,9 +107,7 @@ export class PutLanes {
   }
 
   /** Large bodies go one after the other, so that the jobs keep their order. */
-  async #putInTurn(
-    jobs: readonly { readonly put: NewPut; readonly body: Uint8Array }[],
-  ): Promise<PutOutcome[]> {
+  async #putInTurn(jobs: readonly { readonly put: NewPut; readonly body: PutBody }[]): Promise<PutOutcome[]> {
     const outcomes: PutOutcome[] = [];
     for (const { put, body } of jobs) outcomes.push(await this.put(put, body));
     return outcomes;

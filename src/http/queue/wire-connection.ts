@@ -28,18 +28,22 @@ const HAS_BODY = /^(?:FOUND|OK|RESERVED) /;
 const CR_LF = Buffer.from("\r\n");
 const INSERTED = Buffer.from("INSERTED ");
 const CR = 0x0d;
+const LF = 0x0a;
 const ZERO = 0x30;
 const NOTHING = Buffer.alloc(0);
 
 /** To take bytes costs more than to copy so many. */
 const JOINED_BYTES_MAX = 2048;
 
-/** A command with its body. */
-function joined(line: string, body: Uint8Array): Buffer {
-  const bytes = Buffer.allocUnsafe(line.length + body.length + 4);
-  const at = bytes.write(`${line}\r\n`, 0, "latin1");
-  bytes.set(body, at);
-  bytes.set(CR_LF, at + body.length);
+/** A command with its body of `length` bytes. */
+function joined(line: string, body: Uint8Array | string, length: number): Buffer {
+  const bytes = Buffer.allocUnsafe(line.length + length + 4);
+  let at = bytes.write(`${line}\r\n`, 0, "latin1");
+  if (typeof body === "string") bytes.write(body, at);
+  else bytes.set(body, at);
+  at += length;
+  bytes[at++] = CR;
+  bytes[at] = LF;
   return bytes;
 }
 
@@ -86,13 +90,13 @@ export class WireConnection implements Transport {
     return new Promise((resolve, reject) => this.#expected.push({ resolve, reject }));
   }
 
-  /** Sends the line of a put and its body. */
-  put(line: string, body: Uint8Array): Promise<PutOutcome> {
+  /** Sends the line of a put and its body, which has `length` bytes. */
+  put(line: string, body: Uint8Array | string, length: number): Promise<PutOutcome> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
-    if (body.length <= JOINED_BYTES_MAX) this.#push(joined(line, body));
+    if (length <= JOINED_BYTES_MAX) this.#push(joined(line, body, length));
     else {
       this.#push(Buffer.from(`${line}\r\n`, "latin1"));
-      this.#push(body);
+      this.#push(typeof body === "string" ? Buffer.from(body) : body);
       this.#push(CR_LF);
     }
     this.#wake();

@@ -34,12 +34,12 @@ describe("WireConnection", () => {
         const connection = unanswered();
         const body = Buffer.from("x");
         const puts = [
-          connection.put("put 1", body),
-          connection.put("put 2", body),
-          connection.put("put 3", body),
+          connection.put("put 1", body, 1),
+          connection.put("put 2", body, 1),
+          connection.put("put 3", body, 1),
         ];
         const reserve = connection.command("reserve");
-        const last = [connection.put("put 4", body), connection.command("delete 1")];
+        const last = [connection.put("put 4", body, 1), connection.command("delete 1")];
         answer(connection, ANSWERS, [first, second]);
         assert.deepEqual(await Promise.all(puts), [
           { id: 1 },
