@@ -97,7 +97,7 @@ serve = ["api"]
       const bad = join(folder, "bad.toml");
       writeFileSync(bad, text);
       const refused = await launch({ kind: "ours", flags: ["--config", bad] });
-      assert.deepEqual(await refused.exited, { code: 5, signal: null }, text);
+      assert.deepEqual(await refused.refused(), { code: 5, signal: null }, text);
       assert.match(refused.stderr, said);
     }
   });
@@ -107,7 +107,7 @@ serve = ["api"]
     const also = `[[http.also]]\nlisten = "127.0.0.1:${ports[0]}"\n`;
     writeFileSync(taken, `[http]\nlisten = "127.0.0.1:0"\n${also}`);
     const refused = await launch({ kind: "ours", flags: ["--config", taken] });
-    assert.notEqual((await refused.exited).code, 0);
+    assert.notEqual((await refused.refused()).code, 0);
     assert.match(
       refused.stderr,
       new RegExp(`on 127\\.0\\.0\\.1:${ports[0]}: .*listen of \\[\\[http\\.also\\]\\]`),

@@ -231,7 +231,7 @@ describe("http auth", () => {
 describe("http without tokens", () => {
   it("stays on the machine; with a token file it may be reached by others", async (t) => {
     const refused = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
-    assert.equal((await refused.exited).code, 5);
+    assert.equal((await refused.refused()).code, 5);
     assert.match(refused.stderr, /--token-file/);
     const tokenFile = `${temporaryFolder(t, "http-open")}/tokens`;
     writeFileSync(tokenFile, tokens.viewer.line, { mode: 0o600 });

@@ -13,7 +13,7 @@ import { temporaryFolder } from "./support/temporary-folder.ts";
 describe("--http", { concurrency: 3 }, () => {
   it("refuses an address that others can reach, without tokens, and says what to do", async () => {
     const server = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
-    assert.equal((await server.exited).code, 5);
+    assert.equal((await server.refused()).code, 5);
     assert.match(server.stderr, /--http-insecure/);
   });
 
@@ -21,7 +21,7 @@ describe("--http", { concurrency: 3 }, () => {
     const first = await startHttpServer();
     try {
       const second = await launch({ kind: "ours", flags: ["--http", `127.0.0.1:${first.port}`] });
-      assert.equal((await second.exited).code, 111);
+      assert.equal((await second.refused()).code, 111);
       assert.match(second.stderr, /cannot listen for HTTP on 127\.0\.0\.1:[0-9]+: .*EADDRINUSE/);
     } finally {
       await first.process.stop();

@@ -120,6 +120,22 @@ export class ServerProcess {
     return this.unixPath === undefined ? { port: this.port, host: "127.0.0.1" } : { path: this.unixPath };
   }
 
+  /** The end of a start that has to be refused; fails as soon as it serves, where `exited` would wait for ever. */
+  async refused(): Promise<Exit> {
+    const serves = new Promise<never>((_, reject) => {
+      const look = (): void => {
+        if (saysReady(this)) reject(new Error("It serves, and should have been refused"));
+      };
+      for (const stream of [this.child.stdout, this.child.stderr]) stream?.on("data", look);
+      look();
+    });
+    try {
+      return await Promise.race([this.exited, serves]);
+    } finally {
+      if (!this.hasExited) await this.kill();
+    }
+  }
+
   signal(name: NodeJS.Signals): void {
     this.child.kill(name);
   }
