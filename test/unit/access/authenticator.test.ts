@@ -44,6 +44,8 @@ describe("Authenticator", () => {
     const person = { ...chosen!, proof: await proofOfPassword(password) };
     const authenticator = new Authenticator([...tokensOf(line("mailer")), ...tokensOf(tokenLine(person))]);
     assert.equal((await authenticator.byPassword("mailer", secret, NOW))?.name, "mailer");
+    assert.equal(await authenticator.byPassword("mailer", password, NOW), undefined);
+    assert.equal(await authenticator.byPassword("mailer", "", NOW), undefined);
     assert.equal((await authenticator.byPassword("person", password, NOW))?.name, "person");
     assert.equal(await authenticator.byPassword("person", "wrong", NOW), undefined);
     assert.equal(await authenticator.byPassword("person", secret, NOW), undefined);
