@@ -1,6 +1,7 @@
 // Who somebody is found to be.
 
 import assert from "node:assert/strict";
+import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
 import { Authenticator } from "../../../src/access/authenticator.ts";
 import { FailureLimit } from "../../../src/access/failure-limit.ts";
@@ -64,6 +65,20 @@ describe("Authenticator", () => {
     // Those beyond the line are told at once, while the others still wait.
     assert.deepEqual(await Promise.all(flood.slice(12)), [undefined, undefined]);
     await Promise.all(flood);
+  });
+
+  it("lets a thousand passwords wait, unless it is told otherwise", async () => {
+    const [chosen] = tokensOf("person viewer certificate");
+    // So cheap that a thousand take no time.
+    const cost = { N: 2, r: 8, p: 1 };
+    const hash = scryptSync("correct horse battery", "salt", 32, cost).toString("base64url");
+    const person = { ...chosen!, proof: { kind: "scrypt", cost, salt: "salt", hash } } as const;
+    const authenticator = new Authenticator([person]);
+    const all = await Promise.all(
+      Array.from({ length: 1010 }, () => authenticator.byPassword("person", "correct horse battery", NOW)),
+    );
+    const served = all.filter((identity) => identity?.name === "person");
+    assert.equal(served.length, 1004, "four are checked, a thousand wait");
   });
 
   it("knows a certificate by a name that has a line for certificates", () => {
