@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "../../test/support/free-port.ts";
 
-const MAIN = fileURLToPath(new URL("../../src/server/main.ts", import.meta.url));
+export const MAIN = fileURLToPath(new URL("../../src/server/main.ts", import.meta.url));
 const BESIDE = "--beside";
 const POLL_MS = 50;
 const POLLS_MAX = 600;
@@ -32,7 +32,7 @@ export async function serveBeside(
   process.execve!(process.execPath, command, process.env as Record<string, string>);
 }
 
-async function untilReady(url: string): Promise<void> {
+export async function untilReady(url: string): Promise<void> {
   for (let poll = 0; poll < POLLS_MAX; poll++) {
     const isReady = await fetch(`${url}/readyz`).then(
       ({ status }) => status === 200,
