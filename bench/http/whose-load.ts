@@ -30,7 +30,7 @@ async function serve(asked: string, args: readonly string[]): Promise<never> {
   const load = [import.meta.filename, LOAD, asked, JSON.stringify([own, other])];
   const child = spawn(process.execPath, load, { stdio: ["ignore", "pipe", "inherit"] });
   await new Promise((resolve) => child.stdout.once("data", resolve));
-  const command = [process.execPath, MAIN, ...args, ...flagsOf(own)];
+  const command = [process.execPath, ...process.execArgv, MAIN, ...args, ...flagsOf(own)];
   return process.execve!(process.execPath, command, process.env as Record<string, string>);
 }
 
