@@ -7,7 +7,7 @@ import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
 import { Busy } from "./busy.ts";
 import type { WireClients } from "./wire-clients.ts";
-import type { PutOutcome, WireConnection } from "./wire-connection.ts";
+import type { Pieces, PutOutcome, WireConnection } from "./wire-connection.ts";
 
 export type { PutOutcome };
 
@@ -80,27 +80,8 @@ export class PutLanes {
     this.#require(length);
     const lane = this.#laneFor(first.put.tube);
     this.#bytes += length;
-    const write = (push: (bytes: Uint8Array) => void): void => {
-      let at = 0;
-      for (const [index, { body }] of jobs.entries()) {
-        const line = lines[index]!;
-        if (at + line.length + lengths[index]! + 4 > SCRATCH_BYTES) {
-          push(scratch.subarray(0, at));
-          at = 0;
-        }
-        at += scratch.write(`${line}\r\n`, at, "latin1");
-        if (typeof body === "string") at += scratch.write(body, at);
-        else {
-          scratch.set(body, at);
-          at += body.length;
-        }
-        scratch[at++] = CR;
-        scratch[at++] = LF;
-      }
-      push(scratch.subarray(0, at));
-    };
     try {
-      return await lane.puts(write, jobs.length);
+      return await lane.puts(piecesOf(jobs, lines, lengths), jobs.length);
     } finally {
       this.#bytes -= length;
     }
@@ -154,6 +135,30 @@ export class PutLanes {
     if (open.length < LANES_MAX) open.push(this.#wire.open());
     return open.reduce((least, lane) => (lane.underWay < least.underWay ? lane : least));
   }
+}
+
+/** Commands of jobs, as many at a time as the scratch buffer holds: whoever has no room asks for the next ones later. */
+function piecesOf(
+  jobs: readonly { readonly body: PutBody }[],
+  lines: readonly string[],
+  lengths: readonly number[],
+): Pieces {
+  let index = 0;
+  return () => {
+    let at = 0;
+    for (; index < jobs.length; index++) {
+      const { body } = jobs[index]!;
+      const line = lines[index]!;
+      if (at + line.length + lengths[index]! + 4 > SCRATCH_BYTES) break;
+      at += scratch.write(`${line}\r\n`, at, "latin1");
+      if (typeof body === "string") scratch.write(body, at);
+      else scratch.set(body, at);
+      at += lengths[index]!;
+      scratch[at++] = CR;
+      scratch[at++] = LF;
+    }
+    return at === 0 ? undefined : scratch.subarray(0, at);
+  };
 }
 
 const lineOf = ({ tube, pri, delay, ttr }: NewPut, bytes: number): string =>

@@ -35,6 +35,9 @@ const NOTHING = Buffer.alloc(0);
 /** To take bytes costs more than to copy so many. */
 const JOINED_BYTES_MAX = 2048;
 
+/** The next bytes of some commands, valid until it is called again; undefined behind the last. */
+export type Pieces = () => Uint8Array | undefined;
+
 /** A command with its body of `length` bytes. */
 function joined(line: string, body: Uint8Array | string, length: number): Buffer {
   const bytes = Buffer.allocUnsafe(line.length + length + 4);
@@ -55,8 +58,10 @@ export class WireConnection implements Transport {
   readonly #wake: () => void;
   readonly #expected: Expected[] = [];
   /** Input that the connection has no room for now. */
-  #outgoing: Buffer[] = [];
+  readonly #outgoing: (Buffer | Pieces)[] = [];
   #paused = false;
+  /** Input is being given to the connection, which may pause and resume meanwhile. */
+  #drains = false;
   /** Who waits until more may come. */
   readonly #resumed: (() => void)[] = [];
   #isGone = false;
@@ -110,8 +115,22 @@ export class WireConnection implements Transport {
   }
 
   #push(bytes: Uint8Array): void {
-    if (this.#paused) this.#outgoing.push(Buffer.from(bytes));
+    if (this.#paused || this.#outgoing.length > 0) this.#outgoing.push(Buffer.from(bytes));
     else this.#connection.onBytes(bytes, bytes.length);
+  }
+
+  /** Gives the connection what waits for it, as far as it has room. */
+  #drain(): void {
+    if (this.#drains) return;
+    this.#drains = true;
+    const outgoing = this.#outgoing;
+    while (outgoing.length > 0 && !this.#paused) {
+      const [next] = outgoing as [Buffer | Pieces];
+      const bytes = typeof next === "function" ? next() : next;
+      if (typeof next !== "function" || bytes === undefined) outgoing.shift();
+      if (bytes !== undefined) this.#connection.onBytes(bytes, bytes.length);
+    }
+    this.#drains = false;
   }
 
   /** Sends the same command `count` times; the replies in their order. */
@@ -131,10 +150,11 @@ export class WireConnection implements Transport {
     });
   }
 
-  /** Sends `count` whole puts, which `write` gives piece by piece, each valid until the next; what became of them, in order. */
-  puts(write: (push: (bytes: Uint8Array) => void) => void, count: number): Promise<PutOutcome[]> {
+  /** Sends `count` whole puts, as far as there is room, and the rest later; what became of them, in order. */
+  puts(pieces: Pieces, count: number): Promise<PutOutcome[]> {
     if (this.#isGone) return Promise.reject(new Busy("the server stops"));
-    write((bytes) => this.#push(bytes));
+    this.#outgoing.push(pieces);
+    this.#drain();
     this.#wake();
     return new Promise((resolve, reject) => {
       const outcomes: PutOutcome[] = [];
@@ -191,9 +211,7 @@ export class WireConnection implements Transport {
 
   resume(): void {
     this.#paused = false;
-    const outgoing = this.#outgoing;
-    this.#outgoing = [];
-    for (const bytes of outgoing) this.#push(bytes);
+    this.#drain();
     if (this.#paused) return;
     for (const resolve of this.#resumed.splice(0)) resolve();
   }

@@ -54,9 +54,43 @@ describe("WireConnection", () => {
 
   it("tells of each of many puts, in their order", async () => {
     const connection = unanswered();
-    const puts = connection.puts((push) => push(Buffer.from("puts")), 3);
+    const puts = connection.puts(() => undefined, 3);
     answer(connection, "INSERTED 5\r\nOUT_OF_MEMORY\r\nINSERTED 6\r\n", [15]);
     assert.deepEqual(await puts, [{ id: 5 }, { refusal: "OUT_OF_MEMORY" }, { id: 6 }]);
+  });
+
+  it("asks for further pieces only when there is room, and keeps the order of what comes meanwhile", () => {
+    const received: string[] = [];
+    // A connection that takes some bytes, and may pause and resume while it does.
+    const stand = {
+      limit: 2,
+      onBytes(bytes: Uint8Array, length: number) {
+        received.push(Buffer.from(bytes.subarray(0, length)).toString());
+        if (received.length === 1) {
+          wire.pause();
+          wire.resume();
+        }
+        if (received.length >= this.limit) wire.pause();
+      },
+    };
+    const core = { connect: () => stand, disconnect() {} };
+    const wire = new WireConnection(core as unknown as AcceptorCore, () => {});
+    const scratch = Buffer.alloc(1);
+    let piece = 0;
+    void wire.puts(() => {
+      if (piece === 4) return undefined;
+      scratch.write(`${++piece}`);
+      return scratch;
+    }, 4);
+    void wire.put("put", "é", 2);
+    scratch.write("x");
+    assert.deepEqual([received.join(" "), piece], ["1 2", 2]);
+    stand.limit = 3;
+    wire.resume();
+    assert.equal(received.join(" "), "1 2 3");
+    stand.limit = 10;
+    wire.resume();
+    assert.equal(received.join(" "), "1 2 3 4 put\r\né\r\n");
   });
 
   it("gives what an INSERTED is to a command that is no put as it came", async () => {
