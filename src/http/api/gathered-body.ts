@@ -1,7 +1,8 @@
 // Long bodies of requests: gathered from their pieces, and given back at once when they have been read.
 //
 // Memory of buffers lies beside V8's heap, which counts it only to collect the more often: with requests of 400 KB each tenth began a
-// collection of all, which took two thirds of the processor time of a put. What is detached is free without one.
+// collection of all, which took two thirds of the processor time of a put. What is detached is free without one. Some buffers are kept and
+// used again: the kernel takes as long to give fresh pages as all else takes to read them.
 
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
@@ -10,9 +11,16 @@ import { Problem } from "./problem.ts";
 /** Shorter ones are not worth the call. */
 const FREED_BYTES_MIN = 16 * 1024;
 
+/** Up to this size buffers are kept, and so many of them. */
+const KEPT_BYTES_MAX = 1 << 20;
+const KEPT_MAX = 8;
+const kept: Buffer[] = [];
+/** All that were made to be kept. */
+const reusable = new WeakSet<Buffer>();
+
 declare module "fastify" {
   interface FastifyRequest {
-    /** What its values may refer to. */
+    /** The memory that its values may refer to. */
     gathered: Buffer | undefined;
   }
 }
@@ -42,20 +50,42 @@ export function gatherBody(
       stop(new Problem("bad-request", "The body is not as long as its Content-Length says."));
       return;
     }
-    const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length);
-    if (chunks.length > 1) for (const chunk of chunks) free(chunk);
-    request.gathered = body;
-    done(null, body);
+    const whole = chunks.length === 1 ? chunks[0]! : joined(chunks, length);
+    request.gathered = whole;
+    done(null, whole.length === length ? whole : whole.subarray(0, length));
   };
   if (declared !== undefined && Number(declared) > bytesMax) done(tooBig());
   else payload.on("data", onData).on("end", onEnd).on("error", stop);
 }
 
-/** Gives back what was gathered. No value of the request is read from now on. */
+/** Memory that begins with all pieces, whose own is given back. */
+function joined(chunks: readonly Buffer[], length: number): Buffer {
+  const whole = bufferOf(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+    free(chunk);
+  }
+  return whole;
+}
+
+function bufferOf(length: number): Buffer {
+  if (length < FREED_BYTES_MIN || length > KEPT_BYTES_MAX) return Buffer.allocUnsafeSlow(length);
+  const found = kept.findIndex((each) => each.length >= length);
+  if (found >= 0) return kept.splice(found, 1)[0]!;
+  const made = Buffer.allocUnsafeSlow(2 ** Math.ceil(Math.log2(length)));
+  reusable.add(made);
+  return made;
+}
+
+/** Gives back what was gathered. No value of the request is read from now on: others may get the same memory. */
 export function freeGathered(request: FastifyRequest): void {
   const { gathered } = request;
   request.gathered = undefined;
-  if (gathered !== undefined) free(gathered);
+  if (gathered === undefined) return;
+  if (reusable.has(gathered) && kept.length < KEPT_MAX) kept.push(gathered);
+  else free(gathered);
 }
 
 /** Of memory that others have a part of, as small buffers do, nothing is given back. */

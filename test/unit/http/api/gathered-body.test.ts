@@ -36,7 +36,25 @@ describe("gatherBody", () => {
       [0, 0, 0],
     );
     freeGathered(request);
-    assert.equal(body.length, 0);
+    // The next one has the same memory, and one beside it other memory.
+    const again = await Promise.all(
+      [requestOf(), requestOf()].map((next) => gathered(next, piecesOf(4), 4 * PIECE_BYTES)),
+    );
+    assert.equal(again[0]!.buffer, body.buffer);
+    assert.notEqual(again[1]!.buffer, body.buffer);
+    for (const each of again) assert.deepEqual(each, Buffer.concat(piecesOf(4)));
+  });
+
+  it("keeps few buffers, and none that is large", async () => {
+    const count = 20;
+    const requests = Array.from({ length: count }, () => requestOf());
+    const bodies = await Promise.all(requests.map((each) => gathered(each, piecesOf(2), 2 * PIECE_BYTES)));
+    for (const request of requests) freeGathered(request);
+    assert.equal(bodies.filter(({ length }) => length > 0).length, 8);
+    const request = requestOf();
+    const large = await gathered(request, piecesOf(17), 17 * PIECE_BYTES);
+    freeGathered(request);
+    assert.equal(large.length, 0);
   });
 
   it("leaves alone what is a part of other memory", async () => {
