@@ -31,9 +31,11 @@ describe("--http", { concurrency: 3 }, () => {
   it("listens on a unix socket that only its user may open, also where a killed server has left one", async (t) => {
     const path = join(temporaryFolder(t), "http.sock");
     const first = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
+    t.after(() => first.kill());
     await eventually("it listens", () => existsSync(path) && (statSync(path).mode & 0o777) === 0o600);
     await first.kill();
     const second = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
+    t.after(() => second.kill());
     const text = await eventually(
       "it answers",
       () =>
