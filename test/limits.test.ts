@@ -1,7 +1,9 @@
 // What connections are limited to: their number, all together and from one address, and how long they may be idle.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { eventually } from "./support/eventually.ts";
 import { launch, type ServerProcess, startServer } from "./support/server-process.ts";
 import { untilItSays } from "./support/until-it-says.ts";
 import { WireClient } from "./support/wire-client.ts";
@@ -11,12 +13,29 @@ const SHAPES = [
   ["--shards", "1", "--acceptors", "1", "--transport", "libuv"],
 ];
 
+/** What a timer of the kernel is for: it tells keep-alive probes so. */
+const KEEP_ALIVE = "02";
+const TICKS_PER_SECOND = 100;
+
+const hexOf = (port: number): string => port.toString(16).toUpperCase().padStart(4, "0");
+
+/** The timer that runs for the socket with these two ends. */
+function timerOf(ends: readonly string[]): { kind: string; seconds: number } | undefined {
+  for (const row of readFileSync("/proc/net/tcp", "latin1").split("\n")) {
+    const [, local, remote, , , timer = ""] = row.trim().split(/\s+/);
+    if (local !== ends[0] || remote !== ends[1]) continue;
+    const [kind = "", ticks = "0"] = timer.split(":");
+    return { kind, seconds: Number.parseInt(ticks, 16) / TICKS_PER_SECOND };
+  }
+  return undefined;
+}
+
 for (const shape of SHAPES) {
   describe(`limits ${shape.join(" ")}`, () => {
     let server: ServerProcess;
     before(async () => {
       const limits = ["--max-connections", "6", "--max-connections-per-address", "4", "--idle-timeout", "2s"];
-      const flags = [...shape, ...limits, "--tcp-keepalive", "60s,10s,3"];
+      const flags = [...shape, ...limits, "--tcp-keepalive", "50s,10s,3"];
       server = await startServer({ kind: "ours", flags });
     });
     after(() => server.stop());
@@ -29,6 +48,17 @@ for (const shape of SHAPES) {
       const answer = await client.readSome(10_000);
       return answer !== null;
     };
+
+    it("have the system look for clients that are gone, as it was told", async () => {
+      const client = await connect();
+      assert.ok(await isServed(client));
+      const ends = [server.port, client.socket.localPort!].map((port) => `0100007F:${hexOf(port)}`);
+      await eventually("the next thing to do is a probe in 50 s", () => {
+        const timer = timerOf(ends);
+        return timer !== undefined && timer.kind === KEEP_ALIVE && timer.seconds > 30 && timer.seconds <= 50;
+      });
+      client.close();
+    });
 
     it("are exact over all acceptors, and places become free with the end of a connection", async () => {
       const clients: WireClient[] = [];
