@@ -21,8 +21,7 @@ const TAKEN_BYTES = 60_000;
 const BODIES = [3000, 12_000, 60_000];
 /** io_uring's own, for what it tries last. */
 const KERNEL_THREADS_MAX = 2;
-/** Less processor time than this between two looks is none. */
-const IDLE_SECONDS = 0.02;
+const TURNS = 150;
 
 const threadsOf = ({ pid }: ServerProcess): string[] =>
   readdirSync(`/proc/${pid}/task`).map((task) =>
@@ -55,13 +54,14 @@ describe("half-closed clients that do not read", () => {
       }
       const enough = CLIENTS * Math.floor(TAKEN_BYTES / bytes);
       await eventually("all have what their sockets take", async () => (await peeks(other)) >= enough);
-      // The kernel tries a send 128 times before one of its threads would take it.
-      let cpuSeconds = 0;
-      await eventually("the server rests", async () => {
-        for (let round = 0; round < 20; round++) assert.equal((await other.ask("peek 2")).line, "NOT_FOUND");
-        const last = cpuSeconds;
-        cpuSeconds = server.cpuSeconds();
-        return cpuSeconds - last < IDLE_SECONDS;
+      // The kernel tries a send 128 times, in as many turns at most, before one of its threads would take it.
+      let last = -1;
+      await eventually("nothing is sent to them any more", async () => {
+        const before = last;
+        for (let turn = 0; turn < TURNS; turn++)
+          assert.equal((await other.ask("list-tube-used")).line, "USING default");
+        last = await peeks(other);
+        return last === before;
       });
       const threads = threadsOf(server);
       assert.ok(threads.length <= before + KERNEL_THREADS_MAX, `${before} threads before, now: ${threads}`);
