@@ -47,16 +47,24 @@ const COMPUTING = [
   "binlog/interrupted-rewrite",
 ];
 
-/** They take longest, and so begin first. */
+/** They take longest, and so begin first; those that are run once more with them. */
 const LONGEST = [
   "transcripts-server",
   "dashboard",
-  "dashboard-actions",
-  "kill",
   "cli",
-  "dashboard-roles",
+  "dashboard-actions",
+  "pinned-memory",
+  "kill",
+  "connection-end",
+  "soak/canary",
   "stress/stress",
   "fuzz/fuzz",
+  "process-start",
+  "stream-writes",
+  "process-output",
+  "large-bodies",
+  "dashboard-roles",
+  "dashboard-group",
   "simulation/simulation",
 ];
 
@@ -106,14 +114,20 @@ const incomplete: string[] = [];
 let failed = 0;
 let passed = 0;
 
-/** What it prints goes to `out`. */
+/** What they print comes in one piece when they are over, lest it mix with what others print. */
 async function runFiles(
   chosen: readonly string[],
   concurrency: number,
   env: NodeJS.ProcessEnv = ENV,
-  out: Writable = process.stdout,
 ): Promise<void> {
   if (chosen.length === 0) return;
+  const printed: Buffer[] = [];
+  const out = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      printed.push(chunk);
+      done();
+    },
+  });
   const paths = chosen.map((file) => `${root}${file}`);
   const stream = run({
     files: paths,
@@ -122,11 +136,6 @@ async function runFiles(
     env,
     // For each test. Not --test-force-exit: it ends a file's process before all of its results are told.
     timeout: TEST_MS,
-  });
-  const stopLooking = endHungFiles(paths, FILE_MS, (file) => {
-    const what = `${file}: it still ran after ${FILE_MS / 1000} s, and was ended`;
-    console.error(what);
-    incomplete.push(what);
   });
   /** Results heard of, by file: compared with what the file itself says at its end. */
   const heard = new Map<string, number>();
@@ -155,7 +164,9 @@ async function runFiles(
   const told = stream.compose(reporter);
   told.pipe(out, { end: false });
   await finished(told, { writable: false });
-  stopLooking();
+  const { OUR_FLAGS } = env;
+  if (OUR_FLAGS !== process.env["OUR_FLAGS"]) console.log(`\nOnce more with ${OUR_FLAGS}:`);
+  process.stdout.write(withoutCounts(Buffer.concat(printed).toString()));
   for (const file of unfinished) incomplete.push(`${file}: it did not come to its end`);
 }
 
@@ -169,28 +180,27 @@ function ioUringRefusal(): string | undefined {
   return /KernelError: (.*)/.exec(probe.stderr)?.[1] ?? probe.stderr;
 }
 
-async function runOnceMore(chosen: readonly string[]): Promise<void> {
-  if (chosen.length === 0) return;
+/** What some files start with when they are run once more; undefined where that can't be. */
+function onceMore(): NodeJS.ProcessEnv | undefined {
+  const again = files.filter((file) => isOneOf(ONCE_MORE, file));
+  if (again.length === 0) return undefined;
   const why = ioUringRefusal();
   if (why !== undefined) {
-    skipped.push({ name: `${chosen.length} files with --transport io_uring`, why });
-    return;
+    skipped.push({ name: `${again.length} files with --transport io_uring`, why });
+    return undefined;
   }
   const { placement } = choosePlacement({ ...SEVERAL, placement: "auto" }, usableCores());
   const transport = defaultTransport(release()) === "auto" ? "libuv" : "io_uring";
   const flags = `--transport ${transport} --placement ${placement === "together" ? "apart" : "together"}`;
-  console.log(`\nOnce more with ${flags}:`);
-  const env = { ...ENV, OUR_FLAGS: flags, TOPOLOGY: `${SEVERAL.shards}x${SEVERAL.acceptors}` };
-  await runFiles(
-    chosen.filter((file) => !isOneOf(ALONE, file)),
-    AT_ONCE,
-    env,
-  );
-  for (const file of chosen.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1, env);
+  return { ...ENV, OUR_FLAGS: flags, TOPOLOGY: `${SEVERAL.shards}x${SEVERAL.acceptors}` };
 }
 
 /** What is run once more with the other transport and placement: several of each, and no more threads than that takes. */
 const SEVERAL = { shards: 2, acceptors: 2 };
+
+/** Each run tells its counts; all together are told at the end. */
+const withoutCounts = (text: string): string =>
+  text.replace(/^ℹ (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) .*\n/gm, "");
 
 /** What computes, each long file and each room by itself. */
 function computingPieces(): string[][] {
@@ -202,45 +212,70 @@ function computingPieces(): string[][] {
   return [...pieces.values()];
 }
 
+/** A file, and what it starts with. */
+interface Piece {
+  readonly file: string;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/** The chosen files, each followed by itself once more if it is one of those. */
+const withOnceMore = (chosen: readonly string[]): Piece[] =>
+  chosen.flatMap((file) => [
+    { file, env: ENV },
+    ...(other !== undefined && isOneOf(ONCE_MORE, file) ? [{ file, env: other }] : []),
+  ]);
+
 /**
  * What waits, a row after the other, and what computes beside it, as long as there is something that waits: no core is idle then. What has
- * not begun by then is left to run with the others. What is told beside is printed when `computing` is over, lest the lines of the two mix.
+ * not begun by then is left to run with the others.
  */
 async function runWaiting(): Promise<{
   readonly left: readonly string[];
-  readonly computing: Promise<void>;
+  readonly computing: Promise<unknown>;
 }> {
-  const beside: Buffer[] = [];
-  const out = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      beside.push(chunk);
-      done();
-    },
-  });
   const rows = WAITING.map((row) => files.filter((file) => isOneOf(row, file)));
   let isWaiting = rows.flat().length > 0;
   const pieces = computingPieces();
   const lane = async (): Promise<void> => {
-    while (isWaiting && pieces.length > 0) await runFiles(pieces.shift()!, 1, ENV, out);
+    while (isWaiting && pieces.length > 0) await runFiles(pieces.shift()!, 1);
   };
   const lanes = Array.from({ length: CORES - 1 }, lane);
   for (const row of rows) await runFiles(row, row.length);
   isWaiting = false;
-  const computing = Promise.all(lanes).then(() => void process.stdout.write(Buffer.concat(beside)));
-  return { left: pieces.flat(), computing };
+  return { left: pieces.flat(), computing: Promise.all(lanes) };
+}
+
+/** All others, as many at a time as keep the cores busy. */
+async function runOthers(left: readonly string[]): Promise<void> {
+  const pieces = withOnceMore(
+    files.filter((file) =>
+      computes(file) ? left.includes(file) : !isOneOf([...ALONE, ...WAITING.flat()], file),
+    ),
+  );
+  const lane = async (): Promise<void> => {
+    for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift())
+      await runFiles([piece.file], 1, piece.env);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
 const startedAt = performance.now();
-const { left, computing } = await runWaiting();
-await runFiles(
-  files.filter((file) =>
-    computes(file) ? left.includes(file) : !isOneOf([...ALONE, ...WAITING.flat()], file),
-  ),
-  AT_ONCE,
+const stopLooking = endHungFiles(
+  files.map((file) => `${root}${file}`),
+  FILE_MS,
+  (file) => {
+    const what = `${file}: it still ran after ${FILE_MS / 1000} s, and was ended`;
+    console.error(what);
+    incomplete.push(what);
+  },
 );
+const other = onceMore();
+const { left, computing } = await runWaiting();
+await runOthers(left);
 await computing;
-for (const file of files.filter((each) => isOneOf(ALONE, each))) await runFiles([file], 1);
-await runOnceMore(files.filter((file) => isOneOf(ONCE_MORE, file)));
+const alone = files.filter((file) => isOneOf(ALONE, file));
+for (const { file, env } of withOnceMore(alone)) await runFiles([file], 1, env);
+stopLooking();
 
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 console.log(
