@@ -96,6 +96,12 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.wake();
   }
 
+  /** The log of this thread is open. It has its turns after all shards. */
+  addLog(log: Resident): void {
+    this.#loop.residents.push(log);
+    this.wake();
+  }
+
   async #open(): Promise<void> {
     const { transport } = this.#data;
     if (transport === "libuv") {

@@ -47,7 +47,8 @@ export class BinlogLoop implements Role {
   #action: Action = Action.Take;
   /** Whether it was told to stop when the turn began. */
   #stopping = false;
-  #worksOn = false;
+  /** Whether there is more to be done for room and compaction. */
+  worksOn = false;
 
   constructor(options: BinlogLoopOptions) {
     this.#options = options;
@@ -109,7 +110,7 @@ export class BinlogLoop implements Role {
         break;
       case Action.Work:
         // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
-        this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
+        this.worksOn = !this.#stopping && storage.work(surroundings.nowMs());
         this.#action = Action.TellAgain;
         break;
       case Action.TellAgain:
@@ -145,7 +146,7 @@ export class BinlogLoop implements Role {
   #turned(): Point {
     const { storage, surroundings } = this.#options;
     this.#action = Action.Take;
-    this.hasMore = this.taken > 0 || this.#worksOn;
+    this.hasMore = this.taken > 0 || this.worksOn;
     if (!this.#stopping || this.hasMore) return Point.Turned;
     // What is in the rings has been acknowledged, or will be: it is taken, or the log has failed.
     const waited = storage.waiting;

@@ -1,223 +1,34 @@
-// The worker thread around the log: recovers it, feeds the shards what it knew, then writes and syncs what
-// they append.
+// The log with a worker thread of its own: opens it when it is told to, then writes and syncs what the shards append.
 
-import { randomInt } from "node:crypto";
-import { accessSync, constants } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
 import { IdleSpin } from "../loop/waiting-policy.ts";
-import { binlogBell, ControlWord, hostOfShard, portBell, type Topology } from "../message/topology.ts";
-import { TurnCounters } from "../message/turn-counters.ts";
-import { ControlWords } from "../ring/control-words.ts";
-import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
+import { binlogBell } from "../message/topology.ts";
+import { DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { BatchRing } from "./batch-ring.ts";
-import { BinlogCore } from "./binlog-core.ts";
-import { BinlogLoop } from "./binlog-loop.ts";
-import { BinlogError } from "./disk/binlog-error.ts";
-import { DirectoryLock } from "./disk/directory-lock.ts";
-import { RealDisk } from "./disk/real-disk.ts";
-import { Following } from "./following.ts";
-import type { ChainOptions } from "./live/batch-chain.ts";
-import type { Storage } from "./live/storage.ts";
-import type { StorageNotice } from "./live/storage-options.ts";
-import type { SyncEvery } from "./live/sync-policy.ts";
-import { openBinlog } from "./open-binlog.ts";
-import type { OpenOptions } from "./recovery/open-options.ts";
-import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
-import { StartInterrupted } from "./recovery/start-interrupted.ts";
+import type { BinlogLoop } from "./binlog-loop.ts";
+import { type BinlogData, type BinlogNews, BinlogRuntime } from "./binlog-runtime.ts";
 
-export interface BinlogThreadData {
-  topology: Topology;
-  directory: string;
-  segmentBytes: number;
-  syncEvery: SyncEvery;
-  salvage: boolean;
-  /** One for each shard: the jobs go out, "loaded" comes back. */
-  recovery: MessagePort[];
-  /** In a group: the way to its thread, until this node has the lead. */
-  group: MessagePort | undefined;
-}
+const data = workerData as BinlogData;
+const runtime = new BinlogRuntime(data, tell);
 
-/** The only order of the main thread; before it the thread touches nothing but its own code. */
-export type BinlogOrder = "open";
-
-/** What the binlog tells the main thread. */
-export type BinlogNews =
-  /** The code is loaded; waits for the order to open the log. */
-  | { news: "loaded" }
-  | { news: "progress"; doneBytes: number; totalBytes: number }
-  | { news: "notice"; notice: StorageNotice }
-  | { news: "recovered"; jobs: number; ms: number }
-  /** The log can't be opened: the operator has to act. */
-  | { news: "refused"; code: string; message: string; nextStep: string }
-  /** A write or sync failed while serving. */
-  | { news: "failed"; code: string; message: string; nextStep: string }
-  /** Everything is durable and closed; `timings` tells how the disk behaved. */
-  | { news: "closed"; timings: string };
-
-/**
- * Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others
- * may snatch.
- */
-const SPARE_DESCRIPTORS = 8;
-/** Batches that a shard may have waiting while the next segment is read. */
-const BATCHES_AHEAD = 2;
-
-class BinlogThread {
-  readonly #data: BinlogThreadData;
-  readonly #core: BinlogCore;
-  readonly #control: ControlWords;
-  #batches: BatchRing | undefined;
-
-  constructor(data: BinlogThreadData) {
-    this.#data = data;
-    const { topology } = data;
-    this.#control = new ControlWords(topology.control);
-    this.#core = new BinlogCore(topology);
-  }
-
-  async start(): Promise<void> {
-    const { directory, topology, segmentBytes, syncEvery, salvage } = this.#data;
-    const lock = DirectoryLock.take(directory);
-    const stopping = () => this.#core.stopping;
-    const options: OpenOptions = {
-      disk: new RealDisk(directory, SPARE_DESCRIPTORS),
-      shards: topology.shards,
-      segmentBytes,
-      syncEvery,
-      salvage,
-      // Other threads would have to read their code, which the user that the process has become may not be
-      // allowed to.
-      parallel: isReadable(fileURLToPath(import.meta.url)),
-      randomSalt: () => randomInt(2 ** 32 - 1),
-      wallMs: Date.now,
-      clockMs: monotonicMs,
-      stopping,
-      notice: (notice) => tell({ news: "notice", notice }),
-      progress: (doneBytes, totalBytes) => tell({ news: "progress", doneBytes, totalBytes }),
-      onFull: (id, segment) => this.#core.noteFile(id, segment),
-    };
-    const chain = await this.#chain(options);
-    const startedAtMs = monotonicMs();
-    const opened = await openBinlog({ ...options, chain });
-    this.#core.beginIds(opened.nextId);
-    try {
-      for (const port of this.#data.recovery) port.postMessage({ settings: [...opened.settings] });
-      await this.#feedShards(this.#core.recovered(opened), stopping);
-    } catch (error) {
-      if (error instanceof StartInterrupted) opened.storage.close(monotonicMs());
-      throw error;
-    }
-    // Nobody waits for it yet.
-    this.#core.publishProgress(opened.storage);
-    this.#core.publishState(opened.storage);
-    tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
-    const failure = this.#run(opened.storage);
-    if (failure !== undefined) {
-      // All threads stop before anything else is done, and the main thread ends the process.
-      tellFailure("failed", failure);
-      return;
-    }
-    lock.release();
-    tell({ news: "closed", timings: opened.storage.timings.summary() });
-  }
-
-  /** In a group: resolves when this node has the lead, with where its log goes on in the chain. */
-  async #chain(options: OpenOptions): Promise<ChainOptions | undefined> {
-    const { group, topology } = this.#data;
-    if (group === undefined) return undefined;
-    const { place, node, rewriteBelow } = await new Following(options, group).untilLead();
-    this.#batches = new BatchRing(topology, place.n);
-    const randomTag = (): number => 1 + randomInt(2 ** 48 - 2);
-    return { place, node, rewriteBelow, randomTag, sink: this.#batches };
-  }
-
-  /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
-  async #feedShards(batches: Iterable<RecoveredBatch>, stopping: () => boolean): Promise<void> {
-    const feeds = this.#data.recovery.map((port) => new ShardFeed(port));
-    for (const { bytes, jobs } of batches) {
-      StartInterrupted.check(stopping);
-      for (const [shard, offsets] of jobs.entries())
-        if (offsets.length > 0) await feeds[shard]!.send({ bytes, offsets });
-    }
-    await Promise.all(feeds.map((feed) => feed.end()));
-  }
-
-  /** Serves until it is told to stop or the log fails; returns why it failed. */
-  #run(storage: Storage): BinlogError | undefined {
-    const { topology } = this.#data;
-    const words = new Int32Array(topology.doorbells);
-    const bells = (count: number, thread: (each: number) => number): Doorbell[] =>
-      Array.from({ length: count }, (_, each) => new Doorbell(words, thread(each)));
-    const doorbell = new DoorbellOwner(words, binlogBell(topology));
-    const core = this.#core;
-    const counters = new TurnCounters(core.counters, core.rings);
-    const role = new BinlogLoop({
-      core,
-      storage,
-      control: this.#control,
-      shards: bells(topology.shards, (shard) => hostOfShard(topology, shard)),
-      acceptors: bells(topology.ports, (port) => portBell(topology, port)),
-      counters,
-      batches: this.#batches,
-      surroundings: REAL_THREAD,
-    });
-    // What it waits for takes longer than a spin.
-    const spin = new IdleSpin(0, monotonicMs);
-    const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
-    for (;;) {
-      const point = loop.next();
-      if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
-      else if (point === Point.Ended) return role.close();
-    }
-  }
-}
-
-/** The jobs on their way to one shard. */
-class ShardFeed {
-  readonly #port: MessagePort;
-  #ahead = 0;
-  #onLoaded: (() => void) | undefined;
-
-  constructor(port: MessagePort) {
-    this.#port = port;
-    port.on("message", () => {
-      this.#ahead--;
-      this.#onLoaded?.();
-    });
-  }
-
-  async send(batch: { bytes: Uint8Array; offsets: Uint32Array }): Promise<void> {
-    this.#ahead++;
-    this.#port.postMessage(batch);
-    await this.#until(BATCHES_AHEAD);
-  }
-
-  async end(): Promise<void> {
-    this.#ahead++;
-    this.#port.postMessage("end");
-    await this.#until(0);
-    this.#port.close();
-  }
-
-  async #until(ahead: number): Promise<void> {
-    while (this.#ahead > ahead) {
-      await new Promise<void>((resolve) => {
-        this.#onLoaded = resolve;
-      });
-    }
-  }
-}
-
-function isReadable(file: string): boolean {
-  try {
-    accessSync(file, constants.R_OK);
-    return true;
-  } catch {
-    return false;
+/** Serves until it is told to stop, or the log fails. */
+function run(role: BinlogLoop): void {
+  const doorbell = new DoorbellOwner(new Int32Array(data.topology.doorbells), binlogBell(data.topology));
+  // What it waits for takes longer than a spin.
+  const spin = new IdleSpin(0, monotonicMs);
+  const loop = new BlockingLoop({
+    role,
+    doorbell,
+    counters: runtime.counters,
+    spin,
+    surroundings: REAL_THREAD,
+  });
+  for (;;) {
+    const point = loop.next();
+    if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
+    else if (point === Point.Ended) return;
   }
 }
 
@@ -232,22 +43,9 @@ function tell(news: BinlogNews): void {
   parentPort!.postMessage(news);
 }
 
-function tellFailure(news: "refused" | "failed", { code, message, nextStep }: BinlogError): void {
-  tell({ news, code, message, nextStep });
-}
-
-try {
-  await toldToOpen();
-  await new BinlogThread(workerData as BinlogThreadData).start();
-} catch (error) {
-  if (error instanceof StartInterrupted) {
-    // The lock ends with the process.
-    tell({ news: "closed", timings: error.message });
-  } else if (error instanceof BinlogError) tellFailure("refused", error);
-  else {
-    // The main thread hears of it only after this one has been taken down; nothing may be acknowledged
-    // meanwhile.
-    new ControlWords((workerData as BinlogThreadData).topology.control).set(ControlWord.BinlogEnded);
-    throw error;
-  }
+await toldToOpen();
+const role = await runtime.open();
+if (role !== undefined) {
+  run(role);
+  runtime.close();
 }

@@ -1,8 +1,11 @@
-// The entry of a worker thread that serves: it hosts acceptors with the shards that live beside them, or a shard alone.
+// The entry of a worker thread that serves: it hosts acceptors with the shards that live beside them and maybe the log, or a
+// shard alone.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
-import type { AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
+import type { AcceptorThread, AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
+import type { BinlogData, BinlogNews } from "../binlog/binlog-runtime.ts";
 import type { Waiting } from "../loop/waiting-policy.ts";
+import type { OwnLog } from "../shard/record-room.ts";
 import type { ShardRuntime, ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 
 export interface ShardHostData extends ShardRuntimeOptions {
@@ -13,6 +16,13 @@ export interface ShardHostData extends ShardRuntimeOptions {
 export interface AcceptorHostData extends AcceptorThreadData {
   /** The shards that live in this thread. */
   residents: ShardRuntimeOptions[];
+  /** The log, if it lives here. */
+  log: LogHostData | undefined;
+}
+
+export interface LogHostData extends BinlogData {
+  /** As that of a thread of its own to the main thread. */
+  port: MessagePort;
 }
 
 export type HostThreadData =
@@ -28,16 +38,35 @@ async function start(data: HostThreadData, port: MessagePort): Promise<void> {
     return;
   }
   const { AcceptorThread } = await import("../acceptor/acceptor-thread.ts");
-  const residents = await residentsOf(data.acceptors);
+  const { log } = data.acceptors;
+  const ownLog: OwnLog | undefined = log === undefined ? undefined : { log: undefined };
+  const residents = await residentsOf(data.acceptors, ownLog);
   const thread = new AcceptorThread(data.acceptors);
   for (const resident of residents)
     resident.load(() => thread.addResident(resident.role, resident.shard, resident.arena));
+  if (ownLog !== undefined) await openLog(log!, ownLog, thread);
 }
 
-async function residentsOf({ residents }: AcceptorHostData): Promise<ShardRuntime[]> {
+async function residentsOf({ residents }: AcceptorHostData, ownLog: OwnLog | undefined): Promise<ShardRuntime[]> {
   if (residents.length === 0) return [];
   const { ShardRuntime } = await import("../shard/shard-runtime.ts");
-  return residents.map((options) => new ShardRuntime(options));
+  return residents.map((options) => new ShardRuntime(options, ownLog));
+}
+
+/** Opens the log when it is told to, and gives it its turns. */
+async function openLog({ port, ...log }: LogHostData, ownLog: OwnLog, thread: AcceptorThread): Promise<void> {
+  const { BinlogRuntime } = await import("../binlog/binlog-runtime.ts");
+  const { ResidentLog } = await import("../binlog/resident-log.ts");
+  const tell = (news: BinlogNews): void => port.postMessage(news);
+  const runtime = new BinlogRuntime(log, tell);
+  const told = new Promise((resolve) => port.once("message", resolve));
+  tell({ news: "loaded" });
+  await told;
+  const role = await runtime.open();
+  if (role === undefined) return;
+  const resident = new ResidentLog(role, () => runtime.close());
+  ownLog.log = resident;
+  thread.addLog(resident);
 }
 
 await start(workerData as HostThreadData, parentPort!);

@@ -25,3 +25,10 @@ export interface Resident extends Role {
   /** Whether it has given way in the middle of a turn. */
   readonly isInTurn: boolean;
 }
+
+/** A log that lives in the thread of shards, as they see it. */
+export interface LogBeside {
+  /** Takes a whole turn in the middle of theirs, if there is something that it can do now. */
+  turn(nowMs: number): boolean;
+  readonly nextDueAtMs: number;
+}

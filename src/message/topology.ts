@@ -151,7 +151,7 @@ export interface Topology {
   readonly inPlaceBytesMin: number;
   /** int32: see ControlWord. */
   readonly control: SharedArrayBuffer;
-  /** int32: a doorbell for each host, then that of the binlog, then that of the http thread. */
+  /** int32: a doorbell for each host, then that of a binlog with its own thread, then that of the http thread. */
   readonly doorbells: SharedArrayBuffer;
   /** float64: COUNTERS_PER_ROLE for the shards, then the acceptors, then the binlog, then the http thread. */
   readonly counters: SharedArrayBuffer;
@@ -175,6 +175,8 @@ export interface BinlogTopology {
   readonly files: SharedArrayBuffer;
   /** What a reply to a change waits for: that its record is written, or with -f 0 that it is synced. */
   readonly repliesWaitFor: LogWord;
+  /** The host in whose thread the log lives; undefined where it has a thread of its own. */
+  readonly host: number | undefined;
   /** In a group of servers. */
   readonly group: GroupTopology | undefined;
 }
@@ -208,7 +210,13 @@ export interface TopologyOptions {
   storedBytesMin?: number;
   inPlaceBytesMin?: number;
   ringBytes: number;
-  binlog?: { repliesWaitFor: LogWord; segmentBytes: number; group?: { repliesWait: boolean } };
+  binlog?: {
+    repliesWaitFor: LogWord;
+    segmentBytes: number;
+    /** The log lives in the only thread that serves. */
+    isResident?: boolean;
+    group?: { repliesWait: boolean };
+  };
 }
 
 /** Below this a copy through the ring costs less than what it takes to go past it. */
@@ -243,6 +251,7 @@ export function createTopology(options: TopologyOptions): Topology {
   const perPort = <T>(make: () => T): T[] => Array.from({ length: ports }, make);
   const roles = shards + ports + 1;
   const hosts = hostsFor(options);
+  assert(options.binlog?.isResident !== true || hosts.length === 1, "a log lives with others in one thread only");
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
   return {
     shards,
@@ -270,6 +279,7 @@ export function createTopology(options: TopologyOptions): Topology {
             progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
             files: new SharedArrayBuffer(FileTable.BYTES),
             repliesWaitFor: options.binlog.repliesWaitFor,
+            host: options.binlog.isResident === true ? 0 : undefined,
             group: groupFor(options),
           },
   };
@@ -309,8 +319,8 @@ export function hostOfAcceptor(topology: Topology, acceptor: number): number {
   return topology.hosts.findIndex((host) => host.acceptors.includes(acceptor));
 }
 
-/** Index of the binlog's doorbell. */
-export const binlogBell = (topology: Topology): number => topology.hosts.length;
+/** Index of the doorbell of the thread in which the binlog lives. */
+export const binlogBell = (topology: Topology): number => topology.binlog?.host ?? topology.hosts.length;
 
 /** Index of the http thread's doorbell. */
 export const httpBell = (topology: Topology): number => topology.hosts.length + 1;

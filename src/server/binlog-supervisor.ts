@@ -4,7 +4,7 @@
 import { Writable } from "node:stream";
 import { isatty } from "node:tty";
 import type { SingleBar } from "cli-progress";
-import type { BinlogNews } from "../binlog/thread.ts";
+import type { BinlogNews } from "../binlog/binlog-runtime.ts";
 import type { LineSink } from "./line-sink.ts";
 import type { Diagnostics } from "./log.ts";
 import { ExitCode } from "./operator-error.ts";

@@ -3,6 +3,10 @@
 // Together a command never waits for another thread to wake: less processor a command, and the choice where cores are
 // scarce. Apart, an acceptor and a shard work on a deep pipeline at the same time, if each really has a core and the
 // clients and the log have some left. To compare them: bench/README.md, "placement".
+//
+// The log has a thread of its own, so that nobody else waits while it writes, syncs and gives back room. Where every reply
+// waits for a sync (-f 0) and one thread serves, it lives there: on its way to another thread and back a command waited
+// longer for cores than for the disk ("what made it fast" there).
 
 import type { Placement } from "../message/topology.ts";
 
@@ -15,6 +19,8 @@ export interface ChosenPlacement {
   readonly threads: number;
   /** Cores that the process may use. */
   readonly cores: number;
+  /** Whether the log lives in the thread that serves. */
+  readonly hasResidentLog: boolean;
   /** For the line at the start. */
   readonly why: string;
 }
@@ -25,6 +31,16 @@ export interface PlacementOptions {
   readonly placement: Placement | "auto";
   /** Threads of `together`; as many as pay, if it is left out. */
   readonly threads?: number | undefined;
+  /** If there is one. */
+  readonly log?: LogPlacementOptions | undefined;
+}
+
+export interface LogPlacementOptions {
+  readonly placement: Placement | "auto";
+  /** Whether replies wait for syncs. */
+  readonly repliesWaitForSync: boolean;
+  /** In a group it follows others before it leads, and has more to do than its own disk. */
+  readonly isInGroup: boolean;
 }
 
 export function choosePlacement(options: PlacementOptions, cores: number): ChosenPlacement {
@@ -37,6 +53,13 @@ export function choosePlacement(options: PlacementOptions, cores: number): Chose
   const threads = placement === "together" ? (options.threads ?? pays) : shards + acceptors;
   const reason =
     options.placement === "auto" ? `${cores} usable ${cores === 1 ? "core" : "cores"}` : "as asked";
+  const hasResidentLog = placement === "together" && threads === 1 && isResident(options.log);
   const where = threads === 1 ? "in 1 thread" : `in ${threads} threads`;
-  return { placement, threads, cores, why: `${placement} ${where} (${reason})` };
+  const withLog = hasResidentLog ? ", with the log" : "";
+  return { placement, threads, cores, hasResidentLog, why: `${placement} ${where}${withLog} (${reason})` };
+}
+
+function isResident(log: LogPlacementOptions | undefined): boolean {
+  if (log === undefined || log.isInGroup || log.placement === "apart") return false;
+  return log.placement === "together" || log.repliesWaitForSync;
 }

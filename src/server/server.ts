@@ -9,9 +9,11 @@ import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
 import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
+import type { BinlogData } from "../binlog/binlog-runtime.ts";
 import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import { sizeText } from "../config/quantity.ts";
+import type { LogHostData } from "../host/thread.ts";
 import type { HttpAddress, HttpNews, HttpRules, HttpThreadData, ReloadOutcome } from "../http/http-thread.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import { binlogBell, ControlWord, createTopology, memoryWords, type Topology } from "../message/topology.ts";
@@ -37,7 +39,7 @@ import { createLog, type Diagnostics, droppedWords } from "./log.ts";
 import { MemoryWatch } from "./memory-watch.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import { type Exit, type Options, parseOptions } from "./options.ts";
-import { type ChosenPlacement, choosePlacement } from "./placement.ts";
+import { type ChosenPlacement, choosePlacement, type LogPlacementOptions } from "./placement.ts";
 import { Reloader } from "./reload.ts";
 import type { Settings } from "./settings.ts";
 import { switchUser } from "./switch-user.ts";
@@ -46,9 +48,11 @@ import {
   type AcceptorHandle,
   type BinlogThreadHandle,
   HttpThreadHandle,
+  type OnBinlogNews,
   peerPorts,
   type RecoveryChannels,
   recoveryChannels,
+  residentBinlog,
   startAcceptors,
   startBinlog,
   startShard,
@@ -145,7 +149,7 @@ class Server {
     this.#httpRequestsMax = options.httpRequestsMax;
     this.#connectionCounts = connectionCountsFor(options);
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
-    this.#placement = choosePlacement(options, usableCores());
+    this.#placement = choosePlacement({ ...options, log: logPlacementOf(options) }, usableCores());
     this.#topology = createTopology({
       shards,
       acceptors,
@@ -161,6 +165,7 @@ class Server {
             binlog: {
               repliesWaitFor: fsyncMs === 0 ? LogWord.Synced : LogWord.Written,
               segmentBytes: binlogBytes,
+              isResident: this.#placement.hasResidentLog,
               ...(options.replicate === undefined
                 ? {}
                 : { group: { repliesWait: options.replicateWait !== "nothing" } }),
@@ -193,11 +198,12 @@ class Server {
     http?.listening.catch(() => {});
     const recovery = recoveryChannels(this.#topology);
     const shards = this.#startShards(recovery.toShards);
-    const transport = await this.#startAcceptors(recovery.toShards);
+    const log = await this.#residentLog(recovery.toBinlog);
+    const transport = await this.#startAcceptors(recovery.toShards, log?.data);
     const { binlog, replicate } = options;
     // In a group the port is open where the clients are served, and nowhere else.
     let listeners = replicate === undefined ? await this.#listen(addresses) : [];
-    const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog);
+    const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog, log);
     // All threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
     if (options.user !== undefined) {
@@ -239,8 +245,8 @@ class Server {
   }
 
   get #waiting(): Waiting {
-    const { cores, threads } = this.#placement;
-    return waitingOf({ cores, threads, hasLog: this.#options.binlog !== undefined });
+    const { cores, threads, hasResidentLog } = this.#placement;
+    return waitingOf({ cores, threads, hasLog: this.#options.binlog !== undefined && !hasResidentLog });
   }
 
   #startShards(recovery: RecoveryChannels["toShards"]): Promise<unknown>[] {
@@ -340,7 +346,10 @@ class Server {
   }
 
   /** Resolves when all take orders, with the name of what moves their bytes. */
-  async #startAcceptors(recovery: RecoveryChannels["toShards"]): Promise<TransportKind> {
+  async #startAcceptors(
+    recovery: RecoveryChannels["toShards"],
+    log: LogHostData | undefined,
+  ): Promise<TransportKind> {
     const topology = this.#topology;
     const { verbose, transport } = this.#options;
     const facts = this.#processFacts;
@@ -363,7 +372,7 @@ class Server {
         if (acceptors.length === 0) return [];
         const residents = shards.map((shard) => this.#shardOptions(shard, recovery[shard]));
         const peers = allPeers.length === 0 ? [] : acceptors.map((acceptor) => allPeers[acceptor]!);
-        const handles = startAcceptors({ ...settings, host, residents, peers }, this.#onDeath, onNews);
+        const handles = startAcceptors({ ...settings, host, residents, log, peers }, this.#onDeath, onNews);
         return acceptors.map((acceptor, index) => ({ acceptor, handle: handles[index]! }));
       })
       .sort((a, b) => a.acceptor - b.acceptor)
@@ -389,51 +398,80 @@ class Server {
     return transport === "libuv" || refused === topology.acceptors ? "libuv" : "io_uring";
   }
 
+  #binlogData(directory: string, recovery: RecoveryChannels["toBinlog"]): BinlogData {
+    const { binlogBytes, fsyncMs, salvage } = this.#options;
+    return {
+      topology: this.#topology,
+      directory,
+      group: undefined,
+      segmentBytes: binlogBytes,
+      syncEvery: fsyncMs === Number.POSITIVE_INFINITY ? "never" : fsyncMs,
+      salvage,
+      recovery,
+    };
+  }
+
+  /** A log for the thread that serves; undefined if it has one of its own, or there is none. */
+  async #residentLog(recovery: RecoveryChannels["toBinlog"]): Promise<ResidentBinlog | undefined> {
+    const { binlog } = this.#options;
+    if (binlog === undefined || !this.#placement.hasResidentLog) return undefined;
+    const supervisor = await this.#supervise(binlog);
+    const resident = residentBinlog(this.#binlogData(binlog, recovery), (news) =>
+      this.#onBinlogNews(supervisor, news),
+    );
+    return { ...resident, supervisor };
+  }
+
+  #supervise(directory: string): Promise<BinlogSupervisor> {
+    return BinlogSupervisor.create(
+      { log: this.#log, lines: this.#diagnostics },
+      directory,
+      (exitCode) => void this.exit(exitCode),
+    );
+  }
+
+  #onBinlogNews(supervisor: BinlogSupervisor, news: Parameters<OnBinlogNews>[0]): void {
+    if (news.news === "progress")
+      this.#http?.tell({ order: "replayed", share: news.doneBytes / Math.max(1, news.totalBytes) });
+    supervisor.onNews(news);
+  }
+
   /**
-   * Resolves when the thread is ready, with what loads the log: that resolves when every job of it is in its
+   * Resolves when its thread is ready, with what loads the log: that resolves when every job of it is in its
    * shard.
    */
   async #startBinlog(
     directory: string,
     recovery: RecoveryChannels["toBinlog"],
+    resident: ResidentBinlog | undefined,
   ): Promise<() => Promise<void>> {
-    const { binlogBytes, fsyncMs, salvage } = this.#options;
-    const topology = this.#topology;
-    const supervisor = await BinlogSupervisor.create(
-      { log: this.#log, lines: this.#diagnostics },
-      directory,
-      (exitCode) => void this.exit(exitCode),
-    );
+    const { supervisor, handle } = resident ?? (await this.#startBinlogThread(directory, recovery));
+    this.#binlogThread = handle;
+    await handle.loaded;
+    return () => {
+      this.#binlog = supervisor;
+      handle.open();
+      return supervisor.recovered;
+    };
+  }
+
+  async #startBinlogThread(
+    directory: string,
+    recovery: RecoveryChannels["toBinlog"],
+  ): Promise<{ supervisor: BinlogSupervisor; handle: BinlogThreadHandle }> {
+    const supervisor = await this.#supervise(directory);
     const group = this.#startGroup();
-    const thread = startBinlog(
-      {
-        topology,
-        directory,
-        group,
-        segmentBytes: binlogBytes,
-        syncEvery: fsyncMs === Number.POSITIVE_INFINITY ? "never" : fsyncMs,
-        salvage,
-        recovery,
-      },
+    const handle = startBinlog(
+      { ...this.#binlogData(directory, recovery), group },
       (thread, error) => {
         if (supervisor.ended && error === undefined) return;
         // Also during a stop, which would wait for its last word forever.
         this.#stopping = false;
         this.#threadDied(thread, error);
       },
-      (news) => {
-        if (news.news === "progress")
-          this.#http?.tell({ order: "replayed", share: news.doneBytes / Math.max(1, news.totalBytes) });
-        supervisor.onNews(news);
-      },
+      (news) => this.#onBinlogNews(supervisor, news),
     );
-    this.#binlogThread = thread;
-    await thread.loaded;
-    return () => {
-      this.#binlog = supervisor;
-      thread.open();
-      return supervisor.recovered;
-    };
+    return { supervisor, handle };
   }
 
   /** Where to listen; the flag says whether with TLS. */
@@ -638,6 +676,16 @@ class Server {
   }
 }
 
+function logPlacementOf(options: Options): LogPlacementOptions | undefined {
+  const { binlog, fsyncMs, logPlacement, replicate } = options;
+  if (binlog === undefined) return undefined;
+  return {
+    placement: logPlacement,
+    repliesWaitForSync: fsyncMs === 0,
+    isInGroup: replicate !== undefined,
+  };
+}
+
 /**
  * No thread starts in a working directory that has been removed; and there is nothing to be found from it.
  */
@@ -657,6 +705,12 @@ function leaveRemovedDirectory({ binlog, listen }: Options): void {
 }
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+interface ResidentBinlog {
+  readonly data: LogHostData;
+  readonly handle: BinlogThreadHandle;
+  readonly supervisor: BinlogSupervisor;
+}
 
 /** Counted from the start where a reload may limit their number later. */
 function connectionCountsFor({ config, limits }: Options): AcceptorSettings["connectionCounts"] {

@@ -40,6 +40,8 @@ export interface Settings {
   transport: TransportKind | "auto";
   /** Whether shards live in the threads of acceptors: see placement.ts. */
   placement: Placement | "auto";
+  /** Whether the log lives in the thread that serves: see placement.ts. */
+  logPlacement: Placement | "auto";
   /** Threads that serve together, or undefined for as many as pay. */
   threads: number | undefined;
   /** Whether connections move to the threads of their tubes. */
@@ -110,6 +112,7 @@ export function defaultSettings(): Settings {
     acceptors: THREADS.acceptors,
     transport: defaultTransport(release()),
     placement: "auto",
+    logPlacement: "auto",
     threads: undefined,
     migration: true,
     compat: "default",
@@ -153,6 +156,12 @@ function count(name: string, text: string, max: number): number {
   const value = /^[0-9]+$/.test(text) ? Number(text) : 0;
   if (value < 1 || value > max) throw new SettingError(`invalid number: ${name} ${text} (1 to ${max})`);
   return value;
+}
+
+function placement(how: string): Settings["placement"] {
+  if (how !== "together" && how !== "apart" && how !== "auto")
+    throw new SettingError(`invalid placement: ${how} (together, apart or auto)`);
+  return how;
 }
 
 /** beanstalkd's own. */
@@ -277,11 +286,19 @@ const FURTHER: readonly Setting<Settings>[] = [
     kind: "text",
     text: "together: shards live in the threads of acceptors; apart: each has its own; auto: by the cores that may be used (default)",
     apply(options, how) {
-      if (how !== "together" && how !== "apart" && how !== "auto")
-        throw new SettingError(`invalid placement: ${how} (together, apart or auto)`);
-      options.placement = how;
+      options.placement = placement(how);
     },
     show: ({ placement }) => placement,
+  },
+  {
+    key: "log-placement",
+    flags: "--log-placement <how>",
+    kind: "text",
+    text: "together: the log lives in the thread that serves, if that is one; apart: it has its own; auto: together with -f 0 (default)",
+    apply(options, how) {
+      options.logPlacement = placement(how);
+    },
+    show: ({ logPlacement }) => logPlacement,
   },
   {
     key: "threads",

@@ -4,8 +4,8 @@ import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "no
 import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
 import type { ListenAddress } from "../acceptor/listener.ts";
 import type { AccessRules } from "../acceptor/listener-policy.ts";
-import type { BinlogNews, BinlogOrder, BinlogThreadData } from "../binlog/thread.ts";
-import type { AcceptorHostData, HostThreadData, ShardHostData } from "../host/thread.ts";
+import type { BinlogNews, BinlogOrder, BinlogData } from "../binlog/binlog-runtime.ts";
+import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "../host/thread.ts";
 import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
 import type { Topology } from "../message/topology.ts";
 import type { NodeNews } from "../replica/group-node.ts";
@@ -76,20 +76,37 @@ export function recoveryChannels(topology: Topology): RecoveryChannels {
 
 /** Starts the binlog's thread, which opens the log when it is told to; its news begin with progress. */
 export function startBinlog(
-  data: BinlogThreadData,
+  data: BinlogData,
   onDeath: OnThreadDeath,
-  onNews: (news: Exclude<BinlogNews, { news: "loaded" }>) => void,
+  onNews: OnBinlogNews,
 ): BinlogThreadHandle {
-  const ports = data.group === undefined ? data.recovery : [...data.recovery, data.group];
-  const worker = start("binlog", "binlog", data, onDeath, { transferList: ports });
+  const worker = start("binlog", "binlog", data, onDeath, { transferList: portsOf(data) });
+  return { ...binlogHandle(worker, onNews), end: () => worker.terminate() };
+}
+
+/** The way to a binlog that lives in the thread of acceptors: `data` is for `startAcceptors`. */
+export function residentBinlog(
+  data: BinlogData,
+  onNews: OnBinlogNews,
+): { data: LogHostData; handle: BinlogThreadHandle } {
+  const { port1, port2 } = new MessageChannel();
+  return { data: { ...data, port: port1 }, handle: { ...binlogHandle(port2, onNews), end: async () => {} } };
+}
+
+export type OnBinlogNews = (news: Exclude<BinlogNews, { news: "loaded" }>) => void;
+
+const portsOf = ({ recovery, group }: BinlogData): MessagePort[] =>
+  group === undefined ? recovery : [...recovery, group];
+
+function binlogHandle(way: Worker | MessagePort, onNews: OnBinlogNews): Omit<BinlogThreadHandle, "end"> {
   const loaded = new Promise<void>((resolve) => {
-    worker.on("message", (news: BinlogNews) => {
+    way.on("message", (news: BinlogNews) => {
       if (news.news === "loaded") resolve();
       else onNews(news);
     });
   });
   const open: BinlogOrder = "open";
-  return { loaded, open: () => worker.postMessage(open), end: () => worker.terminate() };
+  return { loaded, open: () => way.postMessage(open, []) };
 }
 
 /** Starts the thread of the group; it begins when it is told to. */
@@ -122,11 +139,13 @@ export function startAcceptors(
   const peers = data.peers.flat().filter((port) => port !== undefined) as MessagePort[];
   const channels = acceptors.map(() => new MessageChannel());
   const ports = channels.map(({ port1 }) => port1);
+  const log = data.log === undefined ? [] : [data.log.port, ...portsOf(data.log)];
   const ways = data.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
   const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
+  const logName = data.log === undefined ? "" : " and the log";
   const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
-  const transferred = [...ports, ...peers, ...(ways as MessagePort[])];
-  start(`acceptor ${acceptors.join(", ")}${residents}`, "host", hostData, onDeath, {
+  const transferred = [...ports, ...peers, ...(ways as MessagePort[]), ...log];
+  start(`acceptor ${acceptors.join(", ")}${residents}${logName}`, "host", hostData, onDeath, {
     transferList: transferred,
   });
   return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));

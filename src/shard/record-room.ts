@@ -3,9 +3,16 @@
 // A record is never dropped and a command never half done, so the thread sleeps where it stands, deep in the
 // engine: the one wait that is no point of its loop.
 
+import type { LogBeside } from "../loop/role.ts";
+import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
 import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { isLent, type LentIds } from "../ring/lent-ids.ts";
 import type { RecordLog } from "./work/record-log.ts";
+
+/** A log that lives in the shard's own thread: undefined before it is open, and then nothing waits for it. */
+export interface OwnLog {
+  log: LogBeside | undefined;
+}
 
 export interface RecordRoomOptions {
   /** The thread's own. */
@@ -37,4 +44,10 @@ export function waitForLend(
   doorbell.prepare();
   if (isLent(lent.low, id) || !records.roomForPut()) doorbell.cancel();
   else sleep();
+}
+
+/** `sleep` of a shard whose thread is the log's, too: nobody else would do what it waits for. */
+export function turnLog({ log }: OwnLog, doorbell: DoorbellOwner, nowMs: number): void {
+  if (log?.turn(nowMs)) doorbell.cancel();
+  else doorbell.sleep(Math.max(0, Math.min(ROOM_SLEEP_MS, (log?.nextDueAtMs ?? nowMs) - nowMs)));
 }

@@ -23,7 +23,7 @@ import { JobDirectory } from "../ring/job-directory.ts";
 import { LeaseWord } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { type RecordRoomOptions, waitForLend, waitForRecordRoom } from "./record-room.ts";
+import { type OwnLog, type RecordRoomOptions, turnLog, waitForLend, waitForRecordRoom } from "./record-room.ts";
 import { Restore } from "./restore.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";
@@ -61,7 +61,8 @@ export class ShardRuntime {
   readonly #records: RecordLog | undefined;
   readonly #options: ShardRuntimeOptions;
 
-  constructor(options: ShardRuntimeOptions) {
+  /** `ownLog`: it lives in the same thread. */
+  constructor(options: ShardRuntimeOptions, ownLog?: OwnLog) {
     this.#options = options;
     const { topology, shard } = options;
     const control = new ControlWords(topology.control);
@@ -69,7 +70,8 @@ export class ShardRuntime {
     const doorbell = new DoorbellOwner(words, hostOfShard(topology, shard));
     const binlog = new Doorbell(words, binlogBell(topology));
     const sleep = (): void => {
-      doorbell.sleep(ROOM_SLEEP_MS);
+      if (ownLog === undefined) doorbell.sleep(ROOM_SLEEP_MS);
+      else turnLog(ownLog, doorbell, monotonicMs());
       core.readClock();
     };
     const records = createRecords(options, control, { doorbell, binlog, sleep });

@@ -1,0 +1,248 @@
+// The log with all that it needs of its thread: recovers it, feeds the shards what it knew, and has its loop. Its thread is
+// its own, or that of the acceptors and shards.
+
+import { randomInt } from "node:crypto";
+import { accessSync, constants } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { MessagePort } from "node:worker_threads";
+import { REAL_THREAD } from "../loop/point.ts";
+import { ControlWord, hostOfShard, portBell, type Topology } from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { Doorbell } from "../ring/doorbell.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { BatchRing } from "./batch-ring.ts";
+import { BinlogCore } from "./binlog-core.ts";
+import { BinlogLoop } from "./binlog-loop.ts";
+import { BinlogError } from "./disk/binlog-error.ts";
+import { DirectoryLock } from "./disk/directory-lock.ts";
+import { RealDisk } from "./disk/real-disk.ts";
+import { Following } from "./following.ts";
+import type { ChainOptions } from "./live/batch-chain.ts";
+import type { Storage } from "./live/storage.ts";
+import type { StorageNotice } from "./live/storage-options.ts";
+import type { SyncEvery } from "./live/sync-policy.ts";
+import { openBinlog } from "./open-binlog.ts";
+import type { OpenOptions } from "./recovery/open-options.ts";
+import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
+import { StartInterrupted } from "./recovery/start-interrupted.ts";
+
+export interface BinlogData {
+  topology: Topology;
+  directory: string;
+  segmentBytes: number;
+  syncEvery: SyncEvery;
+  salvage: boolean;
+  /** One for each shard: the jobs go out, "loaded" comes back. */
+  recovery: MessagePort[];
+  /** In a group: the way to its thread, until this node has the lead. */
+  group: MessagePort | undefined;
+}
+
+/** The only order of the main thread; before it the thread touches nothing but its own code. */
+export type BinlogOrder = "open";
+
+/** What the binlog tells the main thread. */
+export type BinlogNews =
+  /** The code is loaded; waits for the order to open the log. */
+  | { news: "loaded" }
+  | { news: "progress"; doneBytes: number; totalBytes: number }
+  | { news: "notice"; notice: StorageNotice }
+  | { news: "recovered"; jobs: number; ms: number }
+  /** The log can't be opened: the operator has to act. */
+  | { news: "refused"; code: string; message: string; nextStep: string }
+  /** A write or sync failed while serving. */
+  | { news: "failed"; code: string; message: string; nextStep: string }
+  /** Everything is durable and closed; `timings` tells how the disk behaved. */
+  | { news: "closed"; timings: string };
+
+/**
+ * Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others
+ * may snatch.
+ */
+const SPARE_DESCRIPTORS = 8;
+/** Batches that a shard may have waiting while the next segment is read. */
+const BATCHES_AHEAD = 2;
+
+export class BinlogRuntime {
+  readonly #data: BinlogData;
+  readonly #tell: (news: BinlogNews) => void;
+  readonly #core: BinlogCore;
+  readonly #control: ControlWords;
+  readonly counters: TurnCounters;
+  #batches: BatchRing | undefined;
+  #opened: { storage: Storage; lock: DirectoryLock; role: BinlogLoop } | undefined;
+
+  constructor(data: BinlogData, tell: (news: BinlogNews) => void) {
+    this.#data = data;
+    this.#tell = tell;
+    const { topology } = data;
+    this.#control = new ControlWords(topology.control);
+    this.#core = new BinlogCore(topology);
+    this.counters = new TurnCounters(this.#core.counters, this.#core.rings);
+  }
+
+  /**
+   * Resolves with the loop when all jobs are in their shards; with undefined if the log can't be opened, or the server was
+   * stopped meanwhile: then it has told why.
+   */
+  async open(): Promise<BinlogLoop | undefined> {
+    try {
+      return await this.#open();
+    } catch (error) {
+      if (error instanceof StartInterrupted) {
+        // The lock ends with the process.
+        this.#tell({ news: "closed", timings: error.message });
+      } else if (error instanceof BinlogError) this.#tellFailure("refused", error);
+      else {
+        // The main thread hears of it only after this one has been taken down; nothing may be acknowledged
+        // meanwhile.
+        this.#control.set(ControlWord.BinlogEnded);
+        throw error;
+      }
+      return undefined;
+    }
+  }
+
+  /** To be called once, when the loop has ended: nothing is acknowledged any more. */
+  close(): void {
+    const { storage, lock, role } = this.#opened!;
+    const failure = role.close();
+    if (failure !== undefined) {
+      // All threads stop before anything else is done, and the main thread ends the process.
+      this.#tellFailure("failed", failure);
+      return;
+    }
+    lock.release();
+    this.#tell({ news: "closed", timings: storage.timings.summary() });
+  }
+
+  async #open(): Promise<BinlogLoop> {
+    const { directory, topology, segmentBytes, syncEvery, salvage } = this.#data;
+    const lock = DirectoryLock.take(directory);
+    const stopping = () => this.#core.stopping;
+    const options: OpenOptions = {
+      disk: new RealDisk(directory, SPARE_DESCRIPTORS),
+      shards: topology.shards,
+      segmentBytes,
+      syncEvery,
+      salvage,
+      // Other threads would have to read their code, which the user that the process has become may not be
+      // allowed to.
+      parallel: isReadable(fileURLToPath(import.meta.url)),
+      randomSalt: () => randomInt(2 ** 32 - 1),
+      wallMs: Date.now,
+      clockMs: monotonicMs,
+      stopping,
+      notice: (notice) => this.#tell({ news: "notice", notice }),
+      progress: (doneBytes, totalBytes) => this.#tell({ news: "progress", doneBytes, totalBytes }),
+      onFull: (id, segment) => this.#core.noteFile(id, segment),
+    };
+    const chain = await this.#chain(options);
+    const startedAtMs = monotonicMs();
+    const opened = await openBinlog({ ...options, chain });
+    const { storage } = opened;
+    this.#core.beginIds(opened.nextId);
+    try {
+      for (const port of this.#data.recovery) port.postMessage({ settings: [...opened.settings] });
+      await this.#feedShards(this.#core.recovered(opened), stopping);
+    } catch (error) {
+      if (error instanceof StartInterrupted) storage.close(monotonicMs());
+      throw error;
+    }
+    // Nobody waits for it yet.
+    this.#core.publishProgress(storage);
+    this.#core.publishState(storage);
+    this.#tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
+    const role = this.#createRole(storage);
+    this.#opened = { storage, lock, role };
+    return role;
+  }
+
+  /** In a group: resolves when this node has the lead, with where its log goes on in the chain. */
+  async #chain(options: OpenOptions): Promise<ChainOptions | undefined> {
+    const { group, topology } = this.#data;
+    if (group === undefined) return undefined;
+    const { place, node, rewriteBelow } = await new Following(options, group).untilLead();
+    this.#batches = new BatchRing(topology, place.n);
+    const randomTag = (): number => 1 + randomInt(2 ** 48 - 2);
+    return { place, node, rewriteBelow, randomTag, sink: this.#batches };
+  }
+
+  /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
+  async #feedShards(batches: Iterable<RecoveredBatch>, stopping: () => boolean): Promise<void> {
+    const feeds = this.#data.recovery.map((port) => new ShardFeed(port));
+    for (const { bytes, jobs } of batches) {
+      StartInterrupted.check(stopping);
+      for (const [shard, offsets] of jobs.entries())
+        if (offsets.length > 0) await feeds[shard]!.send({ bytes, offsets });
+    }
+    await Promise.all(feeds.map((feed) => feed.end()));
+  }
+
+  #createRole(storage: Storage): BinlogLoop {
+    const { topology } = this.#data;
+    const words = new Int32Array(topology.doorbells);
+    const bells = (count: number, thread: (each: number) => number): Doorbell[] =>
+      Array.from({ length: count }, (_, each) => new Doorbell(words, thread(each)));
+    return new BinlogLoop({
+      core: this.#core,
+      storage,
+      control: this.#control,
+      shards: bells(topology.shards, (shard) => hostOfShard(topology, shard)),
+      acceptors: bells(topology.ports, (port) => portBell(topology, port)),
+      counters: this.counters,
+      batches: this.#batches,
+      surroundings: REAL_THREAD,
+    });
+  }
+
+  #tellFailure(news: "refused" | "failed", { code, message, nextStep }: BinlogError): void {
+    this.#tell({ news, code, message, nextStep });
+  }
+}
+
+/** The jobs on their way to one shard. */
+class ShardFeed {
+  readonly #port: MessagePort;
+  #ahead = 0;
+  #onLoaded: (() => void) | undefined;
+
+  constructor(port: MessagePort) {
+    this.#port = port;
+    port.on("message", () => {
+      this.#ahead--;
+      this.#onLoaded?.();
+    });
+  }
+
+  async send(batch: { bytes: Uint8Array; offsets: Uint32Array }): Promise<void> {
+    this.#ahead++;
+    this.#port.postMessage(batch);
+    await this.#until(BATCHES_AHEAD);
+  }
+
+  async end(): Promise<void> {
+    this.#ahead++;
+    this.#port.postMessage("end");
+    await this.#until(0);
+    this.#port.close();
+  }
+
+  async #until(ahead: number): Promise<void> {
+    while (this.#ahead > ahead) {
+      await new Promise<void>((resolve) => {
+        this.#onLoaded = resolve;
+      });
+    }
+  }
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
