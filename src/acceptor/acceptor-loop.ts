@@ -1,7 +1,8 @@
 // The loop of a thread with acceptors: moves commands to the shards and answers back, and decides when to go on and when to sleep.
 //
 // Shards may live in its thread (residents). They take their turns between its two halves: a command that has come is
-// executed and its reply leaves in the same pass, without a bell, a sleep or a wake in between.
+// executed and its reply leaves in the same pass, without a bell, a sleep or a wake in between. So may the log: it has its
+// turn after theirs, and what it does for itself comes after the replies.
 //
 // Its thread has an event loop and never blocks in here. It calls `wake` whenever a socket has something or the doorbell
 // was rung, and goes on to the next point when the event loop has read all sockets that are ready.
@@ -23,18 +24,25 @@ const RESIDENT_TURNS = 32;
 /** With so much time behind it in a pass a resident has no further turn: one that moves many jobs takes a millisecond or more. */
 const RESIDENT_MS = 2;
 
+/** With more messages in a pass there may be clients whose commands have not arrived yet, and the log waits for them … */
+const CROWD_MESSAGES = 2;
+/** … for this many passes and this long at most: a sync costs as much for one record as for all of them. */
+const GATHER_PASSES = 4;
+const GATHER_MS = 0.3;
+
 /** What it does next. */
 const Action = {
   Publish: 0,
   TurnResidents: 1,
-  LookOnTheSpot: 2,
-  TakeAnswers: 3,
-  Send: 4,
-  Decide: 5,
-  Announce: 6,
-  AskForRoom: 7,
-  Look: 8,
-  Sleep: 9,
+  TurnLog: 2,
+  LookOnTheSpot: 3,
+  TakeAnswers: 4,
+  Send: 5,
+  Decide: 6,
+  Announce: 7,
+  AskForRoom: 8,
+  Look: 9,
+  Sleep: 10,
 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
@@ -73,6 +81,8 @@ export class AcceptorLoop {
   sockets: LoopSockets | undefined;
   /** Shards in this thread that are ready to serve. */
   readonly residents: Resident[] = [];
+  /** The log, if it lives in this thread. */
+  log: Resident | undefined;
   /** At `Point.Asleep`: when a resident has something due, ms; Infinity for nothing. */
   wakeAtMs: number = Number.POSITIVE_INFINITY;
   readonly #options: AcceptorLoopOptions;
@@ -82,6 +92,11 @@ export class AcceptorLoop {
   #residentTurns = 0;
   /** When its first turn in this pass began, ms. */
   #residentSinceMs = 0;
+  /** Messages that the residents have taken in this pass. */
+  #residentTook = 0;
+  /** Passes in a row in which the log had work and waited for more, and since when, ms. */
+  #gathered = 0;
+  #gathersSinceMs = 0;
   /** Looks on the spot that are left; -1 before they are allowed. */
   #looks = -1;
   #taken = 0;
@@ -119,13 +134,19 @@ export class AcceptorLoop {
           core.publish(this.#ringShard);
           this.#resident = 0;
           this.#residentTurns = 0;
+          this.#residentTook = 0;
           this.#action = Action.TurnResidents;
           break;
         case Action.TurnResidents:
           if (!this.#turnResident()) {
-            this.#action = Action.LookOnTheSpot;
+            this.#action = Action.TurnLog;
             continue;
           }
+          break;
+        case Action.TurnLog:
+          this.#action = Action.LookOnTheSpot;
+          if (this.log === undefined || !this.#logHasTurn(this.log)) continue;
+          if (this.log.next() === Point.Ended) this.log = undefined;
           break;
         case Action.LookOnTheSpot:
           if (this.#looks < 0) this.#looks = patience.looks(core);
@@ -170,6 +191,7 @@ export class AcceptorLoop {
         case Action.AskForRoom:
           core.wantRoom();
           for (const resident of this.residents) resident.wantRoom();
+          this.log?.wantRoom();
           this.#action = Action.Look;
           break;
         case Action.Look:
@@ -214,7 +236,10 @@ export class AcceptorLoop {
       return this.#turnResident();
     }
     const point = resident.next();
-    if (point === Point.Turned && this.#residentTurns++ === 0) this.#residentSinceMs = resident.begunAtMs;
+    if (point === Point.Turned) {
+      if (this.#residentTurns++ === 0) this.#residentSinceMs = resident.begunAtMs;
+      this.#residentTook += resident.taken;
+    }
     // The log takes nothing any more, and the process is about to end: nobody is due any more either.
     if (point === Point.Ended) this.residents.length = 0;
     return true;
@@ -227,13 +252,31 @@ export class AcceptorLoop {
     return resident.hasWork && surroundings.nowMs() - this.#residentSinceMs < RESIDENT_MS;
   }
 
-  #residentHasWork(): boolean {
-    for (const resident of this.residents) if (resident.hasWork) return true;
+  /** It goes on to its next point once in a pass: replies leave in the middle of its turn. */
+  #logHasTurn(log: Resident): boolean {
+    if (log.isInTurn) return true;
+    const nowMs = this.#options.surroundings.nowMs();
+    if (!log.hasWork) return log.nextDueAtMs <= nowMs;
+    if (this.#residentTook <= CROWD_MESSAGES) return this.#endGathering();
+    if (this.#gathered === 0) this.#gathersSinceMs = nowMs;
+    if (this.#gathered === GATHER_PASSES || nowMs - this.#gathersSinceMs >= GATHER_MS)
+      return this.#endGathering();
+    this.#gathered++;
     return false;
   }
 
+  #endGathering(): true {
+    this.#gathered = 0;
+    return true;
+  }
+
+  #residentHasWork(): boolean {
+    for (const resident of this.residents) if (resident.hasWork) return true;
+    return this.log !== undefined && (this.log.isInTurn || this.log.hasWork);
+  }
+
   #residentsDueAtMs(): number {
-    let atMs = Number.POSITIVE_INFINITY;
+    let atMs = this.log?.nextDueAtMs ?? Number.POSITIVE_INFINITY;
     for (const resident of this.residents) atMs = Math.min(atMs, resident.nextDueAtMs);
     return atMs;
   }

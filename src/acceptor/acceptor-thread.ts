@@ -96,9 +96,9 @@ export class AcceptorThread implements AcceptorSurroundings {
     this.wake();
   }
 
-  /** The log of this thread is open. It has its turns after all shards. */
+  /** The log of this thread is open. */
   addLog(log: Resident): void {
-    this.#loop.residents.push(log);
+    this.#loop.log = log;
     this.wake();
   }
 

@@ -36,6 +36,8 @@ export interface BinlogLoopOptions {
   readonly counters: TurnCounters;
   /** In a group. */
   readonly batches?: BatchRing | undefined;
+  /** It gives way once it has told how far the log is: replies of its thread leave before it goes on with its own work. */
+  readonly givesWay?: boolean;
   readonly surroundings: Surroundings;
 }
 
@@ -80,11 +82,12 @@ export class BinlogLoop implements Role {
 
   /** Goes on to the next point. At `Point.Ended` the log is to stop and all is taken, or it has failed: `close` follows. */
   next(): Point {
-    const { storage, surroundings } = this.#options;
+    const { storage, surroundings, givesWay } = this.#options;
     for (;;) {
       const point = this.#act();
       if (point !== undefined) return point;
       if (storage.failure !== undefined) this.#action = Action.End;
+      else if (givesWay === true && this.#action === Action.Work) return Point.HeldUp;
       else if (surroundings.isHeldUp()) return Point.HeldUp;
     }
   }

@@ -193,6 +193,7 @@ export class BinlogRuntime {
       acceptors: bells(topology.ports, (port) => portBell(topology, port)),
       counters: this.counters,
       batches: this.#batches,
+      givesWay: topology.binlog!.host !== undefined,
       surroundings: REAL_THREAD,
     });
   }

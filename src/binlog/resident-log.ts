@@ -1,5 +1,5 @@
-// The log in the thread of the acceptors and shards: has its turn after theirs, so that a reply waits for the disk and for no
-// other thread.
+// The log in the thread of acceptors and shards: it has its turn after theirs, so that a reply waits for the disk and for no
+// other thread. Its own work (room, compaction) goes on while there is some, a slice in each pass of that thread.
 
 import { Point } from "../loop/point.ts";
 import type { Resident } from "../loop/role.ts";
@@ -26,7 +26,7 @@ export class ResidentLog implements Resident {
   }
 
   get hasMore(): boolean {
-    return this.#role.worksOn;
+    return this.#role.hasMore;
   }
 
   get hasWork(): boolean {
@@ -60,7 +60,7 @@ export class ResidentLog implements Resident {
    * False if there is nothing that it can do now: see `nextDueAtMs`.
    */
   turn(nowMs: number): boolean {
-    if (this.#hasEnded || !(this.hasWork || this.nextDueAtMs <= nowMs)) return false;
+    if (this.#hasEnded || !(this.#isInTurn || this.hasWork || this.nextDueAtMs <= nowMs)) return false;
     while (this.next() === Point.HeldUp);
     return true;
   }

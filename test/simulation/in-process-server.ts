@@ -14,6 +14,7 @@ import { Moves } from "../../src/acceptor/moves.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
 import { BinlogLoop } from "../../src/binlog/binlog-loop.ts";
+import { ResidentLog } from "../../src/binlog/resident-log.ts";
 import type { Disk } from "../../src/binlog/disk/disk.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
@@ -48,7 +49,13 @@ import { JobIds } from "../../src/ring/job-ids.ts";
 import { LentIds } from "../../src/ring/lent-ids.ts";
 import type { LogWord } from "../../src/ring/log-words.ts";
 import { createRing } from "../../src/ring/ring-layout.ts";
-import { type RecordRoomOptions, waitForLend, waitForRecordRoom } from "../../src/shard/record-room.ts";
+import {
+  type OwnLog,
+  type RecordRoomOptions,
+  turnLog,
+  waitForLend,
+  waitForRecordRoom,
+} from "../../src/shard/record-room.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 import { ShardLoop } from "../../src/shard/shard-loop.ts";
@@ -111,6 +118,8 @@ export interface InProcessLog {
   readonly recordRingBytes: number;
   /** Wall clock minus monotonic clock, ms. */
   readonly wallOffsetMs: number;
+  /** It lives in the only thread that serves; else it has its own. */
+  readonly isResident?: boolean;
 }
 
 /** A shard waits for room in its ring to a log that has ended: nothing will ever wake it. */
@@ -189,6 +198,9 @@ export class InProcessServer {
   readonly #firstJobId: number;
   readonly #slowLog: number;
   #logThread: Thread | undefined;
+  readonly #ownLog: OwnLog = { log: undefined };
+  /** Turns that shards have had a log of their own thread take, since a step of the server. */
+  #roomSteps = 0;
   #nextAcceptor = 0;
   /** Acceptors that have been told to stop and have not begun to. */
   readonly #toStop = new Set<number>();
@@ -270,8 +282,23 @@ export class InProcessServer {
     ];
     if (this.http !== undefined) this.#threads.push(this.#httpThread(this.http));
     if (this.binlog === undefined) return;
+    if (topology.binlog!.host !== undefined) {
+      this.#addResidentLog(this.binlog, this.storage!);
+      return;
+    }
     this.#logThread = this.#binlogThread(this.binlog, this.storage!);
     this.#threads.push(this.#logThread);
+  }
+
+  /** As src/host/thread.ts does. */
+  #addResidentLog(core: BinlogCore, storage: Storage): void {
+    const counters = new TurnCounters(core.counters, core.rings);
+    const role = this.#binlogRole(core, storage, counters);
+    const log = new ResidentLog(role, () => {
+      this.logEnd = role.close() === undefined ? "closed" : "failed";
+    });
+    this.loops[this.topology.binlog!.host!]!.log = log;
+    this.#ownLog.log = log;
   }
 
   /** What src/acceptor/acceptor.ts does; the way between two acceptors takes any time. */
@@ -343,7 +370,22 @@ export class InProcessServer {
     const thread = hostOfShard(this.topology, shard);
     const doorbell = this.createOwner(this.#words, thread);
     const binlog = this.createBell(thread, binlogBell(this.topology));
-    return { doorbell, binlog, sleep: () => this.#sleepForRoom(doorbell, thread) };
+    const sleep =
+      this.topology.binlog!.host === undefined
+        ? () => this.#sleepForRoom(doorbell, thread)
+        : () => this.#turnForRoom(doorbell);
+    return { doorbell, binlog, sleep };
+  }
+
+  /** The log lives in the shard's thread. */
+  #turnForRoom(doorbell: DoorbellOwner): void {
+    if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
+    this.inRecordWait = true;
+    if (this.storage!.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
+    const before = this.#roomSteps++;
+    assert.ok(before < ROOM_STEPS_MAX, "the log makes room while a shard waits for it");
+    turnLog(this.#ownLog, doorbell, this.nowMs);
+    this.inRecordWait = false;
   }
 
   /** Only the log's thread runs while a shard sleeps in the middle of a command: its engine is in the middle of a call. */
@@ -506,25 +548,31 @@ export class InProcessServer {
   }
 
   #binlogThread(core: BinlogCore, storage: Storage): Thread {
-    const { topology } = this;
-    const thread = binlogBell(topology);
+    const thread = binlogBell(this.topology);
     const doorbell = this.createOwner(this.#words, thread);
     const counters = new TurnCounters(core.counters, core.rings);
     const surroundings = this.#surroundings;
-    const role = new BinlogLoop({
+    const role = this.#binlogRole(core, storage, counters);
+    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
+    const steps = this.#blockingSteps(loop, doorbell, thread, () => {
+      this.logEnd = role.close() === undefined ? "closed" : "failed";
+    });
+    return { name: "binlog", steps, ready: undefined };
+  }
+
+  #binlogRole(core: BinlogCore, storage: Storage, counters: TurnCounters): BinlogLoop {
+    const { topology } = this;
+    const thread = binlogBell(topology);
+    return new BinlogLoop({
       core,
       storage,
       control: new ControlWords(topology.control),
       shards: this.#createBells(thread, topology.shards, (shard) => hostOfShard(topology, shard)),
       acceptors: this.#createBells(thread, topology.ports, (port) => portBell(topology, port)),
       counters,
-      surroundings,
+      givesWay: topology.binlog!.host !== undefined,
+      surroundings: this.#surroundings,
     });
-    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
-    const steps = this.#blockingSteps(loop, doorbell, thread, () => {
-      this.logEnd = role.close() === undefined ? "closed" : "failed";
-    });
-    return { name: "binlog", steps, ready: undefined };
   }
 
   #createSpin(): DrawnSpin {
@@ -717,6 +765,7 @@ export class InProcessServer {
     if (thread === this.#logThread && ready.length > 1 && this.#random.chance(this.#slowLog))
       thread = ready.find((each) => each !== thread)!;
     this.stepsTaken++;
+    this.#roomSteps = 0;
     if (this.tickMs > 0) this.nowMs += this.#random.next() * this.tickMs;
     if (this.#strayRings > 0 && this.#random.chance(this.#strayRings)) this.#ringForNothing();
     thread.ready = thread.steps.next().value;
@@ -767,8 +816,8 @@ export class InProcessServer {
 /** With rings to the log of a size of their own: in a simulation they must fill up. */
 function topologyFor(options: TopologyOptions, log: InProcessLog | undefined): Topology {
   if (log === undefined) return createTopology(options);
-  const { repliesWaitFor, recordRingBytes } = log;
-  const topology = createTopology({ ...options, binlog: { repliesWaitFor, segmentBytes: 0 } });
+  const { repliesWaitFor, recordRingBytes, isResident = false } = log;
+  const topology = createTopology({ ...options, binlog: { repliesWaitFor, segmentBytes: 0, isResident } });
   const rings = Array.from({ length: options.shards }, () => createRing(recordRingBytes));
   return { ...topology, binlog: { ...topology.binlog!, rings } };
 }

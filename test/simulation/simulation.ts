@@ -196,6 +196,11 @@ class Simulation {
     this.#closed = new Map();
     this.#startedAtMs = random.between(1, 1_000_000);
     const log = await this.#log?.open(this.#shards, this.#startedAtMs);
+    const { seed } = this.#options;
+    // No draws, so that a seed is the same run apart as before there were hosts.
+    const placement = seed % 2 === 0 ? "together" : "apart";
+    const threads = seed % 4 === 0 ? Math.max(1, this.#acceptors - 1) : this.#acceptors;
+    const isResident = placement === "together" && threads === 1 && seed % 8 < 4;
     const create = this.#options.createServer ?? ((settings) => new InProcessServer(settings));
     const server = create({
       shards: this.#shards,
@@ -208,15 +213,14 @@ class Simulation {
       lateRings: random.pick([0, 0, 0.2]),
       strayRings: random.chance(0.2),
       ownSockets: random.chance(0.5),
-      // No draw, so that a seed is the same run apart as before there were hosts.
-      placement: this.#options.seed % 2 === 0 ? "together" : "apart",
-      threads: this.#options.seed % 4 === 0 ? Math.max(1, this.#acceptors - 1) : this.#acceptors,
+      placement,
+      threads,
       moves: this.#options.seed % 8 === 6 ? 0.7 : 0,
       tickMs: this.#tickMs,
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,
       slowLog: random.pick([0, 0.8, 0.95]),
-      ...(log === undefined ? {} : { log }),
+      ...(log === undefined ? {} : { log: { ...log, isResident } }),
     });
     this.#server = server;
     this.#firstJobId = 1;
