@@ -75,7 +75,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   dashboard: [],
   replica: ["loop", "message", "ring", "base"],
-  host: ["acceptor", "shard", "loop"],
+  host: ["acceptor", "shard", "binlog", "loop"],
   "http/queue": ["acceptor", "loop", "message", "ring", "protocol", "base"],
   "http/metrics": ["http/queue", "message", "ring", "protocol", "base"],
   "http/api": ["dashboard", "http/metrics", "http/queue", "message", "ring", "access", "protocol", "base"],
@@ -155,8 +155,7 @@ const KEEPERS: readonly Keeper[] = [
       "http/http-thread.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard-assets.ts",
-      // Whether its own code can be read; files that the operator names.
-      "binlog/thread.ts",
+      // Files that the operator names.
       "binlog/tools/tools.ts",
       // Credentials for the log servers.
       "replica/jetstream-log.ts",
@@ -179,6 +178,8 @@ const KEEPERS: readonly Keeper[] = [
       "host/thread.ts",
       "http/thread.ts",
       "binlog/thread.ts",
+      "binlog/binlog-runtime.ts",
+      "binlog/shard-feed.ts",
       "binlog/following.ts",
       "replica/thread.ts",
       "server/threads.ts",

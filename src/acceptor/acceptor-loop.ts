@@ -195,14 +195,7 @@ export class AcceptorLoop {
           this.#action = Action.Look;
           break;
         case Action.Look:
-          this.wakeAtMs = this.#residentsDueAtMs();
-          if (this.#findsWork()) {
-            this.wake();
-            this.#action = Action.Publish;
-            return Point.Turned;
-          }
-          counters.slept();
-          this.#action = Action.Sleep;
+          if (this.#looksOnceMore()) return Point.Turned;
           break;
         case Action.Sleep:
           this.#action = Action.Publish;
@@ -219,7 +212,20 @@ export class AcceptorLoop {
     return core.hasWork || this.#residentHasWork() || patience.turnsAgain(core);
   }
 
-  /** Whether there is something to do after all, now that the sleep has been announced. */
+  /** Before the sleep. True if there is something to do after all. */
+  #looksOnceMore(): boolean {
+    this.wakeAtMs = this.#residentsDueAtMs();
+    if (this.#findsWork()) {
+      this.wake();
+      this.#action = Action.Publish;
+      return true;
+    }
+    this.#options.counters.slept();
+    this.#action = Action.Sleep;
+    return false;
+  }
+
+  /** Whether there is something to do, now that the sleep has been announced. */
   #findsWork(): boolean {
     const { core, surroundings } = this.#options;
     if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork()) return true;

@@ -2,7 +2,6 @@
 // its own, or that of the acceptors and shards.
 
 import { randomInt } from "node:crypto";
-import { accessSync, constants } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 import { REAL_THREAD } from "../loop/point.ts";
@@ -16,6 +15,7 @@ import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
+import { isReadable } from "./disk/is-readable.ts";
 import { RealDisk } from "./disk/real-disk.ts";
 import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
@@ -26,6 +26,7 @@ import { openBinlog } from "./open-binlog.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
+import { ShardFeed } from "./shard-feed.ts";
 
 export interface BinlogData {
   topology: Topology;
@@ -61,8 +62,6 @@ export type BinlogNews =
  * may snatch.
  */
 const SPARE_DESCRIPTORS = 8;
-/** Batches that a shard may have waiting while the next segment is read. */
-const BATCHES_AHEAD = 2;
 
 export class BinlogRuntime {
   readonly #data: BinlogData;
@@ -200,50 +199,5 @@ export class BinlogRuntime {
 
   #tellFailure(news: "refused" | "failed", { code, message, nextStep }: BinlogError): void {
     this.#tell({ news, code, message, nextStep });
-  }
-}
-
-/** The jobs on their way to one shard. */
-class ShardFeed {
-  readonly #port: MessagePort;
-  #ahead = 0;
-  #onLoaded: (() => void) | undefined;
-
-  constructor(port: MessagePort) {
-    this.#port = port;
-    port.on("message", () => {
-      this.#ahead--;
-      this.#onLoaded?.();
-    });
-  }
-
-  async send(batch: { bytes: Uint8Array; offsets: Uint32Array }): Promise<void> {
-    this.#ahead++;
-    this.#port.postMessage(batch);
-    await this.#until(BATCHES_AHEAD);
-  }
-
-  async end(): Promise<void> {
-    this.#ahead++;
-    this.#port.postMessage("end");
-    await this.#until(0);
-    this.#port.close();
-  }
-
-  async #until(ahead: number): Promise<void> {
-    while (this.#ahead > ahead) {
-      await new Promise<void>((resolve) => {
-        this.#onLoaded = resolve;
-      });
-    }
-  }
-}
-
-function isReadable(file: string): boolean {
-  try {
-    accessSync(file, constants.R_OK);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -47,7 +47,10 @@ async function start(data: HostThreadData, port: MessagePort): Promise<void> {
   if (ownLog !== undefined) await openLog(log!, ownLog, thread);
 }
 
-async function residentsOf({ residents }: AcceptorHostData, ownLog: OwnLog | undefined): Promise<ShardRuntime[]> {
+async function residentsOf(
+  { residents }: AcceptorHostData,
+  ownLog: OwnLog | undefined,
+): Promise<ShardRuntime[]> {
   if (residents.length === 0) return [];
   const { ShardRuntime } = await import("../shard/shard-runtime.ts");
   return residents.map((options) => new ShardRuntime(options, ownLog));

@@ -251,7 +251,10 @@ export function createTopology(options: TopologyOptions): Topology {
   const perPort = <T>(make: () => T): T[] => Array.from({ length: ports }, make);
   const roles = shards + ports + 1;
   const hosts = hostsFor(options);
-  assert(options.binlog?.isResident !== true || hosts.length === 1, "a log lives with others in one thread only");
+  assert(
+    options.binlog?.isResident !== true || hosts.length === 1,
+    "a log lives with others in one thread only",
+  );
   const rings = (): SharedArrayBuffer[] => Array.from({ length: shards }, () => createRing(ringBytes));
   return {
     shards,

@@ -9,9 +9,9 @@ import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
 import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
-import type { BinlogData } from "../binlog/binlog-runtime.ts";
 import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
+import type { BinlogData } from "../binlog/binlog-runtime.ts";
 import { sizeText } from "../config/quantity.ts";
 import type { LogHostData } from "../host/thread.ts";
 import type { HttpAddress, HttpNews, HttpRules, HttpThreadData, ReloadOutcome } from "../http/http-thread.ts";
@@ -150,6 +150,12 @@ class Server {
     this.#connectionCounts = connectionCountsFor(options);
     const { shards, acceptors, jobBytesMax, binlog, binlogBytes, fsyncMs } = options;
     this.#placement = choosePlacement({ ...options, log: logPlacementOf(options) }, usableCores());
+    if (binlog !== undefined && options.logPlacement === "together" && !this.#placement.hasResidentLog) {
+      throw new OperatorError(
+        "--log-placement together: a log lives with the others where one thread serves, and in no group; add --placement together --threads 1",
+        ExitCode.Usage,
+      );
+    }
     this.#topology = createTopology({
       shards,
       acceptors,
@@ -203,7 +209,8 @@ class Server {
     const { binlog, replicate } = options;
     // In a group the port is open where the clients are served, and nowhere else.
     let listeners = replicate === undefined ? await this.#listen(addresses) : [];
-    const loadLog = binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog, log);
+    const loadLog =
+      binlog === undefined ? undefined : await this.#startBinlog(binlog, recovery.toBinlog, log);
     // All threads have read their code by now, which the user that the process becomes may not be allowed to.
     await Promise.all(shards);
     if (options.user !== undefined) {

@@ -4,7 +4,7 @@ import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "no
 import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
 import type { ListenAddress } from "../acceptor/listener.ts";
 import type { AccessRules } from "../acceptor/listener-policy.ts";
-import type { BinlogNews, BinlogOrder, BinlogData } from "../binlog/binlog-runtime.ts";
+import type { BinlogData, BinlogNews, BinlogOrder } from "../binlog/binlog-runtime.ts";
 import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "../host/thread.ts";
 import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
 import type { Topology } from "../message/topology.ts";

@@ -23,7 +23,13 @@ import { JobDirectory } from "../ring/job-directory.ts";
 import { LeaseWord } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { type OwnLog, type RecordRoomOptions, turnLog, waitForLend, waitForRecordRoom } from "./record-room.ts";
+import {
+  type OwnLog,
+  type RecordRoomOptions,
+  turnLog,
+  waitForLend,
+  waitForRecordRoom,
+} from "./record-room.ts";
 import { Restore } from "./restore.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";

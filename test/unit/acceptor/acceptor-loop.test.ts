@@ -66,6 +66,84 @@ class FakeResident implements Resident {
   }
 }
 
+/** A log that gives way in the middle of each turn. */
+class FakeLog implements Resident {
+  isInTurn = false;
+  readonly begunAtMs = 0;
+  readonly taken = 0;
+  readonly hasMore = false;
+  nextDueAtMs = NEVER;
+  hasWork = true;
+  halves = 0;
+
+  next(): Point {
+    this.halves++;
+    this.isInTurn = !this.isInTurn;
+    this.hasWork = false;
+    return this.isInTurn ? Point.HeldUp : Point.Turned;
+  }
+
+  wantRoom(): void {}
+}
+
+describe("AcceptorLoop with a log in its thread", () => {
+  /** A crowd whose commands come in `passes` passes, one after the other; the passes in which the log was at work. */
+  function passesOf(messages: number, passes: number, tookMs: number): number[] {
+    const { clock, loop } = stage();
+    const resident = Object.assign(new FakeResident(), { taken: messages });
+    resident.work = 1;
+    const log = new FakeLog();
+    loop.residents.push(resident);
+    loop.log = log;
+    const at: number[] = [];
+    let pass = 1;
+    let before = 0;
+    loop.sockets = {
+      turn: () => {
+        if (log.halves > before) at.push(pass);
+        before = log.halves;
+        if (++pass <= passes) resident.work = 1;
+        clock.nowMs += tookMs;
+      },
+    };
+    for (let turns = 0; loop.next() !== Point.Asleep; turns++) assert.ok(turns < 100);
+    assert.equal(log.halves, 2, "no sleep in the middle of a turn");
+    return at;
+  }
+
+  it("has the log write at once for few, and send the replies before it goes on", () => {
+    assert.deepEqual(passesOf(2, 1, 0), [1]);
+  });
+
+  it("has the log wait while commands of a crowd come in, for some passes", () => {
+    assert.deepEqual(passesOf(3, 3, 0), [4]);
+    assert.deepEqual(passesOf(3, 30, 0), [5]);
+  });
+
+  it("has it wait for a fraction of a millisecond at most", () => {
+    assert.deepEqual(passesOf(3, 30, 0.2), [3]);
+  });
+
+  it("sleeps until the log has something due", () => {
+    const { clock, loop } = stage();
+    const log = Object.assign(new FakeLog(), { hasWork: false, nextDueAtMs: 1500 });
+    loop.log = log;
+    assert.equal(loop.next(), Point.Asleep);
+    assert.equal(loop.wakeAtMs, 1500);
+    assert.equal(log.halves, 0);
+    clock.nowMs = 1500;
+    log.next = () => {
+      log.halves++;
+      log.nextDueAtMs = NEVER;
+      return Point.Ended;
+    };
+    loop.wake();
+    assert.equal(loop.next(), Point.Asleep);
+    assert.equal(log.halves, 1);
+    assert.equal(loop.log, undefined, "it has ended");
+  });
+});
+
 describe("AcceptorLoop", () => {
   // Bytes that were taken let a connection tell its shard so: found by `npm test -- kill`, as a server that stood still.
   it("does not sleep on what its sockets have set going", () => {

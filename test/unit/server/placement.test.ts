@@ -22,10 +22,33 @@ describe("placement", () => {
       placement: "apart",
       threads: 10,
       cores: 2,
+      hasResidentLog: false,
       why: "apart in 10 threads (as asked)",
     });
     const chosen = choosePlacement({ shards: 1, acceptors: 1, placement: "auto" }, 1);
     assert.equal(chosen.why, "together in 1 thread (1 usable core)");
+  });
+
+  it("puts the log into the thread that serves, if that is one and replies wait for syncs, or it is asked to", () => {
+    const log = (placement: "together" | "apart" | "auto", more: object = {}): boolean => {
+      const options = { placement, repliesWaitForSync: true, isInGroup: false, ...more };
+      return choosePlacement({ shards: 1, acceptors: 1, placement: "auto", log: options }, 2).hasResidentLog;
+    };
+    assert.equal(log("auto"), true);
+    assert.equal(log("apart"), false);
+    assert.equal(log("auto", { repliesWaitForSync: false }), false);
+    assert.equal(log("together", { repliesWaitForSync: false }), true);
+    assert.equal(log("together", { isInGroup: true }), false);
+    const options = { placement: "auto", repliesWaitForSync: true, isInGroup: false } as const;
+    const chosen = (acceptors: number, cores: number, threads?: number): string =>
+      choosePlacement({ shards: 1, acceptors, placement: "together", threads, log: options }, cores).why;
+    assert.equal(chosen(1, 2), "together in 1 thread, with the log (as asked)");
+    assert.equal(chosen(2, 2), "together in 1 thread, with the log (as asked)");
+    assert.equal(chosen(2, 2, 2), "together in 2 threads (as asked)");
+    assert.equal(
+      choosePlacement({ shards: 1, acceptors: 1, placement: "auto", log: options }, 4).why,
+      "apart in 2 threads (4 usable cores)",
+    );
   });
 
   it("has as many threads together as leave a core, if they are not given, and never more than acceptors", () => {

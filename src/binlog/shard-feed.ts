@@ -1,0 +1,42 @@
+// The way of the jobs that a log knew to one shard.
+
+import type { MessagePort } from "node:worker_threads";
+
+/** Batches that a shard may have waiting while the next segment is read. */
+const BATCHES_AHEAD = 2;
+
+/** Sends batches a few ahead of their loading. */
+export class ShardFeed {
+  readonly #port: MessagePort;
+  #ahead = 0;
+  #onLoaded: (() => void) | undefined;
+
+  constructor(port: MessagePort) {
+    this.#port = port;
+    port.on("message", () => {
+      this.#ahead--;
+      this.#onLoaded?.();
+    });
+  }
+
+  async send(batch: { bytes: Uint8Array; offsets: Uint32Array }): Promise<void> {
+    this.#ahead++;
+    this.#port.postMessage(batch);
+    await this.#until(BATCHES_AHEAD);
+  }
+
+  async end(): Promise<void> {
+    this.#ahead++;
+    this.#port.postMessage("end");
+    await this.#until(0);
+    this.#port.close();
+  }
+
+  async #until(ahead: number): Promise<void> {
+    while (this.#ahead > ahead) {
+      await new Promise<void>((resolve) => {
+        this.#onLoaded = resolve;
+      });
+    }
+  }
+}
