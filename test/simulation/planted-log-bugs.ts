@@ -63,6 +63,10 @@ function restoring(name: string, change: (job: RestoredJob) => Partial<RestoredJ
 }
 
 export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
+  planted("the log of a thread that serves is not due when it waits for room, or for a sync", ({ loops }) => {
+    for (const { log } of loops)
+      if (log !== undefined) Object.defineProperty(log, "nextDueAtMs", { value: Number.POSITIVE_INFINITY });
+  }),
   planted("a reply leaves before its record is written", ({ acceptors, log }) => {
     if (log?.repliesWaitFor === LogWord.Synced) return;
     for (const core of acceptors) core.isDurable = () => true;

@@ -200,7 +200,7 @@ class Simulation {
     // No draws, so that a seed is the same run apart as before there were hosts.
     const placement = seed % 2 === 0 ? "together" : "apart";
     const threads = seed % 4 === 0 ? Math.max(1, this.#acceptors - 1) : this.#acceptors;
-    const isResident = placement === "together" && threads === 1 && seed % 8 < 4;
+    const isResident = placement === "together" && threads === 1 && seed % 16 < 4;
     const create = this.#options.createServer ?? ((settings) => new InProcessServer(settings));
     const server = create({
       shards: this.#shards,
