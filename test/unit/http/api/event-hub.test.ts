@@ -16,7 +16,6 @@ class Reader implements Sink {
   ended = false;
 
   write(chunk: string): boolean {
-    assert.ok(!this.writableNeedDrain, "nothing is written to who does not read");
     this.frames.push(chunk);
     return true;
   }
@@ -89,6 +88,7 @@ describe("EventHub", () => {
   });
 
   it("has room for four streams of a client and a hundred of all, and makes nothing when all are gone", async (t) => {
+    assert.deepEqual([STREAMS_PER_CLIENT_MAX, STREAMS_MAX], [4, 100]);
     const { hub, state, second } = hubOf(t);
     const closes: (() => void)[] = [];
     for (let stream = 0; stream < STREAMS_PER_CLIENT_MAX; stream++) {
