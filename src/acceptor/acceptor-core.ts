@@ -33,6 +33,7 @@ import { LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, type RingReader } from "../ring/ring-reader.ts";
 import type { RingWriter } from "../ring/ring-writer.ts";
 import { Agenda } from "./agenda.ts";
+import type { Arrivals } from "./arrivals.ts";
 import type { ClosedConnections } from "./closed-connections.ts";
 import { CommandSampler } from "./command-sampler.ts";
 import { type BodyPart, Connection } from "./connection.ts";
@@ -122,6 +123,8 @@ export class AcceptorCore implements ConnectionHost {
   open = 0;
   /** Takes connections to other acceptors, where that is done. */
   moves: Moves | undefined;
+  /** And brings them from there. */
+  arrivals: Arrivals | undefined;
   #stopping = false;
   /** Whether somebody may ask for what is counted only for metrics. */
   readonly #hasMetrics: boolean;
@@ -260,12 +263,19 @@ export class AcceptorCore implements ConnectionHost {
     connection.destroyTransport();
   }
 
-  /** A connection has left for another acceptor: no shard knows its slot any more. */
+  /** A connection leaves for another acceptor. Its slot stays taken: shards may still know it. */
   depart(slot: number): void {
-    this.#connections[slot] = undefined;
-    this.#freeSlots.push(slot);
+    const connection = this.#connections[slot]!;
+    connection.dead = true;
+    this.expected.forget(connection);
     this.open--;
     this.#add(Counter.MovedOut, 1);
+  }
+
+  /** No shard knows the slot of one that has left any more. */
+  vacate(slot: number): void {
+    this.#connections[slot] = undefined;
+    this.#freeSlots.push(slot);
   }
 
   /** A connection has come from another acceptor: it is as it was there. */
@@ -421,6 +431,7 @@ export class AcceptorCore implements ConnectionHost {
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
     this.#turnAtMs = 0;
+    this.arrivals?.take();
     for (let shard = 0; shard < this.shards; shard++) {
       const ring = this.#links.responses[shard]!;
       for (let i = 0; i < BATCH_MESSAGES; i++) {
@@ -499,7 +510,16 @@ export class AcceptorCore implements ConnectionHost {
 
   /** Makes requests visible; `onPublished` is called for each shard with new ones. */
   publish(onPublished: (shard: number) => void): void {
-    this.#links.publish(onPublished);
+    // Its own thread may be taken off the core by whom it wakes: that one should find the connection and all that shards have to know.
+    if (this.moves?.hasUnpublished) this.#publishMoves(onPublished);
+    else this.#links.publish(onPublished);
+  }
+
+  #publishMoves(onPublished: (shard: number) => void): void {
+    const shards: number[] = [];
+    this.#links.publish((shard) => shards.push(shard));
+    this.moves!.publish();
+    for (const shard of shards) onPublished(shard);
   }
 
   /** Whether there is something to do that no ring or socket will tell of. */
@@ -509,6 +529,7 @@ export class AcceptorCore implements ConnectionHost {
       this.agenda.hasWork ||
       this.listReplies.hasWork ||
       this.#links.hasUnpublished ||
+      this.moves?.hasUnpublished === true ||
       this.#links.hasRoomAgain
     );
   }
@@ -523,9 +544,9 @@ export class AcceptorCore implements ConnectionHost {
     this.#links.wantRoom();
   }
 
-  /** Whether a shard has answered. */
+  /** Whether a shard has answered, or a connection has come. */
   get hasAnswers(): boolean {
-    return this.#links.hasAnswers;
+    return this.#links.hasAnswers || this.arrivals?.hasSome === true;
   }
 
   #receive(ring: RingReader, offset: number, shard: number): void {

@@ -14,7 +14,6 @@ import {
   type AcceptorPort,
   type AcceptorSettings,
   type AcceptorSurroundings,
-  type PeerPort,
   type TransportKind,
 } from "./acceptor.ts";
 import type { AcceptorCore } from "./acceptor-core.ts";
@@ -31,8 +30,6 @@ export interface AcceptorThreadData extends AcceptorSettings {
   host: number;
   /** The way to the main thread of each of its acceptors. */
   ports: AcceptorPort[];
-  /** For each of them the ways to all acceptors of other threads, for connections that move; empty where none does. */
-  peers: (PeerPort | undefined)[][];
   /** What moves the bytes of connections; "auto": io_uring where it is permitted, else libuv. */
   transport: TransportKind | "auto";
   waiting: Waiting;
@@ -57,6 +54,8 @@ export class AcceptorThread implements AcceptorSurroundings {
   /** Set when io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   #scheduled = false;
+  /** The last sleep in the ring was ended by the doorbell. */
+  #wasRung = false;
   /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForTls`. */
   #loopRounds = 0;
   #hasTls = false;
@@ -118,6 +117,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       uring.turn();
       this.#uring = uring;
       this.#loop.sockets = uring;
+      this.#ringInRings(uring);
       this.#beginMoves();
       this.#tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
@@ -127,11 +127,19 @@ export class AcceptorThread implements AcceptorSurroundings {
     }
   }
 
+  /** Threads that sleep in rings wake each other there. */
+  #ringInRings(uring: UringSockets): void {
+    this.#doorbell.sleepsInRing(uring.ring.descriptor);
+    Doorbell.wakeInRing = (descriptor, word) => uring.ringIn(descriptor, word);
+    const words = new Int32Array(this.#data.topology.doorbells);
+    uring.onNotRung = (word) => Doorbell.notify(words, word);
+  }
+
   #beginMoves(): void {
-    const { topology, host, peers } = this.#data;
-    const { acceptors } = topology.hosts[host]!;
-    for (const [index, ways] of peers.entries())
-      this.#acceptors[index]!.beginMoves(acceptors[index]!, topology, ways);
+    const { topology, host } = this.#data;
+    if (topology.moves.length === 0) return;
+    for (const [index, acceptor] of topology.hosts[host]!.acceptors.entries())
+      this.#acceptors[index]!.beginMoves(acceptor, topology);
   }
 
   /** What is true of the thread is told for each of its acceptors. */
@@ -207,10 +215,15 @@ export class AcceptorThread implements AcceptorSurroundings {
       }
       const completions = this.#sleep(uring);
       this.#loop.wake();
-      if (completions === 0 || uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
+      if (completions === 0 || this.#isEventLoopsTurn(uring) || monotonicMs() >= untilMs) break;
     }
     if (this.#hasTls && uring.eventLoopIsReady) this.#loopRounds = ROUNDS_FOR_TLS;
     setImmediate(this.#turn);
+  }
+
+  /** Who was rung has something to do that a round of the event loop would only delay. */
+  #isEventLoopsTurn(uring: UringSockets): boolean {
+    return uring.eventLoopIsReady && !this.#wasRung;
   }
 
   /** Returns how many completions woke it. How long it slept others may read: see HostLoads. */
@@ -220,6 +233,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     counters[Counter.IdleSinceMs] = sinceMs;
     const sleepMs = Math.min(this.#loop.wakeAtMs - sinceMs, EVENT_LOOP_SLEEP_MS_MAX);
     uring.wait(Math.max(0, sleepMs));
+    this.#wasRung = this.#doorbell.isRung;
     counters[Counter.IdleSinceMs] = 0;
     counters[Counter.IdleMs] = counters[Counter.IdleMs]! + monotonicMs() - sinceMs;
     return uring.takeCompletions();

@@ -5,6 +5,7 @@ import { AUTH } from "../protocol/commands.ts";
 import { ConnectionCounts } from "../ring/connection-counts.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AcceptorCore } from "./acceptor-core.ts";
+import { Arrivals } from "./arrivals.ts";
 import { type ClosedConnection, ClosedConnections } from "./closed-connections.ts";
 import type { ConnectionFacts } from "./connection-facts.ts";
 import type { ConnectionLog } from "./connection-log.ts";
@@ -12,6 +13,7 @@ import { type Entry, Gatekeeper } from "./gatekeeper.ts";
 import { HostLoads } from "./host-loads.ts";
 import { type AcceptedHandle, type ListenAddress, Listener, peerAddress, peerName } from "./listener.ts";
 import type { AccessRules } from "./listener-policy.ts";
+import { MoveWriter } from "./move-writer.ts";
 import type { MovedConnection } from "./moved-connection.ts";
 import { Moves } from "./moves.ts";
 import type { Serving } from "./serving.ts";
@@ -61,12 +63,6 @@ export type AcceptorNews =
   | { news: "connection-ended"; question: number; acceptor: number; found: boolean }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   | { news: "verbose"; lines: string[]; dropped: number };
-
-/** An acceptor's end of the way to another one, for connections that move. */
-export interface PeerPort {
-  on(event: "message", listener: (moved: MovedConnection) => void): unknown;
-  postMessage(moved: MovedConnection): void;
-}
 
 /** An acceptor's end of the way to the main thread. */
 export interface AcceptorPort {
@@ -165,12 +161,14 @@ export class Acceptor {
   }
 
   /**
-   * Connections may move to and from other acceptors from now on; `peers` leads to each. For threads that move the bytes
-   * themselves: with libuv a socket belongs to an event loop.
+   * Connections may move to and from other acceptors from now on. For threads that move the bytes themselves: with libuv a
+   * socket belongs to an event loop.
    */
-  beginMoves(acceptor: number, topology: Topology, peers: readonly (PeerPort | undefined)[]): void {
+  beginMoves(acceptor: number, topology: Topology): void {
     const { core } = this;
-    for (const peer of peers) peer?.on("message", (moved) => this.#thread.land(moved, core, this.#log));
+    const ring = (from: number, to: number): SharedArrayBuffer | undefined => topology.moves[from]![to];
+    const rings = topology.moves.flatMap((_, from) => ring(from, acceptor) ?? []);
+    core.arrivals = new Arrivals(rings, (moved) => this.#thread.land(moved, core, this.#log));
     core.counters[Counter.TakesMoved] = 1;
     core.moves = new Moves({
       topology,
@@ -179,7 +177,7 @@ export class Acceptor {
       loads: new HostLoads(topology, acceptor),
       commands: MOVE_COMMANDS,
       nowMs: monotonicMs,
-      send: (target, moved) => peers[target]!.postMessage(moved),
+      ways: topology.moves[acceptor]!.map((way) => (way === undefined ? undefined : new MoveWriter(way))),
     });
   }
 

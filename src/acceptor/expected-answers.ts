@@ -40,6 +40,13 @@ export class ExpectedAnswers {
     connection.expectsSince = -1;
   }
 
+  /** The connection leaves for another thread: nobody looks for its next command here. */
+  forget(connection: Expectant): void {
+    this.expectNothing(connection);
+    if (connection.askedSince === this.#epoch) this.asking--;
+    connection.askedSince = -1;
+  }
+
   /** All who expect an answer now are taken to wait for a job. */
   giveUp(): void {
     this.#epoch++;

@@ -1,13 +1,12 @@
 // Connections follow their tubes: one whose commands nearly all go to a shard of another thread moves to that thread.
 //
-// A move is made of three steps, and the client notices none of them. Everything is still when it begins: nothing is
-// under way, nothing held, every reply with the client. (1) The acceptor stops reading the socket and tells each
-// shard that knows the connection to keep its session by a number (Detach). (2) When the kernel has nothing of the socket
-// under way and all shards have answered, nobody else knows the slot, so it is free at once; the connection goes to the
-// other acceptor as one message. (3) That one gives it a slot, tells the shards which (Adopt) before anything else, and reads
-// on. Since the Detached of all shards come before the message and Adopt after it, no shard meets them in another order.
-// What goes wrong before the message is sent (the socket ends or fails, no descriptor is left, the server stops) ends
-// the move where it began: the acceptor adopts the sessions itself, and what has happened takes its way.
+// A move is made of two steps, and the client notices neither. Everything is still when it begins: nothing is
+// under way, nothing held, every reply with the client. (1) The acceptor stops reading the socket. When the kernel has nothing
+// of it under way, it tells each shard that knows the connection to keep its session by a number (Detach), and the connection goes
+// to the other acceptor as one message. (2) That one gives it a slot, tells the shards which (Adopt) before anything else, and reads
+// on. Nobody waits for an answer in between: a shard that meets Adopt before Detach waits for that (shard/work/adoptions.ts). The old
+// slot is used again when all shards have let it go (Detached). What goes wrong before the message is sent (the socket ends or
+// fails, no descriptor is left, the server stops) ends the move where it began, and no shard has heard of it.
 //
 // Only a connection that holds no job moves: so a job is never held by somebody whom nobody reads, and a look for the
 // ends of holders (shard/looks.ts) misses nobody. A worker is in this state after each delete. And only one that came in without a
@@ -18,7 +17,8 @@ import { RequestOp } from "../message/request.ts";
 import { hostOfAcceptor, hostOfShard, type Topology } from "../message/topology.ts";
 import type { Request } from "../protocol/request.ts";
 import type { MoveChooser } from "./connection-host.ts";
-import type { Movable, MovedConnection, MoveHistory } from "./moved-connection.ts";
+import type { MoveWay } from "./move-writer.ts";
+import type { Movable, MoveHistory } from "./moved-connection.ts";
 
 /** Moves that an acceptor has under way at once. */
 const UNDER_WAY_MAX = 4;
@@ -30,8 +30,10 @@ const STAY_MS_MAX = 60_000;
 export interface MoveHost {
   message(op: number): Request;
   post(shard: number, message: Request): void;
-  /** The connection has left; its slot is free. */
+  /** The connection leaves. */
   depart(slot: number): void;
+  /** Its slot is free. */
+  vacate(slot: number): void;
 }
 
 export interface MovesOptions {
@@ -42,8 +44,8 @@ export interface MovesOptions {
   readonly nowMs: () => number;
   /** So many commands to one shard make a connection move. */
   readonly commands: number;
-  /** Sends a connection to another acceptor. */
-  readonly send: (acceptor: number, connection: MovedConnection) => void;
+  /** The way to each other acceptor; none within a thread. */
+  readonly ways: readonly (MoveWay | undefined)[];
 }
 
 /** Tells whether an acceptor can take one more connection: see host-loads.ts. */
@@ -55,8 +57,7 @@ export interface Loads {
 interface Move {
   readonly connection: Movable;
   readonly target: number;
-  readonly number: number;
-  /** Shards that have not answered, and one for the transport. */
+  /** Shards that have not let its slot go, once it has left. */
   awaited: number;
 }
 
@@ -67,6 +68,8 @@ export class Moves implements MoveChooser {
   readonly #acceptorBeside: readonly (number | undefined)[];
   /** By slot. */
   readonly #underWay = new Map<number, Move>();
+  /** Whether a connection has been sent that the other acceptor can't see. */
+  hasUnpublished = false;
   #lastNumber = 0;
   #stopping = false;
 
@@ -81,11 +84,6 @@ export class Moves implements MoveChooser {
     });
   }
 
-  /** Whether a connection of this acceptor can be better off elsewhere at all. */
-  static isOfUse({ hosts }: Topology): boolean {
-    return hosts.filter(({ acceptors }) => acceptors.length > 0).length > 1 && hosts.some(hasBoth);
-  }
-
   /** Nearly all of its last commands went to this shard, and nothing of it is under way. */
   consider(connection: Movable, shard: number): void {
     const target = this.#acceptorBeside[shard];
@@ -98,53 +96,47 @@ export class Moves implements MoveChooser {
   }
 
   #begin(connection: Movable, target: number, departure: NonNullable<Movable["departure"]>): void {
-    const { topology, acceptor } = this.#options;
-    const shards = connection.touched.list(topology.shards);
-    const number = ++this.#lastNumber * topology.acceptors + acceptor;
-    const move: Move = { connection, target, number, awaited: shards.length + 1 };
+    const move: Move = { connection, target, awaited: 0 };
     this.#underWay.set(connection.slot, move);
     connection.leave();
-    for (const shard of shards) this.#tell(RequestOp.Detach, shard, move);
-    departure.begin(() => this.#goOn(move));
+    departure.begin(() => this.#leave(move, departure));
   }
 
-  #tell(op: number, shard: number, { connection, number }: Move): void {
-    const { core } = this.#options;
-    const message = core.message(op);
-    message.slot = connection.slot;
-    message.id = number;
-    core.post(shard, message);
+  /** The kernel has nothing of the socket under way. */
+  #leave(move: Move, departure: NonNullable<Movable["departure"]>): void {
+    const { connection, target } = move;
+    const { core, ways, topology, acceptor } = this.#options;
+    const state = connection.state(this.#historyOf(connection.history));
+    const way = ways[target]!;
+    const stays = this.#stopping || connection.isToEnd || !way.hasRoom(state);
+    const handedOver = stays ? undefined : departure.complete();
+    if (handedOver === undefined) {
+      this.#underWay.delete(connection.slot);
+      connection.stay();
+      departure.cancel();
+      return;
+    }
+    const number = ++this.#lastNumber * topology.acceptors + acceptor;
+    assert(state.touched.length > 0, "the shard of the tube default knows every connection");
+    move.awaited = state.touched.length;
+    for (const shard of state.touched) {
+      const message = core.message(RequestOp.Detach);
+      message.slot = connection.slot;
+      message.id = number;
+      core.post(shard, message);
+    }
+    core.depart(connection.slot);
+    way.write(handedOver, number, state);
+    this.hasUnpublished = true;
   }
 
-  /** One more shard keeps the session of a slot by its number. */
+  /** One more shard has let the slot of a connection go. */
   onDetached(slot: number): void {
     const move = this.#underWay.get(slot);
     assert(move !== undefined, "a shard detaches what it was told to");
-    this.#goOn(move);
-  }
-
-  #goOn(move: Move): void {
     if (--move.awaited > 0) return;
-    const { connection, number, target } = move;
-    const { core, send } = this.#options;
-    this.#underWay.delete(connection.slot);
-    const stays = this.#stopping || connection.isToEnd;
-    const handedOver = stays ? undefined : connection.departure!.complete();
-    if (handedOver === undefined) {
-      this.#cancel(move);
-      return;
-    }
-    const state = connection.state(this.#historyOf(connection.history));
-    core.depart(connection.slot);
-    send(target, { ...handedOver, number, state });
-  }
-
-  #cancel(move: Move): void {
-    const { connection } = move;
-    const { topology } = this.#options;
-    for (const shard of connection.touched.list(topology.shards)) this.#tell(RequestOp.Adopt, shard, move);
-    connection.stay();
-    connection.departure!.cancel();
+    this.#underWay.delete(slot);
+    this.#options.core.vacate(slot);
   }
 
   #historyOf({ moves }: MoveHistory): MoveHistory {
@@ -152,11 +144,14 @@ export class Moves implements MoveChooser {
     return { moves: moves + 1, mayMoveAtMs: this.#options.nowMs() + stayMs };
   }
 
+  /** Lets the other acceptors see who comes. */
+  publish(): void {
+    this.hasUnpublished = false;
+    for (const way of this.#options.ways) way?.publish();
+  }
+
   /** The server stops: no move begins any more, and those under way end where they began. */
   stop(): void {
     this.#stopping = true;
   }
 }
-
-const hasBoth = ({ acceptors, shards }: Topology["hosts"][number]): boolean =>
-  acceptors.length > 0 && shards.length > 0;

@@ -20,7 +20,9 @@ export class ShardSet {
 
   /** The shards in it, of `shards` that there are. */
   list(shards: number): number[] {
-    return Array.from({ length: shards }, (_, shard) => shard).filter((shard) => this.has(shard));
+    const list: number[] = [];
+    for (let shard = 0; shard < shards; shard++) if (this.has(shard)) list.push(shard);
+    return list;
   }
 
   get empty(): boolean {

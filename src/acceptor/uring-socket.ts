@@ -12,7 +12,15 @@ import { STAGE_BYTES, type Stages } from "./stages.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "./transport.ts";
 
 /** What a completion is of: the second word that comes with it. */
-export const Kind = { Receive: 0, Send: 1, EventLoop: 2, Cancel: 3, ReceiveBody: 4, Room: 5 } as const;
+export const Kind = {
+  Receive: 0,
+  Send: 1,
+  EventLoop: 2,
+  Cancel: 3,
+  ReceiveBody: 4,
+  Room: 5,
+  Ring: 6,
+} as const;
 
 const ENOBUFS = 105;
 const EINTR = 4;

@@ -23,6 +23,8 @@ export class UringSockets {
   readonly ring: Uring = new Uring();
   readonly stages: Stages = new Stages();
   readonly messages: MessageSlots = new MessageSlots(MESSAGES);
+  /** Another thread could not be woken in its ring: the word of its doorbell. */
+  onNotRung: (word: number) => void = () => {};
   readonly #cores: readonly AcceptorCore[];
   readonly #onActivity: () => void;
   readonly #eventLoop = eventLoopDescriptor();
@@ -72,6 +74,11 @@ export class UringSockets {
     handle.setKeepAlive?.(true, delayMs / 1000, intervalSeconds, count);
     socket.open(connection);
     this.#onActivity();
+  }
+
+  /** Wakes a thread that sleeps in another ring. */
+  ringIn(descriptor: number, word: number): void {
+    this.ring.tell(descriptor, word, Kind.Ring);
   }
 
   /** Goes on with a connection that has come from another thread. */
@@ -132,6 +139,10 @@ export class UringSockets {
     if (kind === Kind.Room) {
       this.#watchesRoom = false;
       this.#room.take(this.#onRoom);
+      return;
+    }
+    if (kind === Kind.Ring) {
+      if (result < 0) this.onNotRung(index);
       return;
     }
     const socket = this.#sockets[index]!;

@@ -158,6 +158,8 @@ export interface Topology {
   /** `requests[port][shard]` and `responses[port][shard]`. */
   readonly requests: readonly (readonly SharedArrayBuffer[])[];
   readonly responses: readonly (readonly SharedArrayBuffer[])[];
+  /** `moves[from][to]`: for connections that move between acceptors of different threads; empty where none does. */
+  readonly moves: readonly (readonly (SharedArrayBuffer | undefined)[])[];
   /** One for each port: see ring/claim-word.ts. */
   readonly claims: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
@@ -210,6 +212,8 @@ export interface TopologyOptions {
   storedBytesMin?: number;
   inPlaceBytesMin?: number;
   ringBytes: number;
+  /** Whether connections may move between acceptors. */
+  moves?: boolean;
   binlog?: {
     repliesWaitFor: LogWord;
     segmentBytes: number;
@@ -225,6 +229,8 @@ const STORED_BYTES_MIN = 4096;
 const IN_PLACE_BYTES_MIN = 16 * 1024;
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
+/** A quarter of it is for one connection: 16 KiB that were read, and as much for what it watches. */
+const MOVE_RING_BYTES = 128 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -270,6 +276,7 @@ export function createTopology(options: TopologyOptions): Topology {
     counters: new SharedArrayBuffer(roles * COUNTERS_PER_ROLE * 8),
     requests: perPort(rings),
     responses: perPort(rings),
+    moves: options.moves === true && mayMove(hosts) ? moveRings(hosts, acceptors) : [],
     claims: perPort(() => new SharedArrayBuffer(SESSIONS_PER_ACCEPTOR_MAX * 4)),
     directory: new SharedArrayBuffer(shards === 1 ? 4 : JobDirectory.BYTES),
     binlog:
@@ -286,6 +293,21 @@ export function createTopology(options: TopologyOptions): Topology {
             group: groupFor(options),
           },
   };
+}
+
+/** Whether a connection can be better off in another thread at all. */
+function mayMove(hosts: readonly Host[]): boolean {
+  const withAcceptors = hosts.filter(({ acceptors }) => acceptors.length > 0);
+  return withAcceptors.length > 1 && withAcceptors.some(({ shards }) => shards.length > 0);
+}
+
+function moveRings(hosts: readonly Host[], acceptors: number): (SharedArrayBuffer | undefined)[][] {
+  const all = Array.from({ length: acceptors }, (_, acceptor) => acceptor);
+  const areTogether = (a: number, b: number): boolean =>
+    hosts.some((host) => host.acceptors.includes(a) && host.acceptors.includes(b));
+  return all.map((from) =>
+    all.map((to) => (areTogether(from, to) ? undefined : createRing(MOVE_RING_BYTES))),
+  );
 }
 
 function groupFor({ shards, binlog }: TopologyOptions): GroupTopology | undefined {

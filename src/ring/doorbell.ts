@@ -5,8 +5,14 @@
 // publication. In the single order of all these atomics either the owner sees the message or the publisher
 // sees the 1, so no wake is lost.
 
+//
+// A thread that sleeps in a ring of the kernel (io_uring) has that ring's descriptor beside the word. Others with such a ring wake
+// it through it: `Atomics.notify` would have to go through its event loop, which both sides pay for.
+
 const AWAKE = 0;
 const ASLEEP = 1;
+/** Where the descriptor is, behind the word; 0 for none. */
+const DESCRIPTOR = 1;
 /** Doorbells stand this many int32 words apart: a cache line each. */
 export const DOORBELL_WORDS = 16;
 
@@ -17,6 +23,11 @@ export function pause(): void {
 
 /** The publishers' side. */
 export class Doorbell {
+  /**
+   * Wakes who sleeps in the ring of a descriptor; set in a thread that can. Where it can't be after all, `notify` has to be called
+   * with the word.
+   */
+  static wakeInRing: ((descriptor: number, word: number) => void) | undefined;
   readonly #words: Int32Array;
   readonly #word: number;
 
@@ -25,12 +36,23 @@ export class Doorbell {
     this.#word = index * DOORBELL_WORDS;
   }
 
+  /** Wakes the owner of a word that has been rung. */
+  static notify(words: Int32Array, word: number): void {
+    // All of them: an earlier `sleepAsync` of the same owner may still stand in the line before a `sleep`.
+    Atomics.notify(words, word);
+  }
+
   /** Wakes the owner if it sleeps. To be called after a publication. Returns whether it slept. */
   ring(): boolean {
     if (Atomics.load(this.#words, this.#word) === AWAKE) return false;
     if (Atomics.exchange(this.#words, this.#word, AWAKE) === AWAKE) return false;
-    // All of them: an earlier `sleepAsync` of the same owner may still stand in the line before a `sleep`.
-    Atomics.notify(this.#words, this.#word);
+    const { wakeInRing } = Doorbell;
+    const descriptor = wakeInRing === undefined ? 0 : Atomics.load(this.#words, this.#word + DESCRIPTOR);
+    if (descriptor > 0) {
+      wakeInRing!(descriptor, this.#word);
+      return true;
+    }
+    Doorbell.notify(this.#words, this.#word);
     return true;
   }
 }
@@ -43,6 +65,16 @@ export class DoorbellOwner {
   constructor(words: Int32Array, index: number) {
     this.#words = words;
     this.#word = index * DOORBELL_WORDS;
+  }
+
+  /** From now on the owner can be woken in a ring of the kernel while it sleeps, too. */
+  sleepsInRing(descriptor: number): void {
+    Atomics.store(this.#words, this.#word + DESCRIPTOR, descriptor);
+  }
+
+  /** Whether somebody has rung since the sleep was announced. */
+  get isRung(): boolean {
+    return Atomics.load(this.#words, this.#word) === AWAKE;
   }
 
   /** Announces sleep. The owner must look at its rings after this and before it waits. */

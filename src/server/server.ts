@@ -9,7 +9,6 @@ import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
 import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
-import { Moves } from "../acceptor/moves.ts";
 import type { ProcessFacts } from "../acceptor/stats-text.ts";
 import type { BinlogData } from "../binlog/binlog-runtime.ts";
 import { sizeText } from "../config/quantity.ts";
@@ -49,7 +48,6 @@ import {
   type BinlogThreadHandle,
   HttpThreadHandle,
   type OnBinlogNews,
-  peerPorts,
   type RecoveryChannels,
   recoveryChannels,
   residentBinlog,
@@ -165,6 +163,7 @@ class Server {
       threads: this.#placement.threads,
       jobBytesMax,
       ringBytes: RING_BYTES,
+      moves: options.migration,
       ...(binlog === undefined
         ? {}
         : {
@@ -373,13 +372,11 @@ class Server {
       rules: this.#rules,
       connectionCounts: this.#connectionCounts,
     };
-    const allPeers = this.#options.migration && Moves.isOfUse(topology) ? peerPorts(topology) : [];
     this.#acceptors = topology.hosts
       .flatMap(({ acceptors, shards }, host) => {
         if (acceptors.length === 0) return [];
         const residents = shards.map((shard) => this.#shardOptions(shard, recovery[shard]));
-        const peers = allPeers.length === 0 ? [] : acceptors.map((acceptor) => allPeers[acceptor]!);
-        const handles = startAcceptors({ ...settings, host, residents, log, peers }, this.#onDeath, onNews);
+        const handles = startAcceptors({ ...settings, host, residents, log }, this.#onDeath, onNews);
         return acceptors.map((acceptor, index) => ({ acceptor, handle: handles[index]! }));
       })
       .sort((a, b) => a.acceptor - b.acceptor)

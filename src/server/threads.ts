@@ -136,7 +136,6 @@ export function startAcceptors(
   onNews: (news: AcceptorNews) => void,
 ): AcceptorHandle[] {
   const { acceptors, shards } = data.topology.hosts[data.host]!;
-  const peers = data.peers.flat().filter((port) => port !== undefined) as MessagePort[];
   const channels = acceptors.map(() => new MessageChannel());
   const ports = channels.map(({ port1 }) => port1);
   const log = data.log === undefined ? [] : [data.log.port, ...portsOf(data.log)];
@@ -144,27 +143,11 @@ export function startAcceptors(
   const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
   const logName = data.log === undefined ? "" : " and the log";
   const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
-  const transferred = [...ports, ...peers, ...(ways as MessagePort[]), ...log];
+  const transferred = [...ports, ...(ways as MessagePort[]), ...log];
   start(`acceptor ${acceptors.join(", ")}${residents}${logName}`, "host", hostData, onDeath, {
     transferList: transferred,
   });
   return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));
-}
-
-/** `[from][to]`: the ways between acceptors of different threads. */
-export function peerPorts({ hosts, acceptors }: Topology): (MessagePort | undefined)[][] {
-  const ports: (MessagePort | undefined)[][] = Array.from({ length: acceptors }, () => []);
-  const areTogether = (a: number, b: number): boolean =>
-    hosts.some((host) => host.acceptors.includes(a) && host.acceptors.includes(b));
-  for (let a = 0; a < acceptors; a++) {
-    for (let b = a + 1; b < acceptors; b++) {
-      if (areTogether(a, b)) continue;
-      const { port1, port2 } = new MessageChannel();
-      ports[a]![b] = port1;
-      ports[b]![a] = port2;
-    }
-  }
-  return ports;
 }
 
 /** What the thread may have of the JavaScript heap, MB: an answer that is too large ends it before it ends the queue. */

@@ -44,6 +44,7 @@ import { reserveMany } from "./commands/reserve-batch.ts";
 import { ControlDesk } from "./control/control-desk.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { Looks } from "./looks.ts";
+import { Adoptions } from "./work/adoptions.ts";
 import { Arrivals } from "./work/arrivals.ts";
 import { DeadLetters } from "./work/dead-letters.ts";
 import { DeferredMessages } from "./work/deferred-messages.ts";
@@ -101,8 +102,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly #tubeSequences: JobIds;
   readonly #claims: readonly ClaimWords[];
   readonly #sessions: (ShardSession | undefined)[] = [];
-  /** Sessions of connections on the way to another acceptor, by the numbers of their moves. */
-  readonly #detached = new Map<number, ShardSession>();
+  readonly adoptions: Adoptions;
   readonly #resuming: ShardSession[] = [];
   readonly #stalled: ShardSession[] = [];
   readonly replies: Replies;
@@ -131,6 +131,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const { topology, shard } = options;
     this.clock = options.clock ?? (() => this.nowMs);
     this.portCount = topology.ports;
+    this.adoptions = new Adoptions(topology.ports, (session, port, slot) => this.#place(session, port, slot));
     this.quoteNames = options.quoteNames;
     this.#control = new ControlWords(topology.control);
     this.#tubeSequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
@@ -239,7 +240,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (port.blocked) port.drainOverflow();
     const ring = this.requests[acceptor]!;
     let taken = 0;
-    while (taken < BATCH_MESSAGES && port.open && this.#recordsOpen() && !this.#isLong()) {
+    while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && this.#recordsOpen() && !this.#isLong()) {
       const offset = ring.next();
       if (offset === EMPTY) break;
       if (taken % MESSAGES_PER_CLOCK_READING === 0) this.readClock();
@@ -248,6 +249,11 @@ export class ShardCore implements ClientEffects, CommandShard {
       if (this.#resuming.length > 0) this.#runResumed();
     }
     return taken;
+  }
+
+  /** Whether the messages of an acceptor may be executed. */
+  #mayTake(acceptor: number): boolean {
+    return this.ports[acceptor]!.open && !this.adoptions.isWaiting(acceptor);
   }
 
   /**
@@ -288,7 +294,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       if (
         port.blocked
           ? port.ring.hasRoom(port.ring.messageBytesMax)
-          : this.requests[acceptor]!.hasMessage && port.open
+          : this.requests[acceptor]!.hasMessage && this.#mayTake(acceptor)
       ) {
         return true;
       }
@@ -359,7 +365,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   #isOfNobody(request: Request, acceptor: number): boolean {
     const { op, id, slot } = request;
     if (op === RequestOp.Looked) this.#looked(id);
-    else if (op === RequestOp.Adopt) this.#adopt(id, acceptor, slot);
+    else if (op === RequestOp.Adopt) this.adoptions.adopt(id, acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else if (op === RequestOp.Control) {
       const { bytes, start, end } = request.body;
@@ -515,14 +521,11 @@ export class ShardCore implements ClientEffects, CommandShard {
   detach(session: ShardSession, number: number): void {
     this.engine.detachSession(session.engineSession);
     this.#sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
-    this.#detached.set(number, session);
     this.replies.signal(session, ResponseKind.Detached);
+    this.adoptions.detached(number, session);
   }
 
-  #adopt(number: number, acceptor: number, connectionSlot: number): void {
-    const session = this.#detached.get(number);
-    assert(session !== undefined, "a session is adopted once, after it was detached");
-    this.#detached.delete(number);
+  #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
     const index = connectionSlot * this.portCount + acceptor;
     assert(this.#sessions[index] === undefined, "a slot has one session");
     session.acceptor = acceptor;

@@ -26,7 +26,6 @@ const { functions: libc } = dlopen(null, {
   mmap: { arguments: ["u64", "u64", "i32", "i32", "i32", "i64"], return: "pointer" },
   shutdown: { arguments: ["i32", "i32"], return: "i32" },
   recv: { arguments: ["i32", "u64", "u64", "i32"], return: "i64" },
-  fcntl: { arguments: ["i32", "i32", "i32"], return: "i32" },
   close: { arguments: ["i32"], return: "i32" },
   epoll_create1: { arguments: ["i32"], return: "i32" },
   epoll_ctl: { arguments: ["i32", "i32", "i32", "u64"], return: "i32" },
@@ -53,6 +52,8 @@ const MSG_PEEK = 0x2;
 const MSG_DONTWAIT = 0x40;
 const F_DUPFD_CLOEXEC = 1030;
 const EPOLL_CLOEXEC = 0x80000;
+/** Of fcntl, which has a number of its own on each machine. */
+const SYS_FCNTL = process.arch === "arm64" ? 25 : 72;
 
 function errno(): number {
   return getInt32(libc.__errno_location());
@@ -119,7 +120,7 @@ export function peek(descriptor: number): number {
 
 /** Another descriptor of the same socket, that nobody else has; -1 if there is none left. */
 export function duplicate(descriptor: number): number {
-  return libc.fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  return narrow.syscall(SYS_FCNTL, descriptor, F_DUPFD_CLOEXEC, 0, 0, 0n, 0n);
 }
 
 /** Closes such a descriptor. */

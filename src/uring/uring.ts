@@ -7,7 +7,15 @@
 import { enter, KernelError, type Mapping, map, register, setup } from "./kernel.ts";
 
 /** What a submission asks for (enum io_uring_op). */
-const UringOp = { PollAdd: 6, SendMsg: 9, RecvMsg: 10, AsyncCancel: 14, Send: 26, Recv: 27 } as const;
+const UringOp = {
+  PollAdd: 6,
+  SendMsg: 9,
+  RecvMsg: 10,
+  AsyncCancel: 14,
+  Send: 26,
+  Recv: 27,
+  MessageRing: 40,
+} as const;
 
 const SQE_BYTES = 64;
 const SQE_WORDS = SQE_BYTES / 4;
@@ -64,7 +72,7 @@ const BUFFER_GROUP = 0;
 export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
 
 export class Uring {
-  readonly #descriptor: number;
+  readonly descriptor: number;
   /** Both rings' words. */
   readonly #words: Int32Array;
   readonly #sqes: Int32Array;
@@ -104,14 +112,14 @@ export class Uring {
     const words = new Int32Array(params.buffer, 0, PARAMS_BYTES / 4);
     words[1] = ENTRIES * 4;
     words[2] = SETUP_CQSIZE | SETUP_CLAMP | SETUP_SUBMIT_ALL | SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN;
-    this.#descriptor = setup(ENTRIES, params);
+    this.descriptor = setup(ENTRIES, params);
     const [sqEntries, cqEntries] = [words[0]!, words[1]!];
     const sqArray = words[SQ_OFFSETS + 6]!;
     const cqes = words[CQ_OFFSETS + 5]!;
     const ringBytes = Math.max(sqArray + sqEntries * 4, cqes + cqEntries * CQE_BYTES);
     // Since Linux 5.4 one mapping holds both rings.
-    this.#words = new Int32Array(map(align(ringBytes), this.#descriptor).buffer);
-    this.#sqes = new Int32Array(map(sqEntries * SQE_BYTES, this.#descriptor, OFFSET_SQES).buffer);
+    this.#words = new Int32Array(map(align(ringBytes), this.descriptor).buffer);
+    this.#sqes = new Int32Array(map(sqEntries * SQE_BYTES, this.descriptor, OFFSET_SQES).buffer);
     this.#target = this.#sqes;
     this.#sqHead = words[SQ_OFFSETS]! >> 2;
     this.#sqTail = words[SQ_OFFSETS + 1]! >> 2;
@@ -128,7 +136,7 @@ export class Uring {
 
     const workers = map(8);
     new Int32Array(workers.buffer, 0, 2).fill(WORKERS_MAX);
-    register(this.#descriptor, REGISTER_IOWQ_MAX_WORKERS, workers, 2);
+    register(this.descriptor, REGISTER_IOWQ_MAX_WORKERS, workers, 2);
 
     this.#buffers = map(BUFFERS * BUFFER_BYTES);
     this.#bufferRing = map(BUFFERS * BUFFER_ENTRY_BYTES);
@@ -138,7 +146,7 @@ export class Uring {
     const fields = new BigUint64Array(registration.buffer, 0, 5);
     fields[0] = this.#bufferRing.pointer;
     fields[1] = BigInt(BUFFERS) | (BigInt(BUFFER_GROUP) << 32n);
-    register(this.#descriptor, REGISTER_PBUF_RING, registration, 1);
+    register(this.descriptor, REGISTER_PBUF_RING, registration, 1);
     for (let buffer = 0; buffer < BUFFERS; buffer++) {
       this.#views.push(new Uint8Array(this.#buffers.buffer, buffer * BUFFER_BYTES, BUFFER_BYTES));
       const address = halves(this.#buffers.pointer + BigInt(buffer * BUFFER_BYTES));
@@ -248,6 +256,14 @@ export class Uring {
     this.#target[at + 5] = targetHigh;
   }
 
+  /** Has a completion with these two words appear in another ring, at once. Here one appears only if that can't be. */
+  tell(ring: number, low: number, high: number): void {
+    const at = this.#entry(UringOp.MessageRing | (CQE_SKIP_SUCCESS << 8), ring, low, high);
+    this.#target[at + 2] = low;
+    this.#target[at + 3] = high;
+    this.#enter(0, 0, 0n, 0n);
+  }
+
   #isFull(): boolean {
     return this.#tail - this.#submitted === this.#sqEntries;
   }
@@ -321,7 +337,7 @@ export class Uring {
   #enter(complete: number, flags: number, argument: bigint, argumentBytes: bigint): void {
     Atomics.store(this.#words, this.#sqTail, this.#tail);
     const result = this.#call(
-      this.#descriptor,
+      this.descriptor,
       this.#tail - this.#submitted,
       complete,
       flags,

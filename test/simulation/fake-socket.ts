@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
+import { MOVE_BYTES_MAX } from "../../src/acceptor/move-writer.ts";
 import type { MovedConnection } from "../../src/acceptor/moved-connection.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "../../src/acceptor/transport.ts";
 import { BodyPlace } from "../../src/engine/body-arena.ts";
@@ -233,9 +234,10 @@ export class FakeSocket implements Transport, Departure {
   complete(): HandedOver | undefined {
     if (this.#closeDue || this.#failDue || (this.#finSent && this.#sent.length === 0)) return undefined;
     // A receive that was under way.
-    const [bytes] = this.#sent;
+    const bytes = this.#sent[0]?.subarray(0, MOVE_BYTES_MAX);
     if (bytes !== undefined) {
-      this.#sent.shift();
+      const rest = this.#sent.shift()!.subarray(bytes.length);
+      if (rest.length > 0) this.#sent.unshift(rest);
       this.deliveredBytes += bytes.length;
     }
     this.#isLeaving = false;

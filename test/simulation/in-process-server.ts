@@ -9,6 +9,8 @@ import assert from "node:assert/strict";
 import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { acceptorGroup } from "../../src/acceptor/acceptor-group.ts";
 import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
+import { Arrivals } from "../../src/acceptor/arrivals.ts";
+import { type MoveWay, MoveWriter } from "../../src/acceptor/move-writer.ts";
 import type { MovedConnection } from "../../src/acceptor/moved-connection.ts";
 import { Moves } from "../../src/acceptor/moves.ts";
 import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
@@ -176,8 +178,6 @@ export class InProcessServer {
   /** Told when a connection has left its slot at an acceptor, and when it has got one at another. */
   onDeparted: (socket: FakeSocket) => void = () => {};
   onLanded: (socket: FakeSocket, acceptor: number) => void = () => {};
-  /** Connections that have come to an acceptor and that it has not looked at. */
-  readonly #arriving: MovedConnection[][];
   /** Sockets between two acceptors, by their numbers. */
   readonly #away = new Map<number, FakeSocket>();
   /** Connections that have moved so far. */
@@ -226,6 +226,7 @@ export class InProcessServer {
         storedBytesMin,
         inPlaceBytesMin: IN_PLACE_BYTES_MIN,
         ringBytes,
+        moves: (options.moves ?? 0) > 0,
         ...http,
       },
       this.log,
@@ -268,8 +269,7 @@ export class InProcessServer {
         }),
     );
     this.http = options.http === true ? { core: this.#httpCore(facts), wake: () => {} } : undefined;
-    this.#arriving = this.acceptors.map(() => []);
-    if ((options.moves ?? 0) > 0 && Moves.isOfUse(topology)) this.#beginMoves(options.moves!);
+    if (topology.moves.length > 0) this.#beginMoves(options.moves!);
     this.sockets = this.acceptors.map(() => []);
     this.everySocket = this.acceptors.map(() => []);
     this.#threads = [
@@ -301,7 +301,7 @@ export class InProcessServer {
     this.#ownLog.log = log;
   }
 
-  /** What src/acceptor/acceptor.ts does; the way between two acceptors takes any time. */
+  /** What src/acceptor/acceptor.ts does. */
   #beginMoves(likely: number): void {
     for (const [acceptor, core] of this.acceptors.entries()) {
       core.moves = new Moves({
@@ -311,23 +311,39 @@ export class InProcessServer {
         loads: { mayTakeOne: () => this.#random.chance(likely) },
         commands: MOVE_COMMANDS,
         nowMs: () => this.nowMs,
-        send: (target, moved) => this.#send(acceptor, target, moved),
+        ways: this.topology.moves[acceptor]!.map((ring) => ring && this.#wayFrom(acceptor, ring)),
+      });
+      const rings = this.topology.moves.flatMap((ways) => ways[acceptor] ?? []);
+      core.arrivals = new Arrivals(rings, (moved) => {
+        const changed = this.onTheWay(moved);
+        if (changed !== undefined) this.#land(acceptor, changed);
       });
     }
   }
 
-  /** A connection leaves an acceptor for another. */
-  protected sendMoved(target: number, moved: MovedConnection): void {
-    this.#arriving[target]!.push(moved);
+  /** What becomes of a connection between two acceptors. */
+  protected onTheWay(moved: MovedConnection): MovedConnection | undefined {
+    return moved;
   }
 
-  #send(from: number, target: number, moved: MovedConnection): void {
-    const sockets = this.sockets[from]!;
-    const index = sockets.findIndex(({ descriptor }) => descriptor === moved.descriptor);
+  #wayFrom(acceptor: number, ring: SharedArrayBuffer): MoveWay {
+    const writer = new MoveWriter(ring);
+    return {
+      hasRoom: (state) => writer.hasRoom(state),
+      publish: () => writer.publish(),
+      write: (handedOver, number, state) => {
+        this.#departed(acceptor, handedOver.descriptor);
+        writer.write(handedOver, number, state);
+      },
+    };
+  }
+
+  #departed(acceptor: number, descriptor: number): void {
+    const sockets = this.sockets[acceptor]!;
+    const index = sockets.findIndex((each) => each.descriptor === descriptor);
     const [socket] = sockets.splice(index, 1);
-    this.#away.set(moved.descriptor, socket!);
+    this.#away.set(descriptor, socket!);
     this.onDeparted(socket!);
-    this.sendMoved(target, moved);
   }
 
   #land(acceptor: number, moved: MovedConnection): void {
@@ -729,7 +745,6 @@ export class InProcessServer {
   }
 
   #hasSocketEvent(acceptor: number): boolean {
-    if (this.#arriving[acceptor]!.length > 0) return true;
     return this.#toStop.has(acceptor) || this.sockets[acceptor]!.some((socket) => socket.hasEvent);
   }
 
@@ -737,11 +752,6 @@ export class InProcessServer {
   #handleSocketEvent(acceptor: number): boolean {
     if (this.#toStop.delete(acceptor)) {
       this.acceptors[acceptor]!.endAll();
-      return true;
-    }
-    const arrived = this.#arriving[acceptor]!.shift();
-    if (arrived !== undefined) {
-      this.#land(acceptor, arrived);
       return true;
     }
     const sockets = this.sockets[acceptor]!;

@@ -160,6 +160,8 @@ export class Model {
   readonly jobs: Map<number, ModelJob> = new Map();
   readonly tubes: Map<string, ModelTube> = new Map();
   readonly sessions: Map<number, ModelSession> = new Map();
+  /** By the numbers that they had: a shard may not have executed yet what came in before the move. */
+  readonly moved: Map<number, ModelSession> = new Map();
   /** Longest wait first. */
   waits: Wait[] = [];
   /** Jobs that were given to somebody in the present event, by their ids: some may be gone by its end. */
@@ -329,7 +331,7 @@ export class Model {
   }
 
   session(index: number): ModelSession {
-    const known = this.sessions.get(index);
+    const known = this.sessions.get(index) ?? this.moved.get(index);
     if (known !== undefined) return known;
     const session: ModelSession = {
       ...{ index, openWait: 0, lastWait: 0, halfClosedOn: new Set(), expiredAt: 0 },
@@ -345,6 +347,16 @@ export class Model {
     this.sessions.delete(index);
     session.index = now;
     this.sessions.set(now, session);
+  }
+
+  /** It moves: what came by this number belongs to it until all shards have executed that. */
+  keepMoved(index: number): void {
+    this.moved.set(index, this.session(index));
+  }
+
+  /** They have: somebody else may have the number. */
+  forgetMoved(index: number): void {
+    this.moved.delete(index);
   }
 
   usedTube(session: ModelSession, shard: number): ModelTube {

@@ -13,9 +13,8 @@ type Change = (moved: MovedConnection) => MovedConnection | undefined;
 class MovingServer extends InProcessServer {
   change: Change = (moved) => moved;
 
-  protected override sendMoved(target: number, moved: MovedConnection): void {
-    const changed = this.change(moved);
-    if (changed !== undefined) super.sendMoved(target, changed);
+  protected override onTheWay(moved: MovedConnection): MovedConnection | undefined {
+    return this.change(moved);
   }
 }
 
@@ -82,24 +81,7 @@ export const PLANTED_MOVE_BUGS: readonly PlantedBug[] = [
       connection.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.Holds, ...rest);
     });
   }),
-  plantedInMoves("a connection leaves before its shards have let it go", ({ acceptors }) => {
-    for (const core of acceptors) {
-      const { moves, post } = core;
-      if (moves === undefined) continue;
-      // It does not wait for the last Detached.
-      const early = new Set<number>();
-      core.post = (shard, message) => {
-        const { op, slot } = message;
-        post.call(core, shard, message);
-        if (op === RequestOp.Detach && !early.has(slot)) {
-          early.add(slot);
-          moves.onDetached(slot);
-        }
-      };
-      const onDetached = moves.onDetached.bind(moves);
-      moves.onDetached = (slot) => {
-        if (early.has(slot) && core.open >= 0) onDetached(slot);
-      };
-    }
+  plantedInMoves("a shard does not wait until a session has lost its old place", ({ shards }) => {
+    for (const { adoptions } of shards) adoptions.isWaiting = () => false;
   }),
 ];

@@ -64,7 +64,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a list of all jobs ends where all of its shards have rested": 4,
   "a long job that moves gets no credit": 4,
   "a client is refused before other acceptors have looked for the end of a holder": 5,
-  "a connection leaves before its shards have let it go": 5,
+  "a shard does not wait until a session has lost its old place": 5,
   "a connection that holds a job moves": 5,
   "a connection that moves forgets what it watches": 5,
   "a connection that moves is no producer any more": 5,

@@ -277,7 +277,14 @@ class Simulation {
     for (const witness of this.#witnesses) witness.touched = true;
     server.onDeparted = (socket) => this.#renameClient(socket, undefined);
     server.onLanded = (socket, acceptor) => this.#renameClient(socket, acceptor);
-    for (const [acceptor, core] of server.acceptors.entries()) this.#watchClaims(core, acceptor);
+    for (const [acceptor, core] of server.acceptors.entries()) {
+      this.#watchClaims(core, acceptor);
+      const vacate = core.vacate.bind(core);
+      core.vacate = (slot) => {
+        vacate(slot);
+        this.#model.forgetMoved(this.#sessionOf(acceptor, slot));
+      };
+    }
     if (this.#forgetful > 0) for (const core of server.acceptors) this.#forget(core, this.#forgetful);
   }
 
@@ -549,6 +556,7 @@ class Simulation {
     // Whoever had the slot before is over.
     for (const other of this.#clients)
       if (other.session === now) other.session = IN_TRANSIT + ++this.#transits;
+    if (acceptor === undefined) this.#model.keepMoved(client.session);
     this.#model.rename(client.session, now);
     this.#closed.delete(now);
     const closed = this.#closed.get(client.session);

@@ -602,7 +602,7 @@ export class EngineWitness {
   check(): void {
     if (!this.touched) return;
     this.touched = false;
-    const sessions = [...this.#model.sessions.keys(), ...this.#detached];
+    const sessions = [...this.#model.sessions.keys(), ...this.#model.moved.keys(), ...this.#detached];
     checkInvariants(this.engine, sessions, (session) => this.#host.stillWaiting(session));
     this.#compareJobs();
     this.#compareTubes();

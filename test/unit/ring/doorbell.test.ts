@@ -76,3 +76,24 @@ it("DoorbellOwner.sleepAsync of an earlier, cancelled sleep is woken by a ring o
   await rung;
   clearInterval(alive);
 });
+
+it("Doorbell wakes who sleeps in a ring of the kernel there, once, where its own thread can", (t) => {
+  const { words, owner, bell, other } = bells();
+  const woken: number[][] = [];
+  owner.sleepsInRing(33);
+  owner.prepare();
+  assert.notEqual(owner.sleepAsync(), undefined);
+  t.after(() => Doorbell.notify(words, DOORBELL_WORDS));
+  Doorbell.wakeInRing = (...place) => void woken.push(place);
+  t.after(() => {
+    Doorbell.wakeInRing = undefined;
+  });
+  assert.equal(bell.ring(), true);
+  assert.equal(bell.ring(), false);
+  assert.deepEqual(woken, [[33, DOORBELL_WORDS]]);
+  assert.equal(owner.isRung, true);
+  // Who has no such ring is woken as ever.
+  new DoorbellOwner(words, 0).prepare();
+  assert.equal(other.ring(), true);
+  assert.equal(woken.length, 1);
+});

@@ -1,4 +1,4 @@
-// The submission ring when the kernel takes nothing for a while.
+// The submission ring when the kernel takes nothing for a while, and what one ring tells another.
 
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";
@@ -50,3 +50,30 @@ for (const errno of [EAGAIN, EBUSY]) {
     closeSync(descriptor);
   });
 }
+
+test("a ring tells another, whose sleep ends; what can't be told comes back", (t) => {
+  let rings: Uring[];
+  try {
+    rings = [new Uring(), new Uring()];
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    t.skip(error.message);
+    return;
+  }
+  const [one, other] = rings as [Uring, Uring];
+  const seen: number[][] = [];
+  const take = (low: number, high: number, result: number): void =>
+    void seen.push([low, high, Math.sign(result)]);
+  one.tell(other.descriptor, 48, 5);
+  other.submitAndWait(60_000);
+  assert.equal(other.reap(take), 1);
+  assert.deepEqual(seen, [[48, 5, 0]]);
+  one.submit();
+  assert.equal(one.reap(take), 0, "who tells hears nothing of it");
+  const descriptor = openSync("/dev/null", "r");
+  one.tell(descriptor, 64, 5);
+  one.submit();
+  assert.equal(one.reap(take), 1);
+  assert.deepEqual(seen[1], [64, 5, -1]);
+  closeSync(descriptor);
+});
