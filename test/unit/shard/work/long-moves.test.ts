@@ -12,6 +12,12 @@ import { SeededRandom } from "../../../support/seeded-random.ts";
 const JOBS = 25;
 const TURN_JOBS = 4;
 
+/** Of what a turn does; those of the server where none are given. */
+interface Bounds {
+  readonly turnJobsMax?: number;
+  readonly turnDueMax?: number;
+}
+
 interface Scene {
   readonly server: InProcessServer;
   readonly client: FakeSocket;
@@ -21,13 +27,12 @@ interface Scene {
   readonly sendUntil: (text: string, condition: () => boolean) => void;
 }
 
-function scene(): Scene {
+function scene(bounds: Bounds = { turnJobsMax: TURN_JOBS, turnDueMax: TURN_JOBS }): Scene {
   const server = new InProcessServer({
     shards: 1,
     acceptors: 1,
     random: new SeededRandom(1),
-    turnJobsMax: TURN_JOBS,
-    turnDueMax: TURN_JOBS,
+    ...bounds,
   });
   const client = server.connect();
   const ask = (text: string, from = client): string => {
@@ -67,6 +72,22 @@ function isHalfWay(server: InProcessServer): () => boolean {
 }
 
 describe("a kick of more jobs than one turn moves", () => {
+  it("moves a thousand in a turn, where tests ask for no less", () => {
+    const { server, client, ask } = scene({});
+    const jobs = 2500;
+    ask(repeat(jobs, () => put(1000)));
+    const engine = engineOf(server);
+    client.write(Buffer.from(`kick ${jobs}\r\n`));
+    let most = 0;
+    for (let step = 0; engine.jobCounts[1]! < jobs; step++) {
+      assert.ok(step < 10_000, "it did not come to that");
+      const before = engine.jobCounts[1]!;
+      server.step();
+      most = Math.max(most, engine.jobCounts[1]! - before);
+    }
+    assert.equal(most, 1000);
+  });
+
   it("counts them all, never more than asked for, and runs what was sent behind it afterwards", () => {
     const { ask } = scene();
     buryAll(ask);
