@@ -13,6 +13,11 @@ import { WireClient } from "./support/wire-client.ts";
 
 const MSGPACK = "application/vnd.msgpack";
 
+/** Of a batch that comes in some pieces: each job says which it is, in each of its bytes. */
+const BATCH_JOBS = 40;
+const bodyIn = (batch: number, job: number): Buffer =>
+  Buffer.alloc(5000 + job, (batch * BATCH_JOBS + job) % 251);
+
 describe("Work over HTTP", () => {
   let server: HttpServer;
   let client: WireClient;
@@ -360,5 +365,30 @@ describe("Work over HTTP", () => {
     server = await startHttpServer("--shards", "3", "--acceptors", "2", "-b", folder);
     assert.equal(await stateOf(id), "ready");
     assert.equal((await act(job.lease, "delete")).status, 410);
+  });
+
+  it("keeps bodies of batches apart that come at the same time, in memory that is used again", async () => {
+    const batches = Array.from({ length: 60 }, (_, batch) => batch);
+    const putBatch = async (batch: number): Promise<void> => {
+      const jobs = Array.from({ length: BATCH_JOBS }, (_, job) => ({ body: bodyIn(batch, job) }));
+      const { status } = await server.ask(`/v1/tubes/batch-${batch}/jobs`, {
+        method: "POST",
+        headers: { "content-type": MSGPACK },
+        body: pack({ jobs }),
+      });
+      assert.equal(status, 200);
+    };
+    for (let from = 0; from < batches.length; from += 20)
+      await Promise.all(batches.slice(from, from + 20).map(putBatch));
+    for (const batch of batches) {
+      const jobs = await reserve(`batch-${batch}`, { max: BATCH_JOBS });
+      const bodies = jobs.map(({ body, bodyBase64 }: { body?: string; bodyBase64?: string }) =>
+        body === undefined ? Buffer.from(bodyBase64!, "base64") : Buffer.from(body),
+      );
+      assert.deepEqual(
+        bodies,
+        Array.from({ length: BATCH_JOBS }, (_, job) => bodyIn(batch, job)),
+      );
+    }
   });
 });

@@ -92,6 +92,8 @@ export const putRoutes: Routes = (api, service) => {
         const tube = tubeOf(request.params, request.query);
         return answeredOnce(request, service, () => put(service, tube, request)).then(
           ({ status, payload }) => {
+            // All bodies have been read, or the put would not be answered.
+            freeGathered(request);
             reply.code(status);
             if ("id" in payload) reply.header("location", `/v1/jobs/${payload.id}`);
             return payload;
@@ -111,11 +113,7 @@ function put(service: Service, tube: string, request: PutHttpRequest): Promise<P
   if (!isParsed(request))
     return putRaw(service, tube, query, body as Readable | undefined, request).then(answer);
   const asked = body as Static<typeof PutRequest>;
-  if ("jobs" in asked)
-    return putBatch(service, tube, asked.jobs).then((batch) => {
-      freeGathered(request);
-      return batch;
-    });
+  if ("jobs" in asked) return putBatch(service, tube, asked.jobs);
   const content = bodyOf(asked);
   checkSize(bytesOf(content), service);
   const { pri = query.pri, delay = query.delay, ttr = query.ttr } = asked;
