@@ -4,7 +4,6 @@
 // more, and only then waits for the word to change. Whoever publishes looks at the word after its
 // publication. In the single order of all these atomics either the owner sees the message or the publisher
 // sees the 1, so no wake is lost.
-
 //
 // A thread that sleeps in a ring of the kernel (io_uring) has that ring's descriptor beside the word. Others with such a ring wake
 // it through it: `Atomics.notify` would have to go through its event loop, which both sides pay for.
@@ -87,10 +86,15 @@ export class DoorbellOwner {
     Atomics.store(this.#words, this.#word, AWAKE);
   }
 
-  /** Blocks the thread until somebody rings or `timeoutMs` is over. */
+  /**
+   * Blocks the thread until somebody rings or `timeoutMs` is over. It does not sleep in its ring now: who rings while it blocks finds
+   * no descriptor, and who has found one has rung before.
+   */
   sleep(timeoutMs: number): void {
+    const descriptor = Atomics.exchange(this.#words, this.#word + DESCRIPTOR, 0);
     Atomics.wait(this.#words, this.#word, ASLEEP, timeoutMs);
     Atomics.store(this.#words, this.#word, AWAKE);
+    Atomics.store(this.#words, this.#word + DESCRIPTOR, descriptor);
   }
 
   /** Blocks the thread for `ms`, awake to all others: nobody rings. */

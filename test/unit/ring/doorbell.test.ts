@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { Worker } from "node:worker_threads";
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 
 function bells(): { words: Int32Array; owner: DoorbellOwner; bell: Doorbell; other: Doorbell } {
@@ -96,4 +97,36 @@ it("Doorbell wakes who sleeps in a ring of the kernel there, once, where its own
   new DoorbellOwner(words, 0).prepare();
   assert.equal(other.ring(), true);
   assert.equal(woken.length, 1);
+});
+
+it("Doorbell wakes who has a ring of the kernel and blocks elsewhere: a shard that waits for the log in the middle of a command", {
+  timeout: 10_000,
+}, async (t) => {
+  const { words, owner, bell } = bells();
+  owner.sleepsInRing(33);
+  const file = JSON.stringify(import.meta.resolve("../../../src/ring/doorbell.ts"));
+  // Long enough to be told from a wake; the test's own time is over before.
+  const code = `
+    const { parentPort, workerData } = require("node:worker_threads");
+    import(${file}).then(({ DoorbellOwner }) => {
+      const owner = new DoorbellOwner(workerData, 1);
+      owner.prepare();
+      parentPort.postMessage("sleeps");
+      owner.sleep(60_000);
+      parentPort.postMessage("woken");
+    });`;
+  const worker = new Worker(code, { eval: true, workerData: words });
+  t.after(() => worker.terminate());
+  const said = (): Promise<string> => new Promise((resolve) => worker.once("message", resolve));
+  assert.equal(await said(), "sleeps");
+  // Announced is not yet blocked: only then is the descriptor gone.
+  while (Atomics.load(words, DOORBELL_WORDS + 1) !== 0) await new Promise(setImmediate);
+  Doorbell.wakeInRing = () => assert.fail("nobody sleeps in the ring");
+  t.after(() => {
+    Doorbell.wakeInRing = undefined;
+  });
+  const woken = said();
+  assert.equal(bell.ring(), true);
+  assert.equal(await woken, "woken");
+  assert.equal(Atomics.load(words, DOORBELL_WORDS + 1), 33, "it sleeps in its ring again");
 });
