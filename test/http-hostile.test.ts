@@ -173,6 +173,25 @@ describe("HTTP and hostile clients", () => {
     );
   });
 
+  it("large requests for what is not there, which have no room", async () => {
+    for (const [path, status] of [
+      ["/nowhere", "404"],
+      ["/v1/tubes", "405"],
+    ]) {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      const answer = new Promise<string>((resolve) =>
+        socket.once("data", (chunk) => resolve(chunk.toString("latin1"))),
+      );
+      const type = "Content-Type: application/json";
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\n${type}\r\nContent-Length: 8000000\r\n\r\n`);
+      // Nothing of the body is waited for.
+      assert.equal((await answer).split(" ")[1], status);
+      socket.destroy();
+    }
+    await serves();
+  });
+
   it("more connections than there may be", async () => {
     const sockets = Array.from({ length: CONNECTIONS_MAX + 100 }, () => connect(server.port, "127.0.0.1"));
     let closed = 0;

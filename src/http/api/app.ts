@@ -226,7 +226,9 @@ function addFormats(api: Api): void {
 function addErrors(api: Api, onError: (message: string) => void): void {
   const methods = new MethodsByPath();
   api.addHook("onRoute", ({ method, url }) => methods.add([method].flat(), url));
-  api.setNotFoundHandler((request, reply) => {
+  // Before its body is read, for which it has no room: who has no token may ask for what is not there.
+  api.addHook("onRequest", (request, reply, done) => {
+    if (!request.is404) return done();
     const allowed = methods.of(request.url.split("?", 1)[0]!);
     if (allowed.length > 0) {
       reply.header("allow", allowed.join(", "));
