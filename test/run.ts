@@ -8,9 +8,10 @@ import { availableParallelism, release } from "node:os";
 import { dirname, relative } from "node:path";
 import { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
-import { run } from "node:test";
+import { type EventData, run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
+import { stripVTControlCharacters } from "node:util";
 import { defaultTransport } from "../src/server/machine-defaults.ts";
 import { choosePlacement } from "../src/server/placement.ts";
 import { usableCores } from "../src/server/usable-cores.ts";
@@ -104,6 +105,9 @@ interface Skip {
   readonly why: string;
 }
 
+/** Lines of a failed test's error that are told once more at the end. */
+const ERROR_LINES = 20;
+
 /** Files shown at the end with the time that they took. */
 const LONGEST_SHOWN = 8;
 
@@ -111,8 +115,22 @@ const skipped: Skip[] = [];
 const took: { readonly file: string; readonly seconds: number }[] = [];
 /** Files whose results are not all there: as bad as failures, which may be among what is missing. */
 const incomplete: string[] = [];
-let failed = 0;
+/** Told once more at the end, where nobody has to look for them. */
+const failures: string[] = [];
 let passed = 0;
+
+/** Where a failed test stands, what it was started with beside the usual, and the first lines of its error. */
+function failureOf(
+  { name, file, line, details: { error } }: EventData.TestFail,
+  env: NodeJS.ProcessEnv,
+): string {
+  const { OUR_FLAGS = "" } = env;
+  const where = `${relative(root, file ?? root)}:${line ?? 0}`;
+  const cause =
+    error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : `${error.cause ?? error}`;
+  const lines = stripVTControlCharacters(cause).split("\n").slice(0, ERROR_LINES);
+  return [`${where} ${name} ${OUR_FLAGS}`.trimEnd(), ...lines].join("\n    ");
+}
 
 /** What they print comes in one piece when they are over, lest it mix with what others print. */
 async function runFiles(
@@ -150,7 +168,10 @@ async function runFiles(
   });
   stream.on("test:fail", (test) => {
     if (test.details.type !== "suite") hear(test.file);
-    failed++;
+    // What it holds has been told by itself.
+    const { error } = test.details;
+    if (!("failureType" in error) || error.failureType !== "subtestsFailed")
+      failures.push(failureOf(test, env));
   });
   stream.on("test:summary", ({ file, counts, duration_ms }) => {
     if (file === undefined) return;
@@ -279,12 +300,13 @@ stopLooking();
 
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 console.log(
-  `\n${files.length} files in ${seconds} s: ${passed} passed, ${failed} failed, ${skipped.length} skipped`,
+  `\n${files.length} files in ${seconds} s: ${passed} passed, ${failures.length} failed, ${skipped.length} skipped`,
 );
 took.sort((a, b) => b.seconds - a.seconds);
 const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
 console.log(`the longest: ${longest.join(", ")}`);
 for (const { name, why } of skipped) console.log(`SKIPPED ${name}: ${why}`);
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
+for (const what of failures) console.log(`FAILED ${what}`);
 if (files.length === 0) console.error("No test file found");
-process.exitCode = failed === 0 && incomplete.length === 0 && files.length > 0 ? 0 : 1;
+process.exitCode = failures.length === 0 && incomplete.length === 0 && files.length > 0 ? 0 : 1;
