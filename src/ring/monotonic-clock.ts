@@ -1,8 +1,10 @@
 // The one clock of all threads: milliseconds of the machine's monotonic clock, with a fraction.
 //
-// `performance.now()` is cheap but counts from its thread's start; the offset to the machine's clock is taken
-// once. A thread that is held up between its looks at the two clocks would be wrong by that time for good, so
-// the best of several looks counts.
+// `performance.now()` is cheap, if it is the module's (the global of that name is a getter), but counts from its
+// thread's start; the offset to the machine's clock is taken once. A thread that is held up between its looks at
+// the two clocks would be wrong by that time for good, so the best of several looks counts.
+
+import { performance } from "node:perf_hooks";
 
 /** Looks at the clocks at most. */
 const LOOKS_MAX = 50;
