@@ -15,6 +15,7 @@ import { positiveNumber } from "../options.ts";
 
 interface HttpBenchOptions {
   readonly seconds: number;
+  readonly warmup: number;
   readonly turns: number;
   readonly case?: string;
 }
@@ -137,6 +138,8 @@ export async function httpBench(args: readonly string[]): Promise<void> {
     .description("Measures the HTTP side beside a bare fastify.")
     .option("--scenario <name>", "http")
     .option("--seconds <n>", "of a turn", positiveNumber, 4)
+    // Both servers reach their speed after three or four seconds; before that it is the compiler's that is measured.
+    .option("--warmup <s>", "before a turn, which isn't measured", positiveNumber, 4)
     .option("--turns <n>", "of each in each case", positiveNumber, 5)
     .option("--case <words>", "only cases whose names have these words in them")
     .parse(args as string[], { from: "user" })
@@ -152,7 +155,7 @@ export async function httpBench(args: readonly string[]): Promise<void> {
     const p99: number[] = [];
     for (let turn = 0; turn < options.turns; turn++) {
       for (const contender of each.on) {
-        const result = await measure(each, contender, options.seconds);
+        const result = await measure(each, contender, options);
         const before = rates.get(contender) ?? [];
         rates.set(contender, [...before, (result.requests.total * each.unit) / result.duration]);
         if (contender === "ours") p99.push(result.latency.p99);
@@ -170,13 +173,17 @@ export async function httpBench(args: readonly string[]): Promise<void> {
 }
 
 /** Starts the contender afresh, and loads it. A wrong answer is a failure, never a fast one. */
-async function measure(each: HttpCase, contender: Contender, seconds: number): Promise<Result> {
+async function measure(
+  each: HttpCase,
+  contender: Contender,
+  { seconds, warmup }: HttpBenchOptions,
+): Promise<Result> {
   const folder = mkdtempSync(join(tmpdir(), "http-bench-"));
   const { url, child } = await start(contender, folder);
   try {
     if (each.fill !== undefined) await fill(url, each.fill);
     const load = { url, connections: each.connections, pipelining: each.pipelining, requests: each.requests };
-    await autocannon({ ...load, duration: 1 });
+    await autocannon({ ...load, duration: warmup });
     const result = await autocannon({ ...load, duration: seconds });
     if (result.non2xx > 0 || result.errors > 0)
       throw new Error(`${each.name}, ${contender}: ${result.non2xx} wrong answers, ${result.errors} errors`);
