@@ -209,6 +209,8 @@ describe("HTTP tells", () => {
       ["/v1/history?series=nothing", 400, "bad-request"],
       ["/v1/binlog/syncs?seconds=3601", 400, "bad-request"],
       [`/v1/tubes?match=${"a".repeat(9000)}`, 414, "uri-too-long"],
+      [`/v1/tubes/${"a".repeat(701)}`, 414, "uri-too-long"],
+      ["/v1/tubes/%zz", 400, "bad-request"],
     ] as const) {
       const answer = await server.ask(path);
       assert.deepEqual([answer.status, answer.json.code], [status, code], path);

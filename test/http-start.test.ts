@@ -1,8 +1,10 @@
 // How the HTTP side starts and stops: where it listens, what it refuses, and that the protocol does not notice it.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { existsSync, statSync } from "node:fs";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { eventually } from "./support/eventually.ts";
@@ -56,5 +58,22 @@ describe("--http", { concurrency: 3 }, () => {
     const server = await startHttpServer("--http-insecure");
     assert.equal((await server.ask("/livez", { headers: { connection: "keep-alive" } })).status, 200);
     assert.deepEqual(await server.process.stop(), { code: 0, signal: null });
+  });
+
+  it("stops, and cuts nobody else, although a client sends no more of its request", async (t) => {
+    const server = await startHttpServer();
+    t.after(() => server.process.kill());
+    const client = connect(server.port, "127.0.0.1");
+    client.on("error", () => {});
+    const head = "POST /v1/tubes/mail/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\n";
+    client.write(`${head}content-type: application/octet-stream\r\ncontent-length: 100\r\n\r\n`);
+    // The server has the request, and waits for its body.
+    const [said] = (await once(client, "data")) as [Buffer];
+    assert.match(said.toString(), /^HTTP\/1.1 100 /);
+    client.write("ten bytes.");
+    assert.deepEqual(await server.process.stop(), { code: 0, signal: null });
+    // The server's own bound comes later than that of the HTTP side, and says so.
+    assert.doesNotMatch(server.process.stdout + server.process.stderr, /connections are cut/);
+    if (!client.destroyed) await once(client, "close");
   });
 });

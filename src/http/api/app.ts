@@ -77,6 +77,11 @@ export function createApp(options: AppOptions): Api {
     return503OnClosing: true,
     requestIdHeader: false,
     genReqId: requestIds(service.facts.instanceId),
+    // Addresses that no route can be looked up with: they get here past all hooks.
+    frameworkErrors: (error, request, reply) => {
+      sayAlways(request, reply);
+      sendProblem(problemOf(error), request, reply);
+    },
   }).withTypeProvider<TypeBoxTypeProvider>() as Api;
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of answers are there for the document; what is sent is what routes return.
@@ -94,9 +99,7 @@ export function createApp(options: AppOptions): Api {
       room.give(request);
       answerRoom.give(request);
     });
-    reply.header("x-request-id", request.id);
-    reply.header("x-content-type-options", "nosniff");
-    reply.header("cache-control", "no-store");
+    sayAlways(request, reply);
     if (request.url.length > URL_BYTES_MAX)
       throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
     if (headers.host !== knownHost) {
@@ -134,6 +137,13 @@ export function createApp(options: AppOptions): Api {
     done();
   });
   return api;
+}
+
+/** What each answer has in its head. */
+function sayAlways(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header("x-request-id", request.id);
+  reply.header("x-content-type-options", "nosniff");
+  reply.header("cache-control", "no-store");
 }
 
 /** Ids that are told apart in a log of many servers and starts. */
