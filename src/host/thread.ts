@@ -42,9 +42,12 @@ async function start(data: HostThreadData, port: MessagePort): Promise<void> {
   const ownLog: OwnLog | undefined = log === undefined ? undefined : { log: undefined };
   const residents = await residentsOf(data.acceptors, ownLog);
   const thread = new AcceptorThread(data.acceptors);
-  for (const resident of residents)
-    resident.load(() => thread.addResident(resident.role, resident.shard, resident.arena));
-  if (ownLog !== undefined) await openLog(log!, ownLog, thread);
+  const loaded = Promise.all(residents.map((resident) => new Promise<void>((load) => resident.load(load))));
+  if (ownLog === undefined) await loaded;
+  else if (!(await openLog(log!, ownLog, thread))) return;
+  // Not one by one: what is due at the start fills the ring of a shard to the log, which takes nothing before all shards have their
+  // jobs, and who waits for room there waits in the thread that the others need to get theirs.
+  for (const { role, shard, arena } of residents) thread.addResident(role, shard, arena);
 }
 
 async function residentsOf(
@@ -56,8 +59,12 @@ async function residentsOf(
   return residents.map((options) => new ShardRuntime(options, ownLog));
 }
 
-/** Opens the log when it is told to, and gives it its turns. */
-async function openLog({ port, ...log }: LogHostData, ownLog: OwnLog, thread: AcceptorThread): Promise<void> {
+/** Opens the log when it is told to, and gives it its turns, once all shards have their jobs; false if it can't be opened. */
+async function openLog(
+  { port, ...log }: LogHostData,
+  ownLog: OwnLog,
+  thread: AcceptorThread,
+): Promise<boolean> {
   const { BinlogRuntime } = await import("../binlog/binlog-runtime.ts");
   const { ResidentLog } = await import("../binlog/resident-log.ts");
   const tell = (news: BinlogNews): void => port.postMessage(news);
@@ -66,10 +73,11 @@ async function openLog({ port, ...log }: LogHostData, ownLog: OwnLog, thread: Ac
   tell({ news: "loaded" });
   await told;
   const role = await runtime.open();
-  if (role === undefined) return;
+  if (role === undefined) return false;
   const resident = new ResidentLog(role, () => runtime.close());
   ownLog.log = resident;
   thread.addLog(resident);
+  return true;
 }
 
 await start(workerData as HostThreadData, parentPort!);
