@@ -24,7 +24,7 @@ for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
     writer.put(1, "before");
     writer.settle(100);
     const before = new Map(writer.jobs);
-    const acknowledged = storage.syncedUpTo(0);
+    const durable = syncEvery === "never" ? 0 : 1;
     let full = true;
     disk.fault = (call) => {
       if (full && call === "write") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
@@ -34,7 +34,7 @@ for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
     storage.flush(1000);
     assert.equal(storage.failure, undefined);
     assert.ok(storage.waiting && storage.full);
-    assert.equal(storage.syncedUpTo(0), acknowledged, "nothing is durable that could not be written");
+    assert.equal(storage.syncedUpTo(0), durable, "what was written, and nothing that could not be");
     assert.throws(() => writer.put(4, "too early"), /waits for room/);
     writer.jobs.delete(4);
     writer.n--;
@@ -147,6 +147,91 @@ test("a sync is not late because compaction waits for a descriptor", async () =>
   assert.equal(storage.failure, undefined);
   assert.ok(storage.nextDeadline() <= 1051, `the next turn is at ${storage.nextDeadline()}`);
 });
+
+test("a sync is not late because a segment can't be removed", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
+  const writer = new JobWriter(storage);
+  for (let id = 1; id <= 200; id++) {
+    writer.put(id, "x".repeat(300));
+    if (id % 5 === 0) storage.flush(id);
+  }
+  for (let id = 1; id <= 200; id++) if (id % 4 !== 0) writer.delete(id);
+  disk.fault = (call) => {
+    if (call === "unlink") throw Object.assign(new Error("EDQUOT: injected"), { code: "EDQUOT" });
+  };
+  storage.flush(1000);
+  while (storage.work(1000)) {}
+  assert.equal(storage.full, true, "the oldest segment was to go");
+  writer.update(4, { releases: 1 });
+  storage.flush(1001);
+  assert.equal(storage.failure, undefined);
+  assert.ok(storage.nextDeadline() <= 1051, `the next turn is at ${storage.nextDeadline()}`);
+});
+
+test("what was acknowledged is synced in time although what came after it finds no room", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
+  const writer = new JobWriter(storage);
+  writer.put(1, "acknowledged");
+  storage.flush(1000);
+  assert.equal(storage.writtenUpTo(0), 1);
+  let full = true;
+  disk.fault = (call) => {
+    if (full && call === "write") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
+  };
+  writer.put(2, "not written");
+  storage.flush(1010);
+  assert.ok(storage.waiting);
+  assert.equal(storage.unsyncedSinceMs, 0);
+  const deadline = storage.nextDeadline();
+  assert.ok(deadline <= 1050, `the next turn is at ${deadline}`);
+  storage.flush(deadline);
+  assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [1, 1]);
+  assert.ok(storage.waiting);
+  assert.equal(storage.nextDeadline(), 2010, "nothing more is to be done before it tries again");
+  full = false;
+  storage.flush(2010);
+  assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [2, 2]);
+  storage.close(3000);
+  assert.deepEqual(await afterCrash(disk), writer.jobs);
+});
+
+for (const syncEvery of [0, 50] satisfies SyncEvery[]) {
+  test(`what finds room when it is tried again is synced, though a record after it still finds none (${syncEvery})`, async () => {
+    const disk = new VirtualDisk();
+    const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery });
+    const writer = new JobWriter(storage);
+    for (let id = 1; id <= 20; id++) writer.put(id, "x".repeat(300));
+    storage.flush(0);
+    while (storage.work(0)) {}
+    // No further segment can be made, and nothing that is there can go.
+    disk.fault = (call) => {
+      if (call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
+    };
+    let last = 0;
+    // One after the other before the next flush, until one finds no room.
+    for (let turn = 1; !storage.waiting; turn++) {
+      for (let each = 0; each < 10 && !storage.waiting; each++) {
+        last = writer.n;
+        writer.update(1 + (turn % 20), { releases: turn * 10 + each });
+      }
+      if (storage.waiting) break;
+      storage.flush(1000 + turn);
+      storage.work(1000 + turn);
+      assert.ok(turn < 10_000, "it never got full");
+    }
+    let now = 0;
+    for (let turns = 0; turns < 10 && storage.syncedUpTo(0) < last; turns++) {
+      now = Math.max(now, storage.nextDeadline());
+      storage.flush(now);
+      storage.work(now);
+    }
+    assert.ok(storage.waiting);
+    assert.equal(storage.failure, undefined);
+    assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [last, last]);
+  });
+}
 
 /** Run where a process may have 40 descriptors. */
 const DESCRIPTORS = `

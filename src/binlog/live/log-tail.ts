@@ -220,6 +220,14 @@ export class LogTail {
     else if (nowMs >= this.policy.markAtMs) this.#mark(nowMs);
   }
 
+  /** What is written is synced in time also while what came after it finds no room. */
+  syncWritten(nowMs: number): void {
+    if (!this.records.isSynced) this.policy.dirty(nowMs);
+    if (nowMs < this.policy.syncAtMs) return;
+    const tookMs = this.#sync();
+    this.policy.synced(nowMs, tookMs, true);
+  }
+
   /** An empty batch, if none came for a while: others hear that this node lives, and it may go on serving. */
   #beat(nowMs: number): void {
     if (this.sequence === this.#beatSequence) {

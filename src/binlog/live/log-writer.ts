@@ -50,8 +50,9 @@ export class LogWriter {
   readonly #appended: Float64Array;
   readonly #written: Float64Array;
   readonly #synced: Float64Array;
-  /** Of the last record that was appended, and that is durable. */
+  /** Of the last record that was appended, that is written, and that is durable. */
   sequence: number;
+  #writtenSequence: number;
   syncedSequence: number;
   #writtenBytes = 0;
   #batchSinceMs = 0;
@@ -75,7 +76,7 @@ export class LogWriter {
     this.#appended = new Float64Array(shards);
     this.#written = new Float64Array(shards);
     this.#synced = new Float64Array(shards);
-    this.sequence = this.syncedSequence = lastSequence;
+    this.sequence = this.#writtenSequence = this.syncedSequence = lastSequence;
   }
 
   /** What may be needed in a segment for a frame: with it may begin a batch, and behind it one that holds END. */
@@ -89,6 +90,11 @@ export class LogWriter {
 
   syncedUpTo(shard: number): number {
     return this.#synced[shard]!;
+  }
+
+  /** Whether all that is written is durable. */
+  get isSynced(): boolean {
+    return this.#writtenBytes === 0;
   }
 
   /** When the oldest record that is not durable came; Infinity: all are. */
@@ -179,6 +185,7 @@ export class LogWriter {
     this.#chain?.handOn(batch, this.#appended);
     batch.clear();
     this.#written.set(this.#appended);
+    this.#writtenSequence = this.sequence;
     this.#writtenBytes += usedBytes;
     this.timings.recordWrite(usedBytes, records);
   }
@@ -198,8 +205,10 @@ export class LogWriter {
     // Nobody waits for a mark.
     this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
     this.#writtenBytes = 0;
-    this.syncedSequence = this.sequence;
-    this.#synced.set(this.#appended);
+    // There may be a batch that finds no room.
+    this.#unsyncedSinceMs = this.#batchSinceMs;
+    this.syncedSequence = this.#writtenSequence;
+    this.#synced.set(this.#written);
     return endedMs - beganMs;
   }
 }

@@ -266,13 +266,23 @@ export class Storage implements CompactionHost {
   flush(nowMs: number): void {
     if (this.#failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;
-    if (this.waiting && nowMs < this.#shortage.resumeAtMs) return;
     try {
-      if (this.waiting) this.#resume();
-      this.#tail.flush(nowMs);
+      if (this.waiting && nowMs >= this.#shortage.resumeAtMs) this.#resume();
+      if (!this.waiting) this.#tail.flush(nowMs);
     } catch (error) {
       if (isShortage(error)) this.#shortage.wait(nowMs, systemCode(error));
       else this.#fail("write to", error);
+    }
+    if (this.waiting) this.#syncWritten(nowMs);
+  }
+
+  /** What was acknowledged before the log had to wait becomes durable in time all the same. */
+  #syncWritten(nowMs: number): void {
+    if (this.#failure !== undefined) return;
+    try {
+      this.#tail.syncWritten(nowMs);
+    } catch (error) {
+      this.#fail("sync", error);
     }
   }
 
@@ -349,16 +359,20 @@ export class Storage implements CompactionHost {
   /** When flush or work has to be called next, if nothing is appended before; Infinity: never. */
   nextDeadline(): number {
     if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
-    if (this.waiting) return this.#shortage.resumeAtMs;
     const tail = this.#tail;
-    if (!tail.isFlushed) return 0;
     const { syncAtMs, markAtMs } = tail.policy;
-    if (this.#drop.isUnderWay) {
-      const lookAtMs = this.#drop.lookAtMs(this.#nowMs);
-      return lookAtMs === undefined ? this.#compactAtMs : Math.min(lookAtMs, syncAtMs, tail.beatAtMs);
-    }
-    const compactAtMs = this.#compaction.wanted ? this.#compactAtMs : Number.POSITIVE_INFINITY;
-    return Math.min(compactAtMs, syncAtMs, markAtMs, this.#shortage.retryAtMs, tail.beatAtMs);
+    if (this.waiting) return Math.min(this.#shortage.resumeAtMs, syncAtMs);
+    if (!tail.isFlushed) return 0;
+    return Math.min(this.#workAtMs(), syncAtMs, markAtMs, tail.beatAtMs);
+  }
+
+  /** When work has to be called next. While the shared log is behind it does nothing, and whoever makes room there rings. */
+  #workAtMs(): number {
+    if (this.isBackedUp) return Number.POSITIVE_INFINITY;
+    const { retryAtMs } = this.#shortage;
+    if (this.#drop.isUnderWay)
+      return Math.min(this.#drop.lookAtMs(this.#nowMs) ?? this.#compactAtMs, retryAtMs);
+    return this.#compaction.wanted ? Math.min(this.#compactAtMs, retryAtMs) : retryAtMs;
   }
 
   #fail(what: string, error: unknown): void {

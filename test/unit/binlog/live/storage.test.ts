@@ -237,3 +237,26 @@ test("Storage makes its first room with few syncs, and where the disk has less, 
   const little = start(2 ** 19);
   assert.ok(little.roomBytes > 0.85 * 2 ** 19 && little.roomBytes <= 2 ** 19, `${little.roomBytes} bytes`);
 });
+
+test("Storage in a group: while the shared log is behind, work that waits for it keeps nobody awake", () => {
+  const sink = { hasRoom: true, acknowledged: 0, take: () => {} };
+  const place = { epoch: 1, n: 0, tag: 1 };
+  const chain = { place, node: 1, rewriteBelow: NEVER, randomTag: () => 2, sink };
+  const { storage, writers } = scene({ chain });
+  const first = storage.currentSegment;
+  for (let id = 1; storage.currentSegment === first; id++) {
+    writers[0].put(id, "x".repeat(1000));
+    storage.flush(10);
+  }
+  storage.flush(10);
+  assert.equal(storage.nextDeadline(), 0, "the first segment is to be written again");
+  sink.hasRoom = false;
+  assert.equal(storage.work(10), false);
+  assert.ok(storage.nextDeadline() > 10, `the next turn is at ${storage.nextDeadline()}`);
+  sink.hasRoom = true;
+  assert.equal(storage.nextDeadline(), 0);
+  // A segment that is to go waits for the shared log, too.
+  while (storage.work(10) || storage.nextDeadline() === 0) storage.flush(10);
+  sink.hasRoom = false;
+  assert.ok(storage.nextDeadline() > 10, `the next turn is at ${storage.nextDeadline()}`);
+});
