@@ -369,9 +369,9 @@ export class UringSocket implements Transport, Departure {
     else this.#sockets.deliverLater(this);
   }
 
-  /** Hands over what came during the pause. */
+  /** Hands over what came during the pause. Of a connection that moves it goes with it, or is handed over when that stays. */
   deliver(): void {
-    if (this.#paused || this.#gone) return;
+    if (this.#paused || this.#gone || this.#isLeaving) return;
     const bytes = this.#stashed;
     this.#stashed = undefined;
     if (bytes !== undefined) this.#connection!.onBytes(bytes, bytes.length);

@@ -103,8 +103,9 @@ export class UringSockets {
   /** Gives it too, and sleeps until there is something for the sockets or for the event loop, at most `timeoutMs`. */
   wait(timeoutMs: number): void {
     this.#watchOthers();
-    // A send that tells only of its failure ends no sleep.
-    if (this.#silent.some((socket) => socket.isAwaited)) this.ring.submit();
+    // What sockets are still to do ends no sleep, nor does a send that tells only of its failure.
+    const hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
+    if (hasMore || this.#silent.some((socket) => socket.isAwaited)) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
   }
 

@@ -1,0 +1,95 @@
+// What a socket of io_uring does with what it keeps for later: bytes that came during a pause, and its own end.
+
+import assert from "node:assert/strict";
+import { closeSync, openSync } from "node:fs";
+import { describe, it, type TestContext } from "node:test";
+import type { AcceptorCore } from "../../../src/acceptor/acceptor-core.ts";
+import type { Connection } from "../../../src/acceptor/connection.ts";
+import type { ConnectionLog } from "../../../src/acceptor/connection-log.ts";
+import type { HandedOver } from "../../../src/acceptor/transport.ts";
+import { UringSocket } from "../../../src/acceptor/uring-socket.ts";
+import { UringSockets } from "../../../src/acceptor/uring-sockets.ts";
+import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
+import { closeDescriptor, KernelError } from "../../../src/uring/kernel.ts";
+
+const BYTES = asciiBytes("put 0 0 60 1\r\nx\r\n");
+/** Far longer than a thread that has something to do takes to see it. */
+const SLEEP_MS = 4000;
+
+/** A socket that has got BYTES during a pause that is over, and is still to deliver them. */
+function stage(t: TestContext) {
+  const descriptor = openSync("/dev/null", "r");
+  t.after(() => closeSync(descriptor));
+  const toDeliver: UringSocket[] = [];
+  const sockets = {
+    ring: { receive: () => {} },
+    deliverLater: (each: UringSocket) => void toDeliver.push(each),
+    finishLater: () => {},
+  } as unknown as ConstructorParameters<typeof UringSocket>[0];
+  const given: string[] = [];
+  const connection = {
+    awaitsBody: false,
+    onBytes: (bytes: Uint8Array, length: number) => void given.push(latin1(bytes, 0, length)),
+  } as unknown as Connection;
+  const handle = { fd: descriptor, close: () => {} };
+  const socket = new UringSocket(sockets, 0, handle, {} as AcceptorCore, {} as ConnectionLog);
+  socket.open(connection);
+  socket.pause();
+  socket.onReceived(BYTES.length, BYTES, false);
+  socket.resume();
+  const deliver = (): void => {
+    for (const each of toDeliver.splice(0)) each.deliver();
+  };
+  return { socket, given, deliver };
+}
+
+describe("bytes that came during a pause", () => {
+  it("go with a connection that moves before they were delivered, and are not taken where it was, too", (t) => {
+    const { socket, given, deliver } = stage(t);
+    let handedOver: HandedOver | undefined;
+    socket.begin(() => {
+      handedOver = socket.complete();
+    });
+    assert.deepEqual(handedOver?.bytes, BYTES);
+    closeDescriptor(handedOver!.descriptor);
+    deliver();
+    assert.deepEqual(given, []);
+  });
+
+  it("are taken once by a connection that was to move and stays", (t) => {
+    const { socket, given, deliver } = stage(t);
+    socket.begin(() => socket.cancel());
+    deliver();
+    assert.deepEqual(given, [latin1(BYTES, 0, BYTES.length)]);
+  });
+});
+
+describe("a thread does not sleep while a socket is to", () => {
+  for (const [what, put] of [
+    ["deliver what came during a pause", (sockets, socket) => sockets.deliverLater(socket)],
+    ["be closed", (sockets, socket) => sockets.finishLater(socket)],
+  ] as const satisfies [string, (sockets: UringSockets, socket: UringSocket) => void][]) {
+    it(what, (t) => {
+      let sockets: UringSockets;
+      try {
+        sockets = new UringSockets([], () => {});
+        // The first turn tells whether the event loop has something to do: here it has not.
+        sockets.turn();
+      } catch (error) {
+        if (!(error instanceof KernelError)) throw error;
+        t.skip(error.message);
+        return;
+      }
+      const done: string[] = [];
+      const note = (): void => void done.push(what);
+      const log = { closed: () => {} } as unknown as ConnectionLog;
+      put(sockets, { index: 0, descriptor: -1, log, deliver: note, close: note } as unknown as UringSocket);
+      const sinceMs = performance.now();
+      sockets.wait(SLEEP_MS);
+      sockets.takeCompletions();
+      assert.deepEqual(done, [what]);
+      const tookMs = performance.now() - sinceMs;
+      assert.ok(tookMs < SLEEP_MS / 2, `it slept for ${tookMs} ms`);
+    });
+  }
+});
