@@ -176,9 +176,11 @@ export class UringSockets {
   #settle(): void {
     const sockets = this.#silent;
     this.#silent = [];
+    // First: what one of them does now may have others submitted.
+    const { toldPlace } = this.ring;
     this.ring.look(this.#noteFailure);
     for (const socket of sockets) {
-      if (this.ring.isSubmitted(socket.silentPlace)) socket.onSentSilently();
+      if (socket.silentPlace <= toldPlace) socket.onSentSilently();
       else this.#silent.push(socket);
     }
   }

@@ -39,6 +39,9 @@ const ENTER_EXT_ARG = 1 << 3;
 const ENTER_NO_IOWAIT = 1 << 7;
 const FEATURE_NO_IOWAIT = 1 << 17;
 
+/** In the flags of the submission ring: there are completions that the completion ring had no room for. */
+const SQ_CQ_OVERFLOW = 1 << 1;
+
 const REGISTER_IOWQ_MAX_WORKERS = 19;
 const REGISTER_PBUF_RING = 22;
 const BUFFER_SELECT = 1 << 5;
@@ -78,6 +81,7 @@ export class Uring {
   readonly #sqes: Int32Array;
   readonly #sqTail: number;
   readonly #sqHead: number;
+  readonly #sqFlags: number;
   readonly #sqMask: number;
   readonly #sqEntries: number;
   readonly #cqHead: number;
@@ -123,6 +127,7 @@ export class Uring {
     this.#target = this.#sqes;
     this.#sqHead = words[SQ_OFFSETS]! >> 2;
     this.#sqTail = words[SQ_OFFSETS + 1]! >> 2;
+    this.#sqFlags = words[SQ_OFFSETS + 4]! >> 2;
     this.#sqMask = sqEntries - 1;
     this.#sqEntries = sqEntries;
     this.#cqHead = words[CQ_OFFSETS]! >> 2;
@@ -224,7 +229,7 @@ export class Uring {
 
   /**
    * Like `send`, but a success is not told: only EAGAIN, an error, or how many of them were sent, in the completions of the call
-   * that submits it. Returns its place, for `isSubmitted`, or -1 if the ring is full: then nothing was asked for.
+   * that submits it. Returns its place, for `toldPlace`, or -1 if the ring is full: then nothing was asked for.
    */
   sendNow(
     descriptor: number,
@@ -244,9 +249,12 @@ export class Uring {
     return this.#tail;
   }
 
-  /** Whether the kernel has taken what was asked for at this place. */
-  isSubmitted(place: number): boolean {
-    return place <= this.#submitted;
+  /**
+   * Up to which place the kernel has taken what was asked for by `sendNow`, and all that it tells of it can be seen (`look`); 0 while there
+   * are more completions than the ring has room for: a failure may be among the others.
+   */
+  get toldPlace(): number {
+    return (Atomics.load(this.#words, this.#sqFlags) & SQ_CQ_OVERFLOW) === 0 ? this.#submitted : 0;
   }
 
   /** Has what was submitted with these two words complete at once, with ECANCELED if it has not completed by itself. */

@@ -1,4 +1,4 @@
-// The submission ring when the kernel takes nothing for a while, and what one ring tells another.
+// The submission ring when the kernel takes nothing for a while, the completion ring when it is full, and what one ring tells another.
 
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";
@@ -10,6 +10,8 @@ const EAGAIN = 11;
 const EBUSY = 16;
 /** More than the ring has room for, twice over. */
 const SUBMISSIONS = 2500;
+/** More than the completion ring has room for, twice over. */
+const COMPLETIONS = 10_000;
 
 for (const errno of [EAGAIN, EBUSY]) {
   test(`submissions that the kernel does not take (errno ${errno}) are made when it does, in order`, (t) => {
@@ -50,6 +52,39 @@ for (const errno of [EAGAIN, EBUSY]) {
     closeSync(descriptor);
   });
 }
+
+test("a send that tells only of its failure counts as told when that can be seen, also with more completions than there is room for", (t) => {
+  let ring: Uring;
+  try {
+    ring = new Uring();
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    t.skip(error.message);
+    return;
+  }
+  // No socket: it fails at once.
+  const descriptor = openSync("/dev/null", "r");
+  // Each completes at once, since there is nothing to cancel.
+  for (let each = 0; each < COMPLETIONS; each++) ring.cancel(each, 7, each, 8);
+  ring.submit();
+  const place = ring.sendNow(descriptor, 0, 0, 1, 5, 9);
+  ring.submit();
+  let sees = false;
+  const lookForFailure = (_low: number, high: number): void => {
+    sees ||= high === 9;
+  };
+  ring.look(lookForFailure);
+  assert.equal(sees, false, "the others fill the ring");
+  assert.ok(ring.toldPlace < place);
+  for (let turn = 0; !sees && turn < 10; turn++) {
+    ring.reap(() => {});
+    ring.submit();
+    ring.look(lookForFailure);
+    assert.equal(ring.toldPlace >= place, sees);
+  }
+  assert.ok(sees);
+  closeSync(descriptor);
+});
 
 test("a ring tells another, whose sleep ends; what can't be told comes back", (t) => {
   let rings: Uring[];
