@@ -1,6 +1,7 @@
 // Hostile bytes over HTTP: whatever comes, who sent it gets a clear refusal at most, and everybody else is served.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "./support/eventually.ts";
@@ -10,6 +11,8 @@ import { SeededRandom } from "./support/seeded-random.ts";
 import { WireClient } from "./support/wire-client.ts";
 
 const GARBAGE = 150;
+const SCRAPED_TUBES = 5000;
+const BYTE_PIECES = 2_000_000;
 const IDLE_CONNECTIONS = 300;
 const CONNECTIONS_MAX = 1024;
 
@@ -171,6 +174,93 @@ describe("HTTP and hostile clients", () => {
       "there is room again",
       async () => (await server.ask("/v1/tubes/slow/jobs", { json: { body: "x" } })).status === 201,
     );
+  });
+
+  it("a body in pieces of a byte", async () => {
+    const socket = connect(server.port, "127.0.0.1");
+    socket.on("error", () => {});
+    const type = "Content-Type: application/json\r\nTransfer-Encoding: chunked";
+    socket.write(
+      `POST /v1/tubes/bytes/jobs HTTP/1.1\r\nHost: localhost\r\n${type}\r\n\r\n9\r\n{"body":"\r\n`,
+    );
+    // Each would be 200 bytes of the heap.
+    const pieces = Buffer.from("1\r\nx\r\n".repeat(BYTE_PIECES / 100));
+    for (let part = 0; part < 100; part++)
+      if (!socket.write(pieces)) await Promise.race([once(socket, "drain"), once(socket, "close")]);
+    const answer = once(socket, "data");
+    socket.write('2\r\n"}\r\n0\r\n\r\n');
+    assert.match(`${await answer}`, /^HTTP\/1\.1 413 .*job-too-big/s);
+    socket.destroy();
+    await serves();
+  });
+
+  it("small requests whose length nobody says, which have room beside each other", async () => {
+    const head =
+      "POST /v1/tubes/chunked/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    const sockets = Array.from({ length: 20 }, () => {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n9\r\n{"body":"\r\n`);
+      return socket;
+    });
+    const { status } = await server.ask("/v1/tubes/chunked/jobs", { json: { body: "x" } });
+    assert.equal(status, 201);
+    const answers = await Promise.all(
+      sockets.map(async (socket) => {
+        socket.write('2\r\n"}\r\n0\r\n\r\n');
+        return `${await once(socket, "data")}`;
+      }),
+    );
+    for (const answer of answers) assert.match(answer, /^HTTP\/1\.1 201 /);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("JSON that is called so with a strange blank has its room, too", async () => {
+    const head = Buffer.from(
+      `POST /v1/tubes/blank/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: \u00a0application/json\r\nContent-Length: 8000000\r\n\r\n`,
+      "latin1",
+    );
+    const sockets = Array.from({ length: 5 }, () => connect(server.port, "127.0.0.1"));
+    const refused = Promise.any(
+      sockets.map(async (socket) => {
+        socket.on("error", () => {});
+        socket.write(head);
+        return `${await once(socket, "data")}`;
+      }),
+    );
+    assert.match(await refused, /^HTTP\/1\.1 503 /);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("many requests in one packet, whose answers wait for the first", async () => {
+    for (let n = 0; n < 100; n++)
+      await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
+    const { bytes } = await server.ask("/v1/tubes?fresh=true");
+    assert.ok(bytes.length > 50_000 && bytes.length < 64 * 1024, `${bytes.length}`);
+    const body = '{"tubes":["nothing"],"wait":99}';
+    const wait = `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const request = "GET /v1/tubes HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const sockets = Array.from({ length: 10 }, () => connect(server.port, "127.0.0.1"));
+    const ended = sockets.map((socket) => {
+      socket.on("error", () => {});
+      socket.write(wait + request.repeat(1000));
+      return new Promise((resolve) => socket.on("close", resolve));
+    });
+    await Promise.any(ended);
+    await serves();
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("scrapes of all tubes that come at once", async () => {
+    const watcher = await WireClient.connect(server.process.address);
+    for (let tube = 0; tube < SCRAPED_TUBES; tube++) watcher.socket.write(`watch scraped-${tube}\r\n`);
+    await eventually("all are there", async () => {
+      const { json } = await server.ask("/v1/tubes?limit=1&fresh=true&match=scraped-*");
+      return json.matched === SCRAPED_TUBES;
+    });
+    const scrapes = Array.from({ length: 40 }, () => server.ask("/metrics/tubes?match=scraped-*"));
+    for (const { status } of await Promise.all(scrapes)) assert.equal(status, 200);
+    watcher.socket.destroy();
   });
 
   it("large requests for what is not there, which have no room", async () => {

@@ -92,6 +92,50 @@ describe("Work over HTTP", () => {
       assert.deepEqual([...(await server.ask(`/v1/jobs/${id}/body`)).bytes], [0xff, 0]);
     });
 
+    it("takes any delay to the millisecond, and no body for commands", async () => {
+      const victim = await put("delays", "victim");
+      for (const [delay, millis] of [
+        [0.1 + 0.2, 300],
+        [1e-7, 0],
+        [100.00049, 100_000],
+      ] as const) {
+        const { json, status } = await server.ask("/v1/tubes/delays/jobs", {
+          json: { body: `delete ${victim}\r\n`, delay },
+        });
+        assert.equal(status, 201);
+        const job = (await server.ask(`/v1/jobs/${json.id}`)).json;
+        assert.equal(job.body, `delete ${victim}\r\n`);
+        assert.ok(job.timeLeft <= millis / 1000);
+      }
+      assert.equal((await server.ask(`/v1/tubes/delays/jobs?delay=1e-9`, { method: "POST" })).status, 201);
+      assert.equal(await stateOf(victim), "ready");
+    });
+
+    it("looks at a request in each of the types that are read as one", async () => {
+      for (const type of [
+        MSGPACK,
+        "application/msgpack",
+        "application/x-msgpack",
+        "Application/MsgPack; v=5",
+      ]) {
+        const asked = (value: unknown) =>
+          server.ask("/v1/tubes/types/jobs", { body: pack(value), headers: { "content-type": type } });
+        // Lines of the protocol, if nobody looks.
+        const lines = await asked({ body: "x", pri: "0 0 60 0\r\n\r\nput-in-tube types 0" });
+        assert.equal(lines.status, 400, type);
+        assert.equal((await asked(5)).status, 400, type);
+        assert.equal((await asked({ jobs: "x" })).status, 400, type);
+        assert.equal((await asked({ jobs: [{ body: "x" }] })).status, 200, type);
+      }
+      assert.equal((await server.ask("/v1/tubes/types")).json.totals.puts, 4);
+      // A number that is none of JSON's.
+      const wide = await server.ask("/v1/tubes/types/jobs", {
+        body: Buffer.from("81a46a736f6ed44200", "hex"),
+        headers: { "content-type": MSGPACK },
+      });
+      assert.equal(wide.status, 400);
+    });
+
     it("takes many at once, in order, and one that fails fails alone", async () => {
       const big = "x".repeat(3_000_001);
       const { status, json } = await server.ask("/v1/tubes/many/jobs", {

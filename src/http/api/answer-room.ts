@@ -3,8 +3,9 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Busy } from "../queue/busy.ts";
 import type { Api } from "./api.ts";
+import { isBehindAnother } from "./pipelined-answers.ts";
 
-/** Shorter answers are not counted: a connection has one at a time. */
+/** Shorter answers are not counted: a connection sends one at a time. Those that wait behind it are. */
 const SHORT_BYTES = 64 * 1024;
 
 declare module "fastify" {
@@ -26,10 +27,18 @@ export class AnswerRoom {
   /** To be added behind what makes answers shorter. */
   addTo(api: Api): void {
     api.decorateRequest("answerRoom", 0);
-    api.addHook("onSend", (request, _reply, payload, done) => {
+    api.addHook("onSend", (request, { raw }, payload, done) => {
       const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
-      if (isWhole && payload.length > SHORT_BYTES) this.#take(request, payload.length);
-      done(null, payload);
+      // Who is gone already gives nothing back.
+      if (!isWhole || raw.destroyed) return done(null, payload);
+      if (!isBehindAnother(raw)) {
+        if (payload.length > SHORT_BYTES) this.#take(request, payload.length);
+        return done(null, payload);
+      }
+      // It waits in memory until it is its turn: beside the heap, as bytes.
+      const bytes = Buffer.from(payload as Buffer);
+      this.#take(request, bytes.length);
+      done(null, bytes);
     });
   }
 

@@ -16,8 +16,9 @@ import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
 import { freeGathered, gatherBody } from "./gathered-body.ts";
 import { checkHost, checkSite } from "./guards.ts";
-import { encodeAs, MSGPACK, parseMsgpack } from "./media.ts";
+import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "./media.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
+import { isBehindAnother, PipelinedAnswers } from "./pipelined-answers.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
@@ -88,7 +89,9 @@ export function createApp(options: AppOptions): Api {
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   // Of all requests, also those that have no route.
   api.decorateRequest("bodyRoom", 0);
+  api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
   api.decorateRequest("gathered");
+  const pipelined = new PipelinedAnswers();
   let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
     const { headers } = request.raw;
@@ -100,6 +103,7 @@ export function createApp(options: AppOptions): Api {
       answerRoom.give(request);
     });
     sayAlways(request, reply);
+    if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw.socket);
     if (request.url.length > URL_BYTES_MAX)
       throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
     if (headers.host !== knownHost) {
@@ -116,7 +120,7 @@ export function createApp(options: AppOptions): Api {
   api.addHook("onSend", compress);
   answerRoom.addTo(api);
   meter.addTo(api);
-  addFormats(api);
+  addFormats(api, room);
   addErrors(api, onError);
   void api.register(swagger, {
     openapi: {
@@ -200,37 +204,40 @@ function inWords(
   return `${at} ${message}.`;
 }
 
-function addFormats(api: Api): void {
+function addFormats(api: Api, room: BodyRoom): void {
   // Text is no request of ours, and is not gathered: it may be the body of a job.
   api.removeContentTypeParser("text/plain");
   const parseJson = api.getDefaultJsonParser("error", "error");
   api.addContentTypeParser("application/json", (request, payload, done) => {
-    gatherBody(request, payload, BODY_BYTES_MAX, (error, body) => {
-      if (error !== null) return done(error);
+    const onBody = (error: Error | null, body?: Buffer): void => {
+      if (error !== null) {
+        done(error);
+        return;
+      }
       const text = body!.toString("utf8");
       freeGathered(request);
       try {
         checkJsonSize(text);
       } catch (tooLarge) {
-        return done(tooLarge as Error);
+        done(tooLarge as Error);
+        return;
       }
       parseJson(request, text, done);
-    });
+    };
+    gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
   });
-  api.addContentTypeParser(
-    [MSGPACK, "application/msgpack", "application/x-msgpack"],
-    (request, payload, done) => {
-      gatherBody(request, payload, BODY_BYTES_MAX, (error, body) => {
-        if (error !== null) done(error);
-        else
-          try {
-            done(null, parseMsgpack(body!));
-          } catch (broken) {
-            done(broken as Error);
-          }
-      });
-    },
-  );
+  api.addContentTypeParser([...MSGPACK_TYPES], (request, payload, done) => {
+    const onBody = (error: Error | null, body?: Buffer): void => {
+      if (error !== null) done(error);
+      else
+        try {
+          done(null, parseMsgpack(body!));
+        } catch (broken) {
+          done(broken as Error);
+        }
+    };
+    gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
+  });
 }
 
 function addErrors(api: Api, onError: (message: string) => void): void {
@@ -279,6 +286,8 @@ function problemOf(error: FastifyError): Problem {
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
     return new Problem("unsupported-media-type", `${error.message}. JSON and MessagePack are read here.`);
   if (code !== undefined) return new Problem(code, `${error.message}.`);
+  // Of its client, who hears it no more: it is nobody's fault here.
+  if (error.code === "ECONNRESET") return new Problem("bad-request", "The request broke off.");
   return new Problem("internal", "What went wrong is in the server's log, under the id of this request.");
 }
 

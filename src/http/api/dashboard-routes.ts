@@ -86,6 +86,8 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
       const { view = "overview", ...query } = request.query as Record<string, string>;
       const first = await firstView(view, query, request);
       if (!(request.headers.accept ?? "").includes("text/event-stream")) return first;
+      // Nobody would end the stream.
+      if (reply.raw.destroyed) return first;
       if (!hub.hasRoom(request.ip)) {
         // An EventSource takes this for the end, and does not come again: its page asks now and then instead.
         return reply.code(204).send({});

@@ -6,6 +6,7 @@
 
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
+import { BodyPieces } from "./body-pieces.ts";
 import { Problem } from "./problem.ts";
 
 /** Shorter ones are not worth the call. */
@@ -25,31 +26,40 @@ declare module "fastify" {
   }
 }
 
-/** Calls `done` with all of a body of at most `bytesMax` bytes, in memory of its own. */
+/**
+ * Calls `done` with all of a body of at most `bytesMax` bytes, in memory of its own. `grow` hears how much has come, and may
+ * throw.
+ */
 export function gatherBody(
   request: FastifyRequest,
   payload: Readable,
   bytesMax: number,
   done: (error: Error | null, body?: Buffer) => void,
+  grow: (bytes: number) => void = () => {},
 ): void {
   const declared = request.raw.headers["content-length"];
-  const chunks: Buffer[] = [];
-  let length = 0;
+  const pieces = new BodyPieces();
   const tooBig = (): Problem => new Problem("body-too-big", `A request has at most ${bytesMax} bytes.`);
   const stop = (error: Error): void => {
     payload.off("data", onData).off("end", onEnd).off("error", stop);
     done(error);
   };
   const onData = (chunk: Buffer): void => {
-    length += chunk.length;
-    if (length > bytesMax) stop(tooBig());
-    else chunks.push(chunk);
+    pieces.add(chunk);
+    try {
+      if (pieces.length > bytesMax) throw tooBig();
+      grow(pieces.length);
+    } catch (refusal) {
+      stop(refusal as Error);
+    }
   };
   const onEnd = (): void => {
+    const { length } = pieces;
     if (declared !== undefined && Number(declared) !== length) {
       stop(new Problem("bad-request", "The body is not as long as its Content-Length says."));
       return;
     }
+    const chunks = pieces.all();
     const whole = chunks.length === 1 ? chunks[0]! : joined(chunks, length);
     request.gathered = whole;
     done(null, whole.length === length ? whole : whole.subarray(0, length));

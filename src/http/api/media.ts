@@ -7,7 +7,11 @@ import { Problem } from "./problem.ts";
 import { checkMsgpackSize } from "./request-size.ts";
 
 export const MSGPACK = "application/vnd.msgpack";
-const MSGPACK_TYPES: ReadonlySet<string> = new Set([MSGPACK, "application/msgpack", "application/x-msgpack"]);
+export const MSGPACK_TYPES: ReadonlySet<string> = new Set([
+  MSGPACK,
+  "application/msgpack",
+  "application/x-msgpack",
+]);
 /** Deeper requests have no shape that is known here. */
 const DEPTH_MAX = 32;
 
@@ -41,7 +45,11 @@ export function parseMsgpack(bytes: Buffer): unknown {
   return value;
 }
 
+const noExtensions = (): Problem => new Problem("bad-request", "MessagePack extensions are not read here.");
+
 function checkPlain(value: unknown, depth: number): void {
+  // An extension that is read whether it is wanted or not.
+  if (typeof value === "bigint") throw noExtensions();
   if (value === null || typeof value !== "object" || value instanceof Uint8Array) return;
   if (depth > DEPTH_MAX)
     throw new Problem("bad-request", `The request is nested more than ${DEPTH_MAX} deep.`);
@@ -50,8 +58,7 @@ function checkPlain(value: unknown, depth: number): void {
     return;
   }
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null)
-    throw new Problem("bad-request", "MessagePack extensions are not read here.");
+  if (prototype !== Object.prototype && prototype !== null) throw noExtensions();
   for (const [key, each] of Object.entries(value)) {
     if (key === "__proto__" || key === "constructor")
       throw new Problem("bad-request", `A field can't be ${key}.`);

@@ -8,6 +8,7 @@ import { SeriesSet } from "../metrics/series-set.ts";
 import { serverFamilies } from "../metrics/server-families.ts";
 import { countersOfAll, seriesOf, tubeFamilies } from "../metrics/tube-families.ts";
 import { matchesGlob } from "../queue/glob.ts";
+import { InTurn } from "../queue/in-turn.ts";
 import type { Service } from "../queue/service.ts";
 import { type Routes, requireServing } from "./api.ts";
 import type { RequestMeter } from "./request-meter.ts";
@@ -17,6 +18,8 @@ const metrics = { may: "metrics", quiet: true } as const;
 /** Of all addresses: who has series does not depend on who asks. */
 export function metricsRoutes(meter: RequestMeter): Routes {
   let shared: SeriesSet | undefined;
+  // A scrape is some MB of the heap while it is made: a hundred at a time would be all of it.
+  const scrapes = new InTurn();
   return (api, service) => {
     shared ??= new SeriesSet(service.metrics);
     const series = shared;
@@ -31,9 +34,11 @@ export function metricsRoutes(meter: RequestMeter): Routes {
         },
       },
       async (request, reply) => {
-        const families = await familiesOf(service, series, request.query.tubes !== "none");
-        const all = [...families, ...meter.families()];
-        const { contentType, text } = await metricsText(all, wantsOpenMetrics(request.headers.accept));
+        const { contentType, text } = await scrapes.make(async () => {
+          const families = await familiesOf(service, series, request.query.tubes !== "none");
+          const all = [...families, ...meter.families()];
+          return await metricsText(all, wantsOpenMetrics(request.headers.accept));
+        });
         return reply.type(contentType).send(text);
       },
     );
@@ -56,22 +61,25 @@ export function metricsRoutes(meter: RequestMeter): Routes {
       async (request, reply) => {
         requireServing(service);
         const { match, series: names } = request.query;
-        const tubes = [...(await service.tubes.fresh()).values()].filter(
-          ({ name }) => match === undefined || matchesGlob(match, name),
-        );
-        const wanted = names?.split(",");
-        const each = tubes.map((entry) => ({ tube: entry.name, entries: [entry] }));
-        const families = [...tubeFamilies(each, service.nowMs())];
-        const { contentType, text } = await metricsText(
-          families.filter(
-            ({ name }) => wanted === undefined || wanted.includes(name) || wanted.includes(`${name}_total`),
-          ),
-          wantsOpenMetrics(request.headers.accept),
-        );
+        const { contentType, text } = await scrapes.make(async () => {
+          const tubes = [...(await service.tubes.fresh()).values()].filter(
+            ({ name }) => match === undefined || matchesGlob(match, name),
+          );
+          const each = tubes.map((entry) => ({ tube: entry.name, entries: [entry] }));
+          const families = wantedOf(tubeFamilies(each, service.nowMs()), names?.split(","));
+          return await metricsText(families, wantsOpenMetrics(request.headers.accept));
+        });
         return reply.type(contentType).send(text);
       },
     );
   };
+}
+
+/** One by one: all of them, of ten thousand tubes, are 200,000 objects. */
+function* wantedOf(families: Iterable<Family>, names: readonly string[] | undefined): Iterable<Family> {
+  for (const family of families)
+    if (names === undefined || names.includes(family.name) || names.includes(`${family.name}_total`))
+      yield family;
 }
 
 async function familiesOf(service: Service, series: SeriesSet, withTubes: boolean): Promise<Family[]> {

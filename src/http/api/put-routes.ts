@@ -7,8 +7,9 @@ import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../queue/pu
 import type { Service } from "../queue/service.ts";
 import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
+import { BodyPieces } from "./body-pieces.ts";
 import { freeGathered } from "./gathered-body.ts";
-import { MSGPACK } from "./media.ts";
+import { MSGPACK_TYPES } from "./media.ts";
 import { Problem } from "./problem.ts";
 import { refused } from "./put-refusal.ts";
 import { Fields, TubeParams, tubeQuery } from "./schemas.ts";
@@ -53,6 +54,10 @@ const NewJob = Fields(
 );
 const Batch = Fields({ jobs: Type.Array(NewJob, { minItems: 1, maxItems: BATCH_MAX }) });
 const PutRequest = Type.Union([Batch, NewJob]);
+/** Each type that is read as a request: what is not named here is not validated. */
+const REQUESTS = Object.fromEntries(
+  ["application/json", ...MSGPACK_TYPES].map((type) => [type, { schema: PutRequest }]),
+);
 const PutQuery = Type.Object({ ...tubeQuery, ...numbers }, { additionalProperties: false });
 const OneAnswer = Fields({ id: Type.Integer() });
 const BatchAnswer = Fields({
@@ -80,9 +85,7 @@ export const putRoutes: Routes = (api, service) => {
           summary: "Puts one job or up to 1000; content of any other type is the body of one, as it is",
           params: TubeParams,
           querystring: PutQuery,
-          body: {
-            content: { "application/json": { schema: PutRequest }, [MSGPACK]: { schema: PutRequest } },
-          },
+          body: { content: REQUESTS },
           response: answers({ 200: BatchAnswer, 201: OneAnswer }, 400, 409, 413, 422, 503, 507),
         },
       },
@@ -191,19 +194,29 @@ async function putRaw(
   if (content === undefined || length === 0) return await service.puts.put(job, Buffer.alloc(0));
   if (length !== undefined && length > GATHERED_BYTES_MAX)
     return await service.puts.putPieces(job, length, content);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of content as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    checkSize(bytes, service);
-    if (bytes > UNKNOWN_BYTES_MAX)
-      throw new Problem(
-        "body-too-big",
-        `A body of more than ${UNKNOWN_BYTES_MAX} bytes needs a Content-Length.`,
-      );
-    chunks.push(chunk);
+  return await service.puts.put(job, await gatherRaw(service, content));
+}
+
+async function gatherRaw(service: Service, content: AsyncIterable<Buffer>): Promise<Buffer> {
+  const pieces = new BodyPieces();
+  let held = 0;
+  try {
+    for await (const piece of content) {
+      pieces.add(piece);
+      checkSize(pieces.length, service);
+      if (pieces.length > UNKNOWN_BYTES_MAX)
+        throw new Problem(
+          "body-too-big",
+          `A body of more than ${UNKNOWN_BYTES_MAX} bytes needs a Content-Length.`,
+        );
+      service.puts.hold(piece.length);
+      held += piece.length;
+    }
+  } finally {
+    service.puts.give(held);
   }
-  return await service.puts.put(job, chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+  const all = pieces.all();
+  return all.length === 1 ? all[0]! : Buffer.concat(all);
 }
 
 function checkSize(bytes: number, { topology }: Service): void {

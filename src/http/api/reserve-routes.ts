@@ -76,6 +76,7 @@ export const reserveRoutes: Routes = (api, service) => {
       reply.raw.once("close", () => {
         if (waits) gone.abort();
       });
+      if (reply.raw.destroyed) gone.abort();
       const jobs = await reservations.reserve({
         tubes,
         waitSeconds: wait,

@@ -56,15 +56,32 @@ export class PutLanes {
   put(put: NewPut, body: PutBody): Promise<PutOutcome> {
     const length = bytesOf(body);
     this.#require(length);
-    const isLarge = length > GATHERED_BYTES_MAX;
-    const lane = isLarge ? this.#wire.open() : this.#laneFor(put.tube);
+    const done = this.#put(put, body, length);
     this.#bytes += length;
     const give = (): void => {
       this.#bytes -= length;
-      if (isLarge) lane.close();
     };
-    const done = lane.put(lineOf(put, length), body, length);
     done.then(give, give);
+    return done;
+  }
+
+  /** Takes room for bytes of a body that is gathered before it is put; they are given back then. */
+  hold(bytes: number): void {
+    this.#require(bytes);
+    this.#bytes += bytes;
+  }
+
+  give(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  /** The same where there is room for it already. */
+  #put(put: NewPut, body: PutBody, length: number): Promise<PutOutcome> {
+    if (length <= GATHERED_BYTES_MAX) return this.#laneFor(put.tube).put(lineOf(put, length), body, length);
+    const lane = this.#wire.open();
+    const done = lane.put(lineOf(put, length), body, length);
+    const close = (): void => lane.close();
+    done.then(close, close);
     return done;
   }
 
@@ -73,7 +90,7 @@ export class PutLanes {
     const [first] = jobs;
     if (first === undefined) return [];
     const lengths = jobs.map(({ body }) => bytesOf(body));
-    if (lengths.some((each) => each > GATHERED_BYTES_MAX)) return await this.#putInTurn(jobs);
+    if (lengths.some((each) => each > GATHERED_BYTES_MAX)) return await this.#putInTurn(jobs, lengths);
     const lines = jobs.map(({ put }, index) => lineOf(put, lengths[index]!));
     // For each the line, CR LF, the body, CR LF.
     const length = lengths.reduce((sum, each, index) => sum + lines[index]!.length + each + 4, 0);
@@ -87,11 +104,22 @@ export class PutLanes {
     }
   }
 
-  /** Large bodies go one after the other, so that the jobs keep their order. */
-  async #putInTurn(jobs: readonly { readonly put: NewPut; readonly body: PutBody }[]): Promise<PutOutcome[]> {
-    const outcomes: PutOutcome[] = [];
-    for (const { put, body } of jobs) outcomes.push(await this.put(put, body));
-    return outcomes;
+  /** Large bodies go one after the other, so that the jobs keep their order. There is room for all before the first goes. */
+  async #putInTurn(
+    jobs: readonly { readonly put: NewPut; readonly body: PutBody }[],
+    lengths: readonly number[],
+  ): Promise<PutOutcome[]> {
+    const sum = lengths.reduce((before, each) => before + each, 0);
+    this.#require(sum);
+    this.#bytes += sum;
+    try {
+      const outcomes: PutOutcome[] = [];
+      for (const [index, { put, body }] of jobs.entries())
+        outcomes.push(await this.#put(put, body, lengths[index]!));
+      return outcomes;
+    } finally {
+      this.#bytes -= sum;
+    }
   }
 
   /** The same with a body of `length` bytes that comes in pieces. If they end too early nothing is put. */
@@ -161,8 +189,12 @@ function piecesOf(
   };
 }
 
+/**
+ * In milliseconds, as the command takes them. A line that it does not take would leave the body behind it to be read as commands: as numbers
+ * are written, 0.1 + 0.2 has seventeen decimals, and 1e-7 an exponent.
+ */
 const lineOf = ({ tube, pri, delay, ttr }: NewPut, bytes: number): string =>
-  `put-in-tube ${tube} ${pri} ${delay} ${ttr} ${bytes}`;
+  `put-in-tube ${tube} ${pri} ${Math.round(delay * 1000) / 1000} ${ttr} ${bytes}`;
 
 function outcomeOf(line: string): PutOutcome {
   const [word, id] = line.split(" ");
