@@ -233,7 +233,8 @@ class HttpSimulation {
     if (lease === undefined) return;
     const act = random.pick(["delete", "delete", "release", "touch", "bury"] as const);
     const hasEnded = !this.#stands(lease);
-    const repeats = this.#leases.finishedBy(lease) === act;
+    const repeats =
+      this.#leases.finishedBy(lease) === act || this.#leases.whenFinishedBy(lease, act) !== undefined;
     const grant = this.#grants.get(lease.id);
     // It may end by this from now on.
     if (act !== "touch" && grant?.who === lease.token) grant.untilMs = 0;

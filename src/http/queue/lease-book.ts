@@ -43,6 +43,13 @@ export interface Lease extends LeaseKey {
   untilMs: number;
 }
 
+/** What a shard was asked, and who waits for what comes of it. */
+interface Finishing {
+  readonly reserves: number;
+  readonly act: LeaseChange["act"];
+  over: PromiseWithResolvers<void> | undefined;
+}
+
 const idIn = (bytes: Buffer): number => bytes.readUIntBE(0, 3) * 2 ** 32 + bytes.readUInt32BE(3);
 
 export class LeaseBook {
@@ -51,6 +58,8 @@ export class LeaseBook {
   /** By the id of the job, which has one lease at a time. Ids cost less than texts of tokens. */
   readonly #leases = new Map<number, Lease>();
   readonly #finished = new FinishedLeases(FINISHED_MAX, FINISHED_MS);
+  /** By the id of the job. */
+  readonly #finishing = new Map<number, Finishing>();
   readonly #bytes = Buffer.alloc(SIGNED_BYTES + MAC_BYTES);
   readonly #signed = this.#bytes.subarray(0, SIGNED_BYTES);
   /** Leases that were asked for something after their end. */
@@ -101,6 +110,31 @@ export class LeaseBook {
   /** What was done last with a lease that has ended, if it is remembered. */
   finishedBy({ id, reserves }: LeaseKey): string | undefined {
     return this.#finished.actOf(id, reserves, this.#nowMs());
+  }
+
+  /**
+   * A shard is asked to end the lease by this. Until it has answered, which takes as long as its disk does, a request that is sent again is
+   * neither the first nor known as done.
+   */
+  beginFinish({ id, reserves }: LeaseKey, act: LeaseChange["act"]): void {
+    // One that asks for something else comes too late, and for the first somebody may wait.
+    if (!this.#finishing.has(id)) this.#finishing.set(id, { reserves, act, over: undefined });
+  }
+
+  /** The shard has answered, or can't be asked. */
+  endFinish({ id, reserves }: LeaseKey, act: LeaseChange["act"]): void {
+    const finishing = this.#finishing.get(id);
+    if (finishing === undefined || finishing.reserves !== reserves || finishing.act !== act) return;
+    this.#finishing.delete(id);
+    finishing.over?.resolve();
+  }
+
+  /** Resolves when it is known whether the lease has ended by this; undefined where no shard is asked for that. */
+  whenFinishedBy({ id, reserves }: LeaseKey, act: LeaseChange["act"]): Promise<void> | undefined {
+    const finishing = this.#finishing.get(id);
+    if (finishing === undefined || finishing.reserves !== reserves || finishing.act !== act) return undefined;
+    finishing.over ??= Promise.withResolvers<void>();
+    return finishing.over.promise;
   }
 
   /** The lease has ended by this. */

@@ -18,13 +18,16 @@ export interface NewChange {
 
 /** Does what leases ask for, each by itself and in the order of the request for each shard; whether it was done. */
 export async function changeLeases(
-  { leases, control }: LeaseWays,
+  ways: LeaseWays,
   owner: string,
   changes: readonly NewChange[],
 ): Promise<boolean[]> {
+  const { leases, control } = ways;
   const done = changes.map(() => false);
-  const byShard = new Map<number, { index: number; key: LeaseKey }[]>();
-  for (const [index, { token, act }] of changes.entries()) {
+  const byShard = new Map<number, Asked[]>();
+  const again: Promise<void>[] = [];
+  for (const [index, change] of changes.entries()) {
+    const { token, act } = change;
     const key = leases.read(token, owner);
     const before = key === undefined ? undefined : leases.finishedBy(key);
     if (key === undefined || key.shard >= control.shards || before !== undefined) {
@@ -33,31 +36,64 @@ export async function changeLeases(
       if (!done[index]) leases.ended++;
       continue;
     }
-    const group = byShard.get(key.shard);
-    if (group === undefined) byShard.set(key.shard, [{ index, key }]);
-    else group.push({ index, key });
+    const sooner = leases.whenFinishedBy(key, act);
+    if (sooner !== undefined) {
+      again.push(askAgain(ways, owner, change, sooner).then((isDone) => void (done[index] = isDone)));
+      continue;
+    }
+    if (act !== "touch") leases.beginFinish(key, act);
+    byShard.getOrInsertComputed(key.shard, () => []).push({ index, key });
   }
-  await Promise.all(
-    Array.from(byShard, async ([shard, group]) => {
-      const asked = group.map(({ index, key }): LeaseChange => {
-        const { act, pri, delay } = changes[index]!;
-        const { id, reserves } = key;
-        // What is not said is not packed either.
-        if (pri === undefined && delay === undefined) return { act, id, reserves };
-        return { act, id, reserves, pri, delay };
-      });
-      const answers = await control.ask(shard, "leases", { changes: asked });
-      for (const [at, { index, key }] of group.entries()) {
-        const { act } = changes[index]!;
-        done[index] = answers[at]!;
-        if (!answers[at]) {
-          leases.ended++;
-          leases.forget(key);
-        } else if (act !== "touch") leases.finish(key, act);
-      }
-    }),
-  );
+  await Promise.all([
+    ...Array.from(byShard, ([shard, group]) => askShard(ways, shard, group, changes, done)),
+    ...again,
+  ]);
   return done;
+}
+
+async function askAgain(
+  ways: LeaseWays,
+  owner: string,
+  change: NewChange,
+  sooner: Promise<void>,
+): Promise<boolean> {
+  await sooner;
+  const [isDone] = await changeLeases(ways, owner, [change]);
+  return isDone!;
+}
+
+interface Asked {
+  readonly index: number;
+  readonly key: LeaseKey;
+}
+
+async function askShard(
+  { leases, control }: LeaseWays,
+  shard: number,
+  group: readonly Asked[],
+  changes: readonly NewChange[],
+  done: boolean[],
+): Promise<void> {
+  const asked = group.map(({ index, key }): LeaseChange => {
+    const { act, pri, delay } = changes[index]!;
+    const { id, reserves } = key;
+    // What is not said is not packed either.
+    if (pri === undefined && delay === undefined) return { act, id, reserves };
+    return { act, id, reserves, pri, delay };
+  });
+  try {
+    const answers = await control.ask(shard, "leases", { changes: asked });
+    for (const [at, { index, key }] of group.entries()) {
+      const { act } = changes[index]!;
+      done[index] = answers[at]!;
+      if (!answers[at]) {
+        leases.ended++;
+        leases.forget(key);
+      } else if (act !== "touch") leases.finish(key, act);
+    }
+  } finally {
+    for (const { index, key } of group) leases.endFinish(key, changes[index]!.act);
+  }
 }
 
 /** Nobody will hear of these leases: their jobs are ready again, as if a connection had ended. */

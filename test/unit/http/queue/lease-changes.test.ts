@@ -1,0 +1,62 @@
+// Leases that workers finish: the same request twice is done once, and answered alike, also while the first is under way.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ControlClient } from "../../../../src/http/queue/control-client.ts";
+import { LeaseBook } from "../../../../src/http/queue/lease-book.ts";
+import { changeLeases, type LeaseWays } from "../../../../src/http/queue/lease-changes.ts";
+import type { LeaseChange } from "../../../../src/message/control.ts";
+
+interface Question {
+  readonly changes: readonly LeaseChange[];
+  readonly answer: PromiseWithResolvers<boolean[]>;
+}
+
+function scene(): { ways: LeaseWays; asked: Question[]; token: string } {
+  const asked: Question[] = [];
+  const control = {
+    shards: 1,
+    ask(_shard: number, _verb: string, { changes }: { changes: readonly LeaseChange[] }) {
+      const answer = Promise.withResolvers<boolean[]>();
+      asked.push({ changes, answer });
+      return answer.promise;
+    },
+  } as unknown as ControlClient;
+  const leases = new LeaseBook(() => 0);
+  const times = { sinceMs: 0, untilMs: 10_000 };
+  const { token } = leases.give({
+    ...{ id: 5, shard: 0, reserves: 1, tube: "t", ttr: 10, owner: "", address: "", ...times },
+  });
+  return { ways: { leases, control }, asked, token };
+}
+
+describe("changeLeases", () => {
+  it("gives the same request the same answer while a slow disk keeps the first", async () => {
+    const { ways, asked, token } = scene();
+    const change = { act: "delete", token } as const;
+    const first = changeLeases(ways, "", [change]);
+    const second = changeLeases(ways, "", [change, change]);
+    // What the shard knows by now; its answer to who comes later has nothing to wait for.
+    for (const { changes, answer } of asked.slice(1)) answer.resolve(changes.map(() => false));
+    asked[0]!.answer.resolve([true]);
+    assert.deepEqual(await first, [true]);
+    assert.deepEqual(await second, [true, true]);
+    assert.equal(asked.length, 1);
+    assert.equal(ways.leases.ended, 0);
+  });
+
+  it("asks again where the first could not be done, and refuses what comes too late", async () => {
+    const { ways, asked, token } = scene();
+    const first = changeLeases(ways, "", [{ act: "delete", token }]);
+    const same = changeLeases(ways, "", [{ act: "delete", token }]);
+    const other = changeLeases(ways, "", [{ act: "bury", token }]);
+    assert.equal(asked.length, 2);
+    asked[0]!.answer.reject(new Error("busy"));
+    await assert.rejects(first, /busy/);
+    while (asked.length < 3) await Promise.resolve();
+    asked[1]!.answer.resolve([false]);
+    asked[2]!.answer.resolve([true]);
+    assert.deepEqual([await same, await other], [[true], [false]]);
+    assert.equal(ways.leases.ended, 1);
+  });
+});
