@@ -1,8 +1,11 @@
 // Who changes something by hand is known afterwards: in the log, and over HTTP.
 
 import assert from "node:assert/strict";
+import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import type { Change } from "../src/http/queue/audit-book.ts";
+import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { untilItSays } from "./support/until-it-says.ts";
@@ -67,6 +70,26 @@ describe("audit", () => {
     );
     for (const { at } of found) assert.ok(Math.abs(Date.parse(at) - Date.now()) < 600_000, at);
     assert.equal((await ask(person.secret, "GET", "/v1/audit")).status, 403);
+  });
+
+  it("has those, too, who leave before they are answered", async () => {
+    assert.equal((await ask(boss.secret, "DELETE", "/v1/server/drain")).status, 200);
+    const post = (body: object) => ask(person.secret, "POST", "/v1/tubes/left/jobs", body);
+    const jobs = Array.from({ length: 1000 }, () => ({ body: "x" }));
+    for (let batch = 0; batch < 20; batch++) assert.equal((await post({ jobs })).status, 200);
+    const { port } = new URL(base);
+    const socket = connect(Number(port), "127.0.0.1");
+    const head = [
+      "DELETE /v1/tubes/left HTTP/1.1",
+      "Host: localhost",
+      `Authorization: Bearer ${person.secret}`,
+    ];
+    socket.write([...head, "", ""].join("\r\n"), () => socket.destroy());
+    const cleared = { who: "person", method: "DELETE", route: "/v1/tubes/:tube", affected: 20_000 };
+    await eventually("it is noted", async () => {
+      const [{ who, method, route, affected }] = (await items()) as [Item];
+      return isDeepStrictEqual({ who, method, route, affected }, cleared);
+    });
   });
 
   it("is in the log, with no secret and no body", async () => {

@@ -48,6 +48,11 @@ describe("Browsing and managing over HTTP", () => {
     }
     return items;
   };
+  /** What is known afterwards of the last change: how many jobs, and how it was answered. */
+  const lastChange = async (): Promise<[affected: number, status: number]> => {
+    const [{ affected, status }] = (await get("/v1/audit")).items;
+    return [affected, status];
+  };
   const putTo = async (tube: string, count: number, more: object = {}): Promise<number[]> => {
     const jobs = Array.from({ length: count }, (_, n) => ({ body: `${n}`, ...more }));
     const { results } = (await server.ask(`/v1/tubes/${tube}/jobs`, { json: { jobs } })).json;
@@ -257,6 +262,7 @@ describe("Browsing and managing over HTTP", () => {
         const { status, json } = await server.ask(`/v1/tubes/wide-${to}/move`, move);
         assert.deepEqual([status, json.code], [409, "tube-full"]);
         assert.match(json.detail, /^After 5 jobs /);
+        assert.deepEqual(await lastChange(), [5, 409]);
         assert.equal((await get(`/v1/tubes/wide-${to}`)).jobs.ready, 3);
         assert.equal((await get(`/v1/tubes/${to}`)).jobs.ready, 5);
       }
@@ -321,6 +327,7 @@ describe("Browsing and managing over HTTP", () => {
       const { status, json } = await copy("doubled", { states: ["ready"], to: "narrow" });
       assert.deepEqual([status, json.code], [409, "tube-full"]);
       assert.match(json.detail, /^After 2 copies/);
+      assert.deepEqual(await lastChange(), [2, 409]);
       assert.equal((await server.ask("/v1/tubes/narrow/jobs", { body: "more" })).json.code, "tube-full");
     });
 

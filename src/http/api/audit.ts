@@ -1,11 +1,6 @@
 // Notes who changes what by hand: all that needs the permission to manage or administer, and was done.
 
-import type {
-  FastifyRequest,
-  onResponseHookHandler,
-  preSerializationHookHandler,
-  RouteOptions,
-} from "fastify";
+import type { FastifyRequest, onSendHookHandler, preSerializationHookHandler, RouteOptions } from "fastify";
 import { type Change, changeText } from "../queue/audit-book.ts";
 import type { Service } from "../queue/service.ts";
 import type { Api } from "./api.ts";
@@ -33,9 +28,11 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
     if (typeof count === "number") request.affected = count;
     done(null, payload);
   };
-  const noteChange: onResponseHookHandler = (request, { statusCode }, done) => {
-    if (statusCode < 400 && !isDryRun(request)) note(request, statusCode);
-    done();
+  // Before the answer leaves: who does not wait for it has changed something all the same.
+  const noteChange: onSendHookHandler = (request, { statusCode }, payload, done) => {
+    const isDone = statusCode < 400 || (request.affected ?? 0) > 0;
+    if (isDone && !isDryRun(request)) note(request, statusCode);
+    done(null, payload);
   };
   const note = (request: FastifyRequest, statusCode: number): void => {
     const change = changeOf(request, statusCode, wallMs());
@@ -51,7 +48,7 @@ export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (lin
   api.addHook("onRoute", (route) => {
     if (!isForChanges(route)) return;
     route.preSerialization = [...hooksOf(route.preSerialization), noteAffected];
-    route.onResponse = [...hooksOf(route.onResponse), noteChange];
+    route.onSend = [...hooksOf(route.onSend), noteChange];
   });
 }
 

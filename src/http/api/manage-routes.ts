@@ -240,7 +240,7 @@ async function answerTask(
   const { status, payload } = await answeredOnce(request, service, async () => {
     const task = start(shard);
     const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
-    await Promise.race([doneOrProblem(service, task), soon]);
+    await Promise.race([doneOrProblem(service, task, request), soon]);
     return task.state === "running"
       ? { status: 202, payload: taskView(task) }
       : { status: 200, payload: { affected: task.affected } };
@@ -250,11 +250,13 @@ async function answerTask(
   return payload;
 }
 
-async function doneOrProblem(service: Service, task: Task): Promise<void> {
+async function doneOrProblem(service: Service, task: Task, request: FastifyRequest): Promise<void> {
   try {
     await task.done;
   } catch (error) {
     if (!(error instanceof TaskRefused)) throw error;
+    // Those before the one that was refused.
+    request.affected = task.affected;
     const { code, message } = refused(error.refusal, service);
     throw new Problem(code, `${error.message}. ${message}`);
   }

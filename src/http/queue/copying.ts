@@ -51,19 +51,27 @@ export class Copying {
   async run(report: (part: BulkPart) => void): Promise<void> {
     let afterId = this.#firstId;
     let hasEnded = false;
-    while (!hasEnded && !this.#isStopped && this.#affected < this.#question.max) {
-      const parts = await this.#read(afterId);
-      for (const { jobs, examined } of parts) {
-        this.#examined += examined;
-        await this.#put(jobs);
+    let progress = 0;
+    const tell = (): void => report({ affected: this.#affected, examined: this.#examined, progress });
+    try {
+      while (!hasEnded && !this.#isStopped && this.#affected < this.#question.max) {
+        const parts = await this.#read(afterId);
+        for (const { jobs, examined } of parts) {
+          this.#examined += examined;
+          await this.#put(jobs);
+        }
+        const last = parts.at(-1)!;
+        hasEnded = last.hasEnded;
+        afterId = last.doneId;
+        const share = (afterId - this.#firstId) / Math.max(1, this.#lastId - this.#firstId);
+        progress = Math.min(1, share);
+        tell();
       }
-      const last = parts.at(-1)!;
-      hasEnded = last.hasEnded;
-      afterId = last.doneId;
-      const share = (afterId - this.#firstId) / Math.max(1, this.#lastId - this.#firstId);
-      report({ affected: this.#affected, examined: this.#examined, progress: Math.min(1, share) });
+      progress = this.#isStopped ? 0 : 1;
+    } finally {
+      // Also of copies before one that was refused.
+      tell();
     }
-    report({ affected: this.#affected, examined: this.#examined, progress: this.#isStopped ? 0 : 1 });
   }
 
   async #read(afterId: number): Promise<BrowsePart[]> {
