@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { get } from "node:http";
+import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { drawSecret } from "../src/access/secrets.ts";
 import { eventually } from "./support/eventually.ts";
@@ -144,6 +145,36 @@ describe("http auth", () => {
       const status = await statusOf(path, limited, method, body);
       assert.ok(status === 403 || (status === 400 && path === "/v1/reserve"), `${method} ${path}: ${status}`);
     }
+  });
+
+  it("shows a token with tubes those leases that are of them", async () => {
+    for (const tube of ["mail-3", "secret-3"]) {
+      const path = `/v1/tubes/${tube}/jobs`;
+      assert.equal(await statusOf(path, bearer(tokens.worker.secret), "POST", { body: "x" }), 201);
+      const body = { tubes: [tube], wait: 0 };
+      assert.equal(await statusOf("/v1/reserve", bearer(tokens.worker.secret), "POST", body), 200);
+    }
+    const tubesOf = async (secret: string): Promise<string[]> => {
+      const answer = await ask("/v1/leases", bearer(secret));
+      const { items, total } = (await answer.json()) as { items: { tube: string }[]; total: number };
+      assert.equal(items.length, total);
+      return items.map(({ tube }) => tube).sort();
+    };
+    assert.deepEqual(await tubesOf(tokens.limited.secret), ["mail-3"]);
+    assert.deepEqual(await tubesOf(tokens.viewer.secret), ["mail-3", "secret-3"]);
+  });
+
+  it("has no room for large requests of those who did not say who they are", async () => {
+    const { hostname, port } = new URL(base);
+    const socket = connect(Number(port), hostname);
+    socket.on("error", () => {});
+    const head = ["POST /v1/session HTTP/1.1", "Host: localhost", "Content-Type: application/json"];
+    socket.write([...head, "Content-Length: 8000000", "", ""].join("\r\n"));
+    const answer = await new Promise((resolve) => socket.once("data", resolve));
+    socket.destroy();
+    assert.match(`${answer}`, /^HTTP\/1\.1 413 /);
+    const long = { token: "x".repeat(20_000) };
+    assert.equal(await statusOf("/v1/session", {}, "POST", long), 413);
   });
 
   it("begins a session for a token, and ends it", async () => {

@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { mayTouchTube } from "../../access/identity.ts";
 import { changeLeases, type NewChange } from "../queue/lease-changes.ts";
 import { answers, ownerOf, type Routes, requireServing } from "./api.ts";
 import { Problem } from "./problem.ts";
@@ -128,9 +129,11 @@ const addList: Routes = (api, service) => {
         response: answers({ 200: Fields({ items: Type.Array(Out), total: Type.Integer() }) }),
       },
     },
-    () => {
+    ({ identity }) => {
       const nowMs = service.nowMs();
-      const all = service.leases.list();
+      const leases = service.leases.list();
+      // Of tubes that are not his nobody hears who works on them.
+      const all = identity === undefined ? leases : leases.filter(({ tube }) => mayTouchTube(identity, tube));
       const items = all.slice(0, CHANGES_MAX).map(({ id, tube, owner, address, sinceMs, untilMs }) => ({
         id,
         tube,

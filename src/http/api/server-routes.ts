@@ -151,7 +151,8 @@ const addLog: Routes = (api, service) => {
 
 function seriesNamed({ series }: Static<typeof HistoryQuery>): HistorySeries[] {
   if (series === undefined) return [...HISTORY_SERIES];
-  return series.split(",").map((name) => {
+  // An address has room for a thousand names, and each has thousands of points.
+  return [...new Set(series.split(","))].map((name) => {
     const known = HISTORY_SERIES.find((each) => each === name);
     if (known === undefined)
       throw new Problem(

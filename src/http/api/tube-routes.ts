@@ -139,7 +139,8 @@ const addHistory: Routes = (api, service) => {
     async (request, reply) => {
       const { seconds = 3000, series } = request.query;
       const tube = tubeOf(request.params, request.query);
-      const names = series === undefined ? TUBE_SERIES_NAMES : series.split(",").map(seriesNamed);
+      const names =
+        series === undefined ? TUBE_SERIES_NAMES : [...new Set(series.split(",").map(seriesNamed))];
       const kept = service.tubeHistory.of(tube, names, service.wallMs() - seconds * 1000);
       if (kept === undefined) {
         requireServing(service);
