@@ -103,7 +103,7 @@ export function createApp(options: AppOptions): Api {
       answerRoom.give(request);
     });
     sayAlways(request, reply);
-    if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw.socket);
+    if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw);
     if (request.url.length > URL_BYTES_MAX)
       throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
     if (headers.host !== knownHost) {

@@ -1,8 +1,7 @@
 // Requests that a client sends before it has the answers of those before them. Node begins all of them at once, a thousand of one packet, and
 // keeps each answer until it is its turn: so many answers, and what was made for them, no other bound of a connection knows.
 
-import type { ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Problem } from "./problem.ts";
 
 /** Of all connections. Each takes some 10 KB of the heap. */
@@ -16,7 +15,7 @@ export class PipelinedAnswers {
   #waiting = 0;
 
   /** Counts an answer that waits. Throws where too many do: the connection ends then, since it may have sent more. */
-  add(answer: ServerResponse, socket: Socket): void {
+  add(answer: ServerResponse, { socket }: IncomingMessage): void {
     this.#waiting++;
     answer.on("close", () => {
       this.#waiting--;
