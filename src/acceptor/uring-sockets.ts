@@ -78,7 +78,7 @@ export class UringSockets {
 
   /** Wakes a thread that sleeps in another ring. */
   ringIn(descriptor: number, word: number): void {
-    this.ring.tell(descriptor, word, Kind.Ring);
+    if (!this.ring.tell(descriptor, word, Kind.Ring)) this.onNotRung(word);
   }
 
   /** Goes on with a connection that has come from another thread. */

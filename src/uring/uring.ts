@@ -264,12 +264,16 @@ export class Uring {
     this.#target[at + 5] = targetHigh;
   }
 
-  /** Has a completion with these two words appear in another ring, at once. Here one appears only if that can't be. */
-  tell(ring: number, low: number, high: number): void {
+  /**
+   * Has a completion with these two words appear in another ring, at once. Here one appears only if that can't be. False if the kernel
+   * takes nothing now: it appears there later.
+   */
+  tell(ring: number, low: number, high: number): boolean {
     const at = this.#entry(UringOp.MessageRing | (CQE_SKIP_SUCCESS << 8), ring, low, high);
     this.#target[at + 2] = low;
     this.#target[at + 3] = high;
     this.#enter(0, 0, 0n, 0n);
+    return this.#waitingCount === 0 && this.#tail === this.#submitted;
   }
 
   #isFull(): boolean {

@@ -99,7 +99,7 @@ test("a ring tells another, whose sleep ends; what can't be told comes back", (t
   const seen: number[][] = [];
   const take = (low: number, high: number, result: number): void =>
     void seen.push([low, high, Math.sign(result)]);
-  one.tell(other.descriptor, 48, 5);
+  assert.ok(one.tell(other.descriptor, 48, 5));
   other.submitAndWait(60_000);
   assert.equal(other.reap(take), 1);
   assert.deepEqual(seen, [[48, 5, 0]]);
@@ -111,4 +111,28 @@ test("a ring tells another, whose sleep ends; what can't be told comes back", (t
   assert.equal(one.reap(take), 1);
   assert.deepEqual(seen[1], [64, 5, -1]);
   closeSync(descriptor);
+});
+
+test("who can't tell another ring at once, because the kernel takes nothing, knows it, and tells it later", (t) => {
+  let refuses = true;
+  const call: typeof enter = (...args) => (refuses ? -EAGAIN : enter(...args));
+  let rings: Uring[];
+  try {
+    rings = [new Uring(call), new Uring()];
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    t.skip(error.message);
+    return;
+  }
+  const [one, other] = rings as [Uring, Uring];
+  assert.equal(one.tell(other.descriptor, 48, 5), false);
+  refuses = false;
+  one.submit();
+  other.submitAndWait(60_000);
+  const seen: number[][] = [];
+  assert.equal(
+    other.reap((low, high) => void seen.push([low, high])),
+    1,
+  );
+  assert.deepEqual(seen, [[48, 5]]);
 });
