@@ -214,22 +214,25 @@ export class AcceptorLoop {
 
   /** Before the sleep. True if there is something to do after all. */
   #looksOnceMore(): boolean {
+    const { counters, surroundings } = this.#options;
     this.wakeAtMs = this.#residentsDueAtMs();
-    if (this.#findsWork()) {
+    const isDue = this.wakeAtMs <= surroundings.nowMs();
+    if (isDue || this.#findsWork()) {
       this.wake();
       this.#action = Action.Publish;
+      // What is due may keep it from its sleep for a second, some of it in each pass.
+      if (isDue) this.sockets?.turn();
       return true;
     }
-    this.#options.counters.slept();
+    counters.slept();
     this.#action = Action.Sleep;
     return false;
   }
 
   /** Whether there is something to do, now that the sleep has been announced. */
   #findsWork(): boolean {
-    const { core, surroundings } = this.#options;
-    if (core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork()) return true;
-    return this.wakeAtMs <= surroundings.nowMs();
+    const { core } = this.#options;
+    return core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork();
   }
 
   /** Takes one resident to its next point. Returns false when none has anything more to do in this pass. */

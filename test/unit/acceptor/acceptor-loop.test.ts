@@ -164,6 +164,25 @@ describe("AcceptorLoop", () => {
     assert.ok(ring.hasMessage, "the shard can see it");
   });
 
+  // A million delayed jobs that were due at once kept clients waiting for a second.
+  it("lets its sockets have their turn while something is due in each pass", () => {
+    const { loop } = stage();
+    const resident = new FakeResident();
+    const next = resident.next.bind(resident);
+    resident.next = () => {
+      const point = next();
+      if (resident.turns < 5) resident.nextDueAtMs = 0;
+      return point;
+    };
+    resident.nextDueAtMs = 0;
+    loop.residents.push(resident);
+    let turns = 0;
+    loop.sockets = { turn: () => void turns++ };
+    while (loop.next() !== Point.Asleep) assert.ok(resident.turns < 100);
+    assert.equal(resident.turns, 5);
+    assert.equal(turns, 4, "in each pass but the last, whose sleep is their turn");
+  });
+
   it("turns a resident as long as it has work, but lets sockets and answers have their turn", () => {
     const { clock, loop } = stage();
     const resident = new FakeResident();
