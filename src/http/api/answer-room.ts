@@ -1,6 +1,6 @@
 // How many bytes of long answers may be on their way at a time: who does not read, keeps them in memory.
 
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest, onSendHookHandler } from "fastify";
 import { Busy } from "../queue/busy.ts";
 import type { Api } from "./api.ts";
 import { isBehindAnother } from "./pipelined-answers.ts";
@@ -24,21 +24,30 @@ export class AnswerRoom {
     this.#bytesMax = bytesMax;
   }
 
-  /** To be added behind what makes answers shorter. */
-  addTo(api: Api): void {
+  /** With what makes answers shorter, which may take a while: they count before, and what is left of them behind it. */
+  addTo(api: Api, shorten?: onSendHookHandler): void {
     api.decorateRequest("answerRoom", 0);
     api.addHook("onSend", (request, { raw }, payload, done) => {
       const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
       // Who is gone already gives nothing back.
-      if (!isWhole || raw.destroyed) return done(null, payload);
-      if (!isBehindAnother(raw)) {
-        if (payload.length > SHORT_BYTES) this.#take(request, payload.length);
-        return done(null, payload);
+      if (!isWhole || raw.destroyed || (payload.length <= SHORT_BYTES && !isBehindAnother(raw))) {
+        done(null, payload);
+        return;
       }
-      // It waits in memory until it is its turn: beside the heap, as bytes.
-      const bytes = Buffer.from(payload as Buffer);
+      // Kept beside the heap, as bytes.
+      const bytes = typeof payload === "string" ? Buffer.from(payload) : payload;
       this.#take(request, bytes.length);
       done(null, bytes);
+    });
+    if (shorten === undefined) return;
+    api.addHook("onSend", shorten);
+    api.addHook("onSend", (request, _reply, payload, done) => {
+      const { answerRoom } = request;
+      if (Buffer.isBuffer(payload) && payload.length < answerRoom) {
+        this.#underWay -= answerRoom - payload.length;
+        request.answerRoom = payload.length;
+      }
+      done(null, payload);
     });
   }
 

@@ -117,8 +117,7 @@ export function createApp(options: AppOptions): Api {
     encodeAs(request, reply);
     done(null, payload);
   });
-  api.addHook("onSend", compress);
-  answerRoom.addTo(api);
+  answerRoom.addTo(api, compress);
   meter.addTo(api);
   addFormats(api, room);
   addErrors(api, onError);

@@ -2,6 +2,7 @@
 
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../queue/glob.ts";
+import { InTurn } from "../queue/in-turn.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../queue/tube-history.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
@@ -48,6 +49,8 @@ export const tubeRoutes: Routes = (api, service) => {
 };
 
 const addTubes: Routes = (api, service) => {
+  // All who wait for one table would make their lists of it in the same moment, each some MB of the heap.
+  const lists = new InTurn();
   api.get(
     "/v1/tubes",
     {
@@ -57,7 +60,7 @@ const addTubes: Routes = (api, service) => {
     async (request, reply) => {
       requireServing(service);
       const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
-      const tubes = await service.tubes.fresh(fresh === true ? FRESH_MS : undefined);
+      const tubes = await lists.make(() => service.tubes.fresh(fresh === true ? FRESH_MS : undefined));
       const { atMs } = service.tubes;
       const matched = [...tubes.values()].filter(
         ({ name }) => match === undefined || matchesGlob(match, name),

@@ -63,3 +63,29 @@ it("Long answers that nobody reads are given up at a bound, and short ones go on
   assert.equal(status, 200, "there is room again");
   sockets[1]!.destroy();
 });
+
+it("Long answers count from when they are made, and what is left of them when they were made shorter", async (t) => {
+  const room = new AnswerRoom(100_000);
+  const api = Fastify() as unknown as Api;
+  t.after(() => api.close());
+  const held: (() => void)[] = [];
+  room.addTo(api, (_request, _reply, _payload, done) => {
+    held.push(() => done(null, Buffer.from("short")));
+  });
+  api.setErrorHandler((error, _request, reply) => {
+    assert.ok(error instanceof Busy);
+    return reply.code(503).send();
+  });
+  api.get("/long", () => "x".repeat(80_000));
+  const first = api.inject("/long");
+  while (held.length < 1) await new Promise((resolve) => setImmediate(resolve));
+  const second = api.inject("/long");
+  // The refusal is made shorter, too.
+  while (held.length < 2) await new Promise((resolve) => setImmediate(resolve));
+  for (const each of held.splice(0)) each();
+  assert.deepEqual([(await first).statusCode, (await second).statusCode], [200, 503]);
+  const third = api.inject("/long");
+  while (held.length < 1) await new Promise((resolve) => setImmediate(resolve));
+  for (const each of held.splice(0)) each();
+  assert.equal((await third).statusCode, 200);
+});
