@@ -1,5 +1,6 @@
 // Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
 
+import { totalmem } from "node:os";
 import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "node:worker_threads";
 import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
 import type { ListenAddress } from "../acceptor/listener.ts";
@@ -150,8 +151,17 @@ export function startAcceptors(
   return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));
 }
 
-/** What the thread may have of the JavaScript heap, MB: an answer that is too large ends it before it ends the queue. */
-const HTTP_HEAP_MB = 256;
+/**
+ * What the thread may have of the JavaScript heap, MB: so much, or an eighth of the memory, for what it knows of each tube. The end of that
+ * heap is the server's, but its neighbours keep theirs.
+ */
+const HTTP_HEAP_MB_MIN = 256;
+const HTTP_HEAP_MB_MAX = 4096;
+function httpHeapMb(): number {
+  // A control group without a limit has a number beyond all memory, or 0.
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  return Math.min(HTTP_HEAP_MB_MAX, Math.max(HTTP_HEAP_MB_MIN, Math.floor(bytes / 8 / 2 ** 20)));
+}
 
 export class HttpThreadHandle {
   readonly #worker: Worker;
@@ -160,7 +170,7 @@ export class HttpThreadHandle {
   #onStopped: () => void = () => {};
 
   constructor(data: HttpThreadData, onDeath: OnThreadDeath, onNews: (news: HttpNews) => void) {
-    const limits = { maxOldGenerationSizeMb: HTTP_HEAP_MB };
+    const limits = { maxOldGenerationSizeMb: httpHeapMb() };
     this.#worker = start("http", "http", data, onDeath, { resourceLimits: limits });
     this.listening = new Promise((resolve) => {
       this.#worker.on("message", (news: HttpNews) => {
