@@ -128,46 +128,31 @@ test("without a descriptor updates go on for as long as there is room, then they
   assert.deepEqual(await afterCrash(disk), writer.jobs);
 });
 
-test("a sync is not late because compaction waits for a descriptor", async () => {
-  const disk = new VirtualDisk();
-  const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
-  const writer = new JobWriter(storage);
-  for (let id = 1; id <= 200; id++) {
-    writer.put(id, "x".repeat(300));
-    if (id % 5 === 0) storage.flush(id);
-  }
-  for (let id = 1; id <= 200; id++) if (id % 4 !== 0) writer.delete(id);
-  disk.fault = (call) => {
-    if (call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
-  };
-  storage.flush(1000);
-  while (storage.work(1000)) {}
-  writer.update(4, { releases: 1 });
-  storage.flush(1001);
-  assert.equal(storage.failure, undefined);
-  assert.ok(storage.nextDeadline() <= 1051, `the next turn is at ${storage.nextDeadline()}`);
-});
-
-test("a sync is not late because a segment can't be removed", async () => {
-  const disk = new VirtualDisk();
-  const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
-  const writer = new JobWriter(storage);
-  for (let id = 1; id <= 200; id++) {
-    writer.put(id, "x".repeat(300));
-    if (id % 5 === 0) storage.flush(id);
-  }
-  for (let id = 1; id <= 200; id++) if (id % 4 !== 0) writer.delete(id);
-  disk.fault = (call) => {
-    if (call === "unlink") throw Object.assign(new Error("EDQUOT: injected"), { code: "EDQUOT" });
-  };
-  storage.flush(1000);
-  while (storage.work(1000)) {}
-  assert.equal(storage.full, true, "the oldest segment was to go");
-  writer.update(4, { releases: 1 });
-  storage.flush(1001);
-  assert.equal(storage.failure, undefined);
-  assert.ok(storage.nextDeadline() <= 1051, `the next turn is at ${storage.nextDeadline()}`);
-});
+for (const { why, call, code, isFull } of [
+  { why: "compaction waits for a descriptor", call: "open", code: "EMFILE", isFull: false },
+  { why: "a segment can't be removed", call: "unlink", code: "EDQUOT", isFull: true },
+]) {
+  test(`a sync is not late because ${why}`, async () => {
+    const disk = new VirtualDisk();
+    const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: 50 });
+    const writer = new JobWriter(storage);
+    for (let id = 1; id <= 200; id++) {
+      writer.put(id, "x".repeat(300));
+      if (id % 5 === 0) storage.flush(id);
+    }
+    for (let id = 1; id <= 200; id++) if (id % 4 !== 0) writer.delete(id);
+    disk.fault = (asked) => {
+      if (asked === call) throw Object.assign(new Error(`${code}: injected`), { code });
+    };
+    storage.flush(1000);
+    while (storage.work(1000)) {}
+    if (isFull) assert.equal(storage.full, true, "the oldest segment was to go");
+    writer.update(4, { releases: 1 });
+    storage.flush(1001);
+    assert.equal(storage.failure, undefined);
+    assert.ok(storage.nextDeadline() <= 1051, `the next turn is at ${storage.nextDeadline()}`);
+  });
+}
 
 test("what was acknowledged is synced in time although what came after it finds no room", async () => {
   const disk = new VirtualDisk();

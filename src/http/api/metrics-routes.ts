@@ -34,7 +34,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
         },
       },
       async (request, reply) => {
-        const { contentType, text } = await scrapes.make(async () => {
+        const { contentType, text } = await scrapes.make(reply.raw, async () => {
           const families = await familiesOf(service, series, request.query.tubes !== "none");
           const all = [...families, ...meter.families()];
           return await metricsText(all, wantsOpenMetrics(request.headers.accept));
@@ -61,7 +61,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
       async (request, reply) => {
         requireServing(service);
         const { match, series: names } = request.query;
-        const { contentType, text } = await scrapes.make(async () => {
+        const { contentType, text } = await scrapes.make(reply.raw, async () => {
           const tubes = [...(await service.tubes.fresh()).values()].filter(
             ({ name }) => match === undefined || matchesGlob(match, name),
           );

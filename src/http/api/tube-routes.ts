@@ -60,7 +60,9 @@ const addTubes: Routes = (api, service) => {
     async (request, reply) => {
       requireServing(service);
       const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
-      const tubes = await lists.make(() => service.tubes.fresh(fresh === true ? FRESH_MS : undefined));
+      const tubes = await lists.make(reply.raw, () =>
+        service.tubes.fresh(fresh === true ? FRESH_MS : undefined),
+      );
       const { atMs } = service.tubes;
       const matched = [...tubes.values()].filter(
         ({ name }) => match === undefined || matchesGlob(match, name),
