@@ -1,6 +1,6 @@
-// Names by patterns in which "*" stands for any characters and "?" for one: "mail-*".
+// Glob patterns: "*" matches any characters, "?" exactly one.
 
-/** Whether the whole of `name` is as `pattern` says; takes time by the product of their lengths at most. */
+/** Returns whether the whole name matches. Takes at most the product of both lengths in steps. */
 export function matchesGlob(pattern: string, name: string): boolean {
   let at = 0;
   let i = 0;

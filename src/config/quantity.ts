@@ -33,12 +33,3 @@ export function sizeText(bytes: number): string {
   }
   return `${bytes}`;
 }
-
-/** "30s" for 30000: the largest unit that divides it. */
-export function durationText(ms: number): string {
-  for (const unit of ["d", "h", "m", "s"]) {
-    const factor = MS_UNITS[unit]!;
-    if (ms >= factor && ms % factor === 0) return `${ms / factor}${unit}`;
-  }
-  return `${ms}ms`;
-}

@@ -204,11 +204,6 @@ export function patternBytesOf(view: DataView, at: number): number {
   return view.getUint8(at + 1);
 }
 
-/** The length of a SETTING's text, which follows the pattern. */
-export function settingTextBytesOf(view: DataView, at: number): number {
-  return view.getUint16(at + 2, true);
-}
-
 /** Writes a DELETE at `at` and returns its length. */
 export function encodeDelete(view: DataView, at: number, id: number): number {
   view.setUint32(at, RecordKind.delete, true);

@@ -2,6 +2,7 @@
 
 import { Type } from "typebox";
 import { Value } from "typebox/value";
+import { matchesGlob } from "../../base/glob.ts";
 import type {
   LogView,
   OverviewView,
@@ -12,7 +13,6 @@ import type {
 } from "../../dashboard/view-types.ts";
 import { TubeField } from "../../message/control.ts";
 import { Counter, countersOf, rolesOf } from "../../message/topology.ts";
-import { matchesGlob } from "../queue/glob.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../queue/tube-book.ts";

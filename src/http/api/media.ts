@@ -22,8 +22,6 @@ const packr = new Packr({
   int64AsType: "number",
 });
 
-export const isMsgpackType = (type: string): boolean => MSGPACK_TYPES.has(type);
-
 /** Whether the client wants MessagePack: its Accept names it. */
 export function wantsMsgpack(request: FastifyRequest): boolean {
   const { accept } = request.headers;

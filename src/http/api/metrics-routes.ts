@@ -1,13 +1,13 @@
 // Metrics for Prometheus: of the server and of some tubes, and of any tubes that are asked for.
 
 import { Type } from "typebox";
+import { matchesGlob } from "../../base/glob.ts";
 import type { Family } from "../metrics/family.ts";
 import { gauge } from "../metrics/family.ts";
 import { metricsText, wantsOpenMetrics } from "../metrics/metrics-text.ts";
 import { SeriesSet } from "../metrics/series-set.ts";
 import { serverFamilies } from "../metrics/server-families.ts";
 import { countersOfAll, seriesOf, tubeFamilies } from "../metrics/tube-families.ts";
-import { matchesGlob } from "../queue/glob.ts";
 import { InTurn } from "../queue/in-turn.ts";
 import type { Service } from "../queue/service.ts";
 import { type Routes, requireServing } from "./api.ts";

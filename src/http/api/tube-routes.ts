@@ -1,7 +1,7 @@
 // Tubes: all of them, sorted and filtered here, and each by itself.
 
 import { type Static, Type } from "typebox";
-import { matchesGlob } from "../queue/glob.ts";
+import { matchesGlob } from "../../base/glob.ts";
 import { InTurn } from "../queue/in-turn.ts";
 import type { TubeEntry } from "../queue/tube-book.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../queue/tube-history.ts";

@@ -3,8 +3,8 @@
 // All others are summed as `*`, which no tube can be called. That sum must never fall, or a scraper takes it for a restart: a
 // tube that gets series takes only what comes from then on with it, and one that loses them leaves what it had.
 
+import { matchesGlob } from "../../base/glob.ts";
 import { TubeField } from "../../message/control.ts";
-import { matchesGlob } from "../queue/glob.ts";
 import type { MetricsRules } from "../queue/service.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../queue/tube-book.ts";
 
