@@ -208,7 +208,12 @@ class Run {
       waitSeconds: 0,
       max: 1 + this.#random.below(3),
     };
-    this.#leased(await this.#server.until(this.#reservations.reserve({ ...asked, bytesMax: 1e6, signal })));
+    const jobs: ReservedJob[] = [];
+    const taking = { bytesMax: 1e6, room: () => Number.POSITIVE_INFINITY, signal };
+    await this.#server.until(
+      this.#reservations.reserve({ ...asked, ...taking, onJob: (job) => jobs.push(job) }),
+    );
+    this.#leased(jobs);
   }
 
   async #reserveWire(): Promise<void> {
@@ -285,9 +290,11 @@ class Run {
     const wait = { abort, isOver: false, jobs: [] as ReservedJob[] };
     const tubes = [this.#tube(), this.#tube()];
     this.#reservations
-      .reserve({ tubes, waitSeconds: 5, max: 1, bytesMax: 1e6, signal: abort.signal })
-      .then((jobs) => {
-        wait.jobs = jobs;
+      .reserve({
+        ...{ tubes, waitSeconds: 5, max: 1, bytesMax: 1e6, room: () => 1, signal: abort.signal },
+        onJob: (job) => wait.jobs.push(job),
+      })
+      .then(() => {
         wait.isOver = true;
       });
     this.#waits.push(wait);

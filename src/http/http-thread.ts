@@ -46,6 +46,7 @@ import { AuditBook } from "./queue/audit-book.ts";
 import { Bodies } from "./queue/bodies.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
 import { ControlClient } from "./queue/control-client.ts";
+import { GiveBacks } from "./queue/give-backs.ts";
 import { IdempotencyKeys } from "./queue/idempotency.ts";
 import { LeaseBook } from "./queue/lease-book.ts";
 import { Liveness } from "./queue/liveness.ts";
@@ -218,6 +219,7 @@ export class HttpThread {
     this.#loop = new PortLoop(topology, core);
     const control = new ControlClient(core, this.#loop.wake);
     const wire = new WireClients(core, this.#loop.wake);
+    const leases = new LeaseBook(monotonicMs);
     this.#service = {
       topology,
       facts,
@@ -233,7 +235,8 @@ export class HttpThread {
       bodies: new Bodies(wire, control, core),
       puts: new PutLanes(wire, topology.shards),
       reservations: new Reservations(wire),
-      leases: new LeaseBook(monotonicMs),
+      leases,
+      giveBacks: new GiveBacks(leases, control),
       keys: new IdempotencyKeys(monotonicMs),
       tasks: new TaskBook(control, Date.now),
       connections: new ConnectionDesk(topology.acceptors, (acceptor, question) =>

@@ -6,14 +6,14 @@
 
 import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { shardOfTube } from "../../src/base/tube-hash.ts";
 import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
-import { Busy } from "../../src/http/queue/busy.ts";
 import { ControlClient } from "../../src/http/queue/control-client.ts";
+import { GiveBacks } from "../../src/http/queue/give-backs.ts";
+import { Handout } from "../../src/http/queue/handout.ts";
 import { type Lease, LeaseBook } from "../../src/http/queue/lease-book.ts";
-import { changeLeases, giveBackLeases } from "../../src/http/queue/lease-changes.ts";
+import { changeLeases } from "../../src/http/queue/lease-changes.ts";
 import { PutLanes } from "../../src/http/queue/put-lanes.ts";
-import { Reservations, type ReservedJob } from "../../src/http/queue/reservations.ts";
+import { Reservations } from "../../src/http/queue/reservations.ts";
 import { WireClients } from "../../src/http/queue/wire-clients.ts";
 import { checkRings } from "../support/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
@@ -24,6 +24,8 @@ const TUBES = ["default", "a", "b", "c"] as const;
 const SOCKETS = 3;
 const REQUESTS_MAX = 12;
 const TTR_MAX_SECONDS = 3;
+/** What is forgotten with this time to run stays so until the end. */
+const TTR_LONG_SECONDS = 3600;
 /** Until all that was sent is answered. */
 const ROUNDS_MAX = 2000;
 
@@ -93,10 +95,11 @@ class HttpSimulation {
   readonly #puts: PutLanes;
   readonly #reservations: Reservations;
   readonly #leases: LeaseBook;
+  readonly #giveBacks: GiveBacks;
   readonly #clients: Client[];
   /** Requests over HTTP that are under way. */
   readonly #requests = new Set<Promise<void>>();
-  readonly #waits = new Set<AbortController>();
+  readonly #waits = new Set<Handout>();
   /** Leases that a worker over HTTP has been given, also such that have ended since. */
   #known: Lease[] = [];
   readonly #grants = new Map<number, Grant>();
@@ -131,6 +134,7 @@ class HttpSimulation {
     this.#puts = new PutLanes(wire, shards);
     this.#reservations = new Reservations(wire);
     this.#leases = new LeaseBook(() => server.nowMs);
+    this.#giveBacks = new GiveBacks(this.#leases, this.#control);
     this.#clients = Array.from({ length: SOCKETS }, (_, index) => this.#newClient(`client ${index}`));
     plant?.({ control: this.#control, server });
   }
@@ -138,13 +142,13 @@ class HttpSimulation {
   async step(): Promise<void> {
     const random = this.#random;
     const act = random.weighted({
-      ...{ run: 10, "http-put": 3, "http-reserve": 3, "http-change": 4, "give-up": 0.5 },
+      ...{ run: 10, "http-put": 3, "http-reserve": 3, "http-change": 4, "give-up": 1 },
       ...{ client: 6, vanish: 0.3, time: 1.5 },
     });
     if (act === "http-put") this.#begin(() => this.#httpPut());
     else if (act === "http-reserve") this.#begin(() => this.#httpReserve());
     else if (act === "http-change") this.#begin(() => this.#httpChange());
-    else if (act === "give-up") random.pick([...this.#waits])?.abort();
+    else if (act === "give-up") random.pick([...this.#waits])?.drop();
     else if (act === "client") this.#clientAct(random.pick(this.#clients)!);
     else if (act === "vanish") this.#vanish(random.pick(this.#clients)!);
     else if (act === "time") this.#server.takeTime(random.between(1, 1500));
@@ -189,42 +193,27 @@ class HttpSimulation {
   async #httpReserve(): Promise<void> {
     const random = this.#random;
     const tubes = TUBES.filter(() => random.chance(0.5));
-    const gone = new AbortController();
+    const handout = new Handout(this.#handoutWays, { owner: "worker", address: "" });
     const sentAtMs = this.#server.nowMs;
     const place = ++this.#places;
-    this.#waits.add(gone);
-    const reserving = this.#reservations.reserve({
+    this.#waits.add(handout);
+    await this.#reservations.reserve({
       tubes: tubes.length === 0 ? ["a"] : tubes,
       waitSeconds: random.pick([0, 1, 5]),
-      max: random.pick([1, 4]),
-      bytesMax: 100_000,
-      signal: gone.signal,
+      max: random.pick([1, 4, 100]),
+      bytesMax: random.pick([1, 3000, 100_000]),
+      room: () => this.#leases.room,
+      signal: handout.signal,
+      onJob: (job) => handout.add(job),
     });
-    const jobs = await reserving.catch((error: unknown) => {
-      // Its wait was ended, and nobody is there to hear of it.
-      if (gone.signal.aborted && error instanceof Busy) return [];
-      throw error;
-    });
-    this.#waits.delete(gone);
-    const given = jobs.map((job) => this.#lease(job));
-    // The client has gone, or its connection breaks before it has got the answer.
-    if (gone.signal.aborted || random.chance(0.15)) giveBackLeases(this.#ways, given);
-    else {
-      for (const [index, lease] of given.entries())
-        this.#isGiven(lease.id, lease.token, sentAtMs + jobs[index]!.ttr * 1000, place);
-      this.#known.push(...given);
-      this.#given += given.length;
+    this.#waits.delete(handout);
+    // Its connection breaks before it has got the answer.
+    if (random.chance(0.15)) handout.drop();
+    for (const { job, lease } of handout.handed) {
+      this.#isGiven(lease.id, lease.token, sentAtMs + job.ttr * 1000, place);
+      this.#known.push(lease);
+      this.#given++;
     }
-  }
-
-  /** As routes do it. */
-  #lease(job: ReservedJob): Lease {
-    const { id, tube, reserves, ttr, timeLeftMs } = job;
-    const { nowMs } = this.#server;
-    const bytes = Buffer.from(tube);
-    const shard = shardOfTube(bytes, 0, bytes.length, this.#server.shards.length);
-    const times = { sinceMs: nowMs, untilMs: nowMs + timeLeftMs };
-    return this.#leases.give({ id, shard, reserves, tube, ttr, owner: "worker", address: "", ...times });
   }
 
   async #httpChange(): Promise<void> {
@@ -243,6 +232,7 @@ class HttpSimulation {
     if (!done) return;
     assert.ok(!hasEnded || repeats, `a lease of job ${lease.id} has ended, and does ${act} all the same`);
     if (repeats) return;
+    if (act === "touch") this.#leases.renew(lease.token, "worker");
     if (act === "touch" && grant?.who === lease.token && grant.untilMs > 0)
       grant.untilMs = sentAtMs + lease.ttr * 1000;
     if (act === "delete") this.#isDeleted(lease.id);
@@ -267,6 +257,10 @@ class HttpSimulation {
 
   get #ways(): { leases: LeaseBook; control: ControlClient } {
     return { leases: this.#leases, control: this.#control };
+  }
+
+  get #handoutWays(): ConstructorParameters<typeof Handout>[0] {
+    return { ...this.#ways, giveBacks: this.#giveBacks, nowMs: () => this.#server.nowMs };
   }
 
   // --- over sockets -----------------------------------------------------------------------------------------------
@@ -349,7 +343,7 @@ class HttpSimulation {
   // --- the ledger -------------------------------------------------------------------------------------------------
 
   #drawTtr(): number {
-    return this.#random.between(1, TTR_MAX_SECONDS);
+    return this.#random.chance(0.2) ? TTR_LONG_SECONDS : this.#random.between(1, TTR_MAX_SECONDS);
   }
 
   #isNew(id: number): void {
@@ -402,6 +396,7 @@ class HttpSimulation {
     for (const id of this.#deleted.keys()) assert.ok(!live.has(id), `job ${id} was deleted, and is there`);
     const lost = [...this.#put].filter((id) => !live.has(id) && !this.#deleted.has(id));
     if (!this.#unknown) assert.deepEqual(lost, [], "jobs are lost");
+    this.#checkLeases();
     return {
       puts: this.#put.size,
       deletes: this.#deleted.size,
@@ -409,6 +404,23 @@ class HttpSimulation {
       ended: this.#leases.ended,
       abandoned: this.#leases.abandoned,
     };
+  }
+
+  /** Each leased job is in the list of leases, and some worker has its lease: no other could finish it. */
+  #checkLeases(): void {
+    const listed = new Set(this.#leases.list().map(({ id, reserves }) => `${id} ${reserves}`));
+    const known = new Set(this.#known.map(({ id, reserves }) => `${id} ${reserves}`));
+    for (const { engine, leaseSession } of this.#server.shards)
+      for (const id of this.#put) {
+        const slot = engine.find(id);
+        if (slot === NO_SLOT) continue;
+        const page = engine.jobs.pageOf(slot);
+        const row = rowOf(slot);
+        if (page.state[row] !== JobState.Reserved || page.holder[row] !== leaseSession) continue;
+        const lease = `${id} ${page.reserves[row]}`;
+        assert.ok(known.has(lease), `job ${id} is leased, and nobody has its lease`);
+        assert.ok(listed.has(lease), `job ${id} is leased, and not in the list of leases`);
+      }
   }
 
   end(): void {

@@ -10,6 +10,7 @@ import type { Token } from "../../access/token-file.ts";
 import { type Api, answers, type Permission, type Routes } from "./api.ts";
 import { Problem } from "./problem.ts";
 import { Sessions } from "./sessions.ts";
+import { StandingWaits } from "./standing-waits.ts";
 
 const BITS: Readonly<Record<Permission, number>> = {
   metrics: Bit.Metrics,
@@ -26,6 +27,8 @@ declare module "fastify" {
     identity?: Identity;
     /** Whether his token, and his session if he came with one, still count: for answers that last. */
     stands?: () => boolean;
+    /** Calls `end` once they don't any more; until the returned function is called. */
+    onRevoked?: (end: () => void) => () => void;
   }
 }
 
@@ -46,6 +49,7 @@ export class Authentication {
   #authenticator: Authenticator | undefined;
   readonly #sessions = new Sessions();
   readonly #failures = new FailureLimit();
+  readonly #waits = new StandingWaits();
 
   readonly #onWrong: () => void;
   readonly #namesOf: (socket: object) => readonly string[];
@@ -64,9 +68,10 @@ export class Authentication {
     this.configure(tokens);
   }
 
-  /** Other tokens from now on; sessions of those that are gone end. */
+  /** Other tokens from now on; sessions of those that are gone end, and so do their waits. */
   configure(tokens: readonly Token[] | undefined): void {
     this.#authenticator = tokens === undefined ? undefined : new Authenticator(tokens);
+    this.#waits.look();
   }
 
   /** Adds the check to all routes that are added later. What takes a permission that is `open` is for everybody. */
@@ -94,7 +99,9 @@ export class Authentication {
       );
     }
     request.identity = identity;
-    request.stands = () => this.#stands(request, identity);
+    const stands = (): boolean => this.#stands(request, identity);
+    request.stands = stands;
+    request.onRevoked = (end) => this.#waits.add({ stands, end });
     request.owner = identity.name;
     request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
     if (may !== undefined && may !== null) requirePermission(request, may);
@@ -188,6 +195,15 @@ const isOpen = (may: Permission | null | undefined, open: Permission | undefined
 export function requirePermission({ identity }: FastifyRequest, may: Permission): void {
   if (identity !== undefined && (identity.permissions & BITS[may]) === 0)
     throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
+}
+
+/** Throws where the token of who asks was taken away, or has ended, while the request was under way. */
+export function requireStanding({ stands }: FastifyRequest): void {
+  if (stands?.() === false)
+    throw new Problem(
+      "unauthenticated",
+      "The token was taken away, or has ended, while the request waited: ask with another one.",
+    );
 }
 
 function byHeader(

@@ -2,11 +2,12 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { giveBackLeases } from "../queue/lease-changes.ts";
+import { Handout } from "../queue/handout.ts";
 import { type ReservedJob, reservedJob, WAITS_MAX } from "../queue/reservations.ts";
 import type { Service } from "../queue/service.ts";
 import { wasSent } from "./answer-room.ts";
-import { answers, ownerOf, type Routes, requireServing, shardOf, tubeOf } from "./api.ts";
+import { answers, ownerOf, type Routes, requireServing, tubeOf } from "./api.ts";
+import { requireStanding } from "./authentication.ts";
 import { noSuchJob } from "./job-routes.ts";
 import { bodyField, wantsMsgpack } from "./media.ts";
 import { Problem } from "./problem.ts";
@@ -70,22 +71,18 @@ export const reserveRoutes: Routes = (api, service) => {
       if (leases.room <= 0)
         throw new Problem("busy", "All leases that may be out are; finish some jobs first.");
       if (reservations.waits >= WAITS_MAX) throw new Problem("busy", "Too many requests wait for jobs.");
-      const gone = new AbortController();
-      let waits = true;
-      // Every answer closes in the end, and an abort makes an error with its stack.
-      reply.raw.once("close", () => {
-        if (waits) gone.abort();
-      });
-      if (reply.raw.destroyed) gone.abort();
-      const jobs = await reservations.reserve({
-        tubes,
-        waitSeconds: wait,
-        max: Math.min(max, leases.room),
-        bytesMax: maxBytes,
-        signal: gone.signal,
-      });
-      waits = false;
-      return { jobs: lease(service, jobs, request, reply) };
+      const jobs = await handOut(service, request, reply, (handout) =>
+        reservations.reserve({
+          tubes,
+          waitSeconds: wait,
+          max,
+          bytesMax: maxBytes,
+          room: () => leases.room,
+          signal: handout.signal,
+          onJob: (job) => handout.add(job),
+        }),
+      );
+      return { jobs };
     },
   );
 
@@ -104,49 +101,44 @@ export const reserveRoutes: Routes = (api, service) => {
       const { id } = request.params;
       if (service.leases.room <= 0)
         throw new Problem("busy", "All leases that may be out are; finish some jobs first.");
-      const job = reservedJob(await service.wire.command(`reserve-job ${id}`));
-      if (job === undefined) {
-        const { json } = { json: await service.wire.stats(`stats-job ${id}`) };
-        if (json === undefined) throw noSuchJob(id);
-        throw new Problem("job-reserved", `Somebody holds job ${id}.`);
-      }
-      return lease(service, [job], request, reply)[0]!;
+      const [job] = await handOut(service, request, reply, async (handout) => {
+        const taken = reservedJob(await service.wire.command(`reserve-job ${id}`));
+        if (taken !== undefined) handout.add(taken);
+      });
+      if (job !== undefined) return job;
+      if ((await service.wire.stats(`stats-job ${id}`)) === undefined) throw noSuchJob(id);
+      throw new Problem("job-reserved", `Somebody holds job ${id}.`);
     },
   );
 };
 
-/** Makes leases of jobs; they go back if the answer does not reach the client. */
-function lease(
+/**
+ * Has `take` add jobs to a handout, and returns them as the answer shows them. They go back if the answer does not reach the client,
+ * and at once if its token was taken away meanwhile: who gives them back is settled before the first of them is taken.
+ */
+async function handOut(
   service: Service,
-  jobs: readonly ReservedJob[],
   request: FastifyRequest,
   reply: FastifyReply,
-): Static<typeof LeasedJob>[] {
-  const { leases } = service;
-  if (jobs.length === 0) return [];
-  const owner = ownerOf(request);
-  const address = request.ip ?? "";
-  const sinceMs = service.nowMs();
-  let tube = "";
-  let shard = 0;
-  const given = jobs.map((job) => {
-    // Most are of the same one.
-    if (job.tube !== tube) {
-      tube = job.tube;
-      shard = shardOf(service, tube);
-    }
-    const { id, reserves, ttr } = job;
-    const untilMs = sinceMs + job.timeLeftMs;
-    return leases.give({ id, shard, reserves, tube, ttr, owner, address, sinceMs, untilMs });
+  take: (handout: Handout) => Promise<void>,
+): Promise<Static<typeof LeasedJob>[]> {
+  const handout = new Handout(service, { owner: ownerOf(request), address: request.ip ?? "" });
+  reply.raw.once("close", () => {
+    if (!wasSent(reply)) handout.drop();
   });
-  const giveBack = (): void => giveBackLeases(service, given);
-  if (reply.raw.destroyed) giveBack();
-  else
-    reply.raw.on("close", () => {
-      if (!wasSent(reply)) giveBack();
-    });
-  const isMsgpack = wantsMsgpack(request);
-  return jobs.map((job, index) => leasedView(job, given[index]!.token, isMsgpack));
+  if (reply.raw.destroyed) handout.drop();
+  const forget = request.onRevoked?.(() => handout.drop());
+  try {
+    await take(handout);
+    requireStanding(request);
+    const isMsgpack = wantsMsgpack(request);
+    return handout.handed.map(({ job, lease }) => leasedView(job, lease.token, isMsgpack));
+  } catch (error) {
+    handout.drop();
+    throw error;
+  } finally {
+    forget?.();
+  }
 }
 
 function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static<typeof LeasedJob> {

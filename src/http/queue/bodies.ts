@@ -26,8 +26,9 @@ export class Bodies {
     if (bytes === undefined) return undefined;
     if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
       throw new Busy("too many bytes of bodies are under way");
-    this.#bytes += bytes;
+    // Throws where all slots are taken: so nothing is taken before it.
     const connection = this.#wire.open();
+    this.#bytes += bytes;
     try {
       return (await connection.command(`peek ${id}`)).body;
     } finally {

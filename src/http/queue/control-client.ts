@@ -10,6 +10,11 @@ import { Busy } from "./busy.ts";
 
 /** Questions under way; further ones are refused. */
 const UNDER_WAY_MAX = 1000;
+/**
+ * Questions that are never refused, since nobody could ask them again: what gives something back, and what tells whether a
+ * shard lives. Each shard has one give-back and one ping under way at most, and each task one cancel.
+ */
+const ALWAYS_TAKEN: ReadonlySet<Verb> = new Set(["give-back", "ping", "cancel"]);
 
 /** Maps and arrays of plain values only: no records, no extensions. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
@@ -50,6 +55,11 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
     return this.#core.shards;
   }
 
+  /** Bytes of a question, at most. */
+  get questionBytesMax(): number {
+    return this.#core.payloadBytesMax;
+  }
+
   /** Questions that are not answered yet. */
   get underWay(): number {
     return this.#asked.size;
@@ -85,7 +95,7 @@ export class ControlClient implements ControlAnswers, AgendaEntry {
     details: Questions[Each],
     onPart: (bytes: Uint8Array) => void,
   ): { number: number; done: Promise<void> } {
-    if (this.#asked.size >= UNDER_WAY_MAX)
+    if (this.#asked.size >= UNDER_WAY_MAX && !ALWAYS_TAKEN.has(verb))
       return { number: 0, done: Promise.reject(new Busy("too many questions are under way")) };
     const packed = packr.pack([verb, details]);
     if (packed.length > this.#core.payloadBytesMax)

@@ -95,12 +95,3 @@ async function askShard(
     for (const { index, key } of group) leases.endFinish(key, changes[index]!.act);
   }
 }
-
-/** Nobody will hear of these leases: their jobs are ready again, as if a connection had ended. */
-export function giveBackLeases({ leases, control }: LeaseWays, given: readonly LeaseKey[]): void {
-  leases.abandoned += given.length;
-  for (const key of given) leases.forget(key);
-  // A shard that does not answer now will let them end with their time.
-  for (const { shard, id, reserves } of given)
-    control.ask(shard, "give-back", { jobs: [{ id, reserves }] }).catch(() => {});
-}

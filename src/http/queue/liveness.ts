@@ -22,15 +22,10 @@ export class Liveness {
     for (const [shard, askedAtMs] of this.#askedAtMs.entries()) {
       if (askedAtMs !== Number.POSITIVE_INFINITY) continue;
       this.#askedAtMs[shard] = this.#nowMs();
-      this.#control.ask(shard, "ping", undefined).then(
-        () => {
-          this.#askedAtMs[shard] = Number.POSITIVE_INFINITY;
-        },
-        // Too much is under way: that is no silence of the shard's, and the next ping asks again.
-        () => {
-          this.#askedAtMs[shard] = Number.POSITIVE_INFINITY;
-        },
-      );
+      // A ping is never refused: only its shard's answer ends the silence.
+      void this.#control.ask(shard, "ping", undefined).then(() => {
+        this.#askedAtMs[shard] = Number.POSITIVE_INFINITY;
+      });
     }
   }
 

@@ -157,8 +157,8 @@ export class PutLanes {
     const bytes = asciiBytes(tube);
     const shard = shardOfTube(bytes, 0, bytes.length, this.#shards);
     const lanes = (this.#lanes[shard] ??= []);
-    for (const lane of lanes) if (!lane.isGone && lane.underWay < BUSY) return lane;
-    const open = lanes.filter((lane) => !lane.isGone);
+    for (const lane of lanes) if (!lane.isOver && lane.underWay < BUSY) return lane;
+    const open = lanes.filter((lane) => !lane.isOver);
     this.#lanes[shard] = open;
     if (open.length < LANES_MAX) open.push(this.#wire.open());
     return open.reduce((least, lane) => (lane.underWay < least.underWay ? lane : least));

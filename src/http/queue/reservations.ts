@@ -3,6 +3,7 @@
 // So a tube that is polled keeps its watcher, and a wait stands in the same line as every other client's. The jobs themselves
 // go to leases (shard/control/leases.ts): the connection holds none, and may be used again at once.
 
+import { Busy } from "./busy.ts";
 import type { WireClients } from "./wire-clients.ts";
 import type { WireConnection, WireReply } from "./wire-connection.ts";
 
@@ -36,8 +37,15 @@ export interface ReserveOptions {
   readonly waitSeconds: number;
   readonly max: number;
   readonly bytesMax: number;
+  /** How many jobs more there is room for behind the first, as far as is known; asked again and again. */
+  readonly room: () => number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
+  /**
+   * Takes each job as soon as its shard has told of it. From then on the job is the taker's, whatever becomes of the request: it
+   * must not throw.
+   */
+  readonly onJob: (job: ReservedJob) => void;
 }
 
 interface Idle {
@@ -62,28 +70,30 @@ export class Reservations {
   }
 
   /** Takes up to `max` jobs, waiting for the first; what is ready then comes with it, best first. */
-  async reserve({ tubes, waitSeconds, max, bytesMax, signal }: ReserveOptions): Promise<ReservedJob[]> {
+  async reserve(options: ReserveOptions): Promise<void> {
+    const { tubes, signal } = options;
     const key = [...new Set(tubes)].sort().join(" ");
     const connection = await this.#take(key);
-    const jobs: ReservedJob[] = [];
+    const taking = new Taking(connection, options);
     try {
-      const first = reservedJob(await this.#wait(connection, waitSeconds, signal));
-      if (first === undefined) return jobs;
-      jobs.push(first);
-      await takeMore(connection, jobs, max, bytesMax);
-      return jobs;
+      await this.#wait(taking, connection, options);
+      while (taking.mayGoOn && !signal.aborted && !this.#stops) await taking.takeMore();
     } finally {
-      if (signal.aborted || this.#stops) connection.finish();
+      if (signal.aborted || this.#stops || connection.isOver) connection.finish();
       else this.#keep(key, connection);
     }
   }
 
-  async #wait(connection: WireConnection, seconds: number, signal: AbortSignal): Promise<WireReply> {
+  async #wait(
+    taking: Taking,
+    connection: WireConnection,
+    { waitSeconds, signal }: ReserveOptions,
+  ): Promise<void> {
     const finish = (): void => connection.finish();
     this.#waiting.add(connection);
     signal.addEventListener("abort", finish);
     try {
-      return await connection.command(`reserve-with-timeout ${this.#stops || signal.aborted ? 0 : seconds}`);
+      await taking.take(this.#stops || signal.aborted ? 0 : waitSeconds, 1);
     } finally {
       this.#waiting.delete(connection);
       signal.removeEventListener("abort", finish);
@@ -109,7 +119,7 @@ export class Reservations {
       if (idle!.length === 0) this.#idle.delete(key);
       clearTimeout(kept.timer);
       this.#keptTubes -= tubesIn(key);
-      if (!kept.connection.isGone) return kept.connection;
+      if (!kept.connection.isOver) return kept.connection;
     }
     const connection = this.#wire.open();
     const tubes = key.split(" ");
@@ -117,8 +127,10 @@ export class Reservations {
       .filter((tube) => tube !== "default")
       .map((tube) => connection.command(`watch ${tube}`));
     if (!tubes.includes("default")) replies.push(connection.command("ignore default"));
-    await Promise.all(replies);
-    return connection;
+    const refused = (await Promise.all(replies)).find(({ line }) => !line.startsWith("WATCHING "));
+    if (refused === undefined) return connection;
+    connection.close();
+    throw new Busy(`a tube can't be watched now: ${refused.line}`);
   }
 
   /** Names may be new ones in each request, which would be tubes for as long as connections watch them. */
@@ -145,28 +157,50 @@ export class Reservations {
 /** How many tubes the key of a connection names. */
 const tubesIn = (key: string): number => key.split(" ").length;
 
-/** Goes on as long as there are jobs at once, some reserves at a time. */
-async function takeMore(
-  connection: WireConnection,
-  jobs: ReservedJob[],
-  max: number,
-  bytesMax: number,
-): Promise<void> {
-  let bytes = jobs[0]!.body.length;
-  while (jobs.length < max && bytes < bytesMax) {
-    const meanBytes = Math.max(1, bytes / jobs.length);
-    const chunk = Math.max(
-      1,
-      Math.min(CHUNK_MAX, max - jobs.length, Math.floor((bytesMax - bytes) / meanBytes)),
-    );
-    const before = jobs.length;
-    for (const reply of await connection.repeat("reserve-with-timeout 0", chunk)) {
-      const job = reservedJob(reply);
-      if (job === undefined) continue;
-      jobs.push(job);
-      bytes += job.body.length;
-    }
-    if (jobs.length < before + chunk) return;
+/** The reserves of one request: goes on as long as there are jobs at once, some reserves at a time. */
+class Taking {
+  readonly #connection: WireConnection;
+  readonly #options: ReserveOptions;
+  #jobs = 0;
+  #bytes = 0;
+  /** Whether the last reserves have all brought a job. */
+  #hasMore = false;
+
+  constructor(connection: WireConnection, options: ReserveOptions) {
+    this.#connection = connection;
+    this.#options = options;
+  }
+
+  get mayGoOn(): boolean {
+    return this.#hasMore && !this.#connection.isOver && this.#chunk > 0;
+  }
+
+  async takeMore(): Promise<void> {
+    await this.take(0, this.#chunk);
+  }
+
+  async take(waitSeconds: number, count: number): Promise<void> {
+    const before = this.#jobs;
+    await this.#connection.repeat(`reserve-with-timeout ${waitSeconds}`, count, this.#onReply);
+    this.#hasMore = this.#jobs === before + count;
+  }
+
+  readonly #onReply = (reply: WireReply): void => {
+    const job = reservedJob(reply);
+    if (job === undefined) return;
+    this.#jobs++;
+    this.#bytes += job.body.length;
+    this.#options.onJob(job);
+  };
+
+  /** How many come next, by the mean length of those that have come. */
+  get #chunk(): number {
+    const { max, bytesMax, room } = this.#options;
+    const bytesLeft = bytesMax - this.#bytes;
+    if (bytesLeft <= 0) return 0;
+    const meanBytes = Math.max(1, this.#bytes / this.#jobs);
+    const fitting = Math.max(1, Math.floor(bytesLeft / meanBytes));
+    return Math.min(CHUNK_MAX, max - this.#jobs, room(), fitting);
   }
 }
 

@@ -10,6 +10,7 @@ import type { AuditBook } from "./audit-book.ts";
 import type { Bodies } from "./bodies.ts";
 import type { ConnectionDesk } from "./connection-desk.ts";
 import type { ControlClient } from "./control-client.ts";
+import type { GiveBacks } from "./give-backs.ts";
 import type { IdempotencyKeys } from "./idempotency.ts";
 import type { LeaseBook } from "./lease-book.ts";
 import type { Liveness } from "./liveness.ts";
@@ -81,6 +82,7 @@ export interface Service {
   readonly puts: PutLanes;
   readonly reservations: Reservations;
   readonly leases: LeaseBook;
+  readonly giveBacks: GiveBacks;
   readonly keys: IdempotencyKeys;
   readonly tasks: TaskBook;
   readonly connections: ConnectionDesk;

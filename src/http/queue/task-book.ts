@@ -65,7 +65,7 @@ export class TaskBook {
         if (last?.refusal !== undefined)
           throw new TaskRefused(last.refusal, `After ${last.affected} jobs one`);
       });
-      return { done, stop: () => void this.#control.ask(shard, "cancel", { number }).catch(() => {}) };
+      return { done, stop: () => void this.#control.ask(shard, "cancel", { number }) };
     });
   }
 

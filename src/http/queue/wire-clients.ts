@@ -20,7 +20,7 @@ export class WireClients {
 
   /** Sends a command that depends on nothing its connection uses or watches. */
   command(line: string): Promise<WireReply> {
-    if (this.#general === undefined || this.#general.isGone) this.#general = this.open();
+    if (this.#general === undefined || this.#general.isOver) this.#general = this.open();
     return this.#general.command(line);
   }
 

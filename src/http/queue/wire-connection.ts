@@ -65,6 +65,7 @@ export class WireConnection implements Transport {
   /** Who waits until more may come. */
   readonly #resumed: (() => void)[] = [];
   #isGone = false;
+  #isFinished = false;
   #received: Buffer[] = [];
   #receivedBytes = 0;
   /** Bytes that the reply being received has in all; 0 before its first line is known. */
@@ -83,13 +84,14 @@ export class WireConnection implements Transport {
     return this.#expected.length;
   }
 
-  get isGone(): boolean {
-    return this.#isGone;
+  /** Takes no more commands: those that it has may be under way still. */
+  get isOver(): boolean {
+    return this.#isGone || this.#isFinished;
   }
 
   /** Sends a command; replies come in the order of the commands. */
   command(line: string): Promise<WireReply> {
-    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    if (this.isOver) return Promise.reject(new Busy("the server stops"));
     this.#push(Buffer.from(`${line}\r\n`, "latin1"));
     this.#wake();
     return new Promise((resolve, reject) => this.#expected.push({ resolve, reject }));
@@ -97,7 +99,7 @@ export class WireConnection implements Transport {
 
   /** Sends the line of a put and its body, which has `length` bytes. */
   put(line: string, body: Uint8Array | string, length: number): Promise<PutOutcome> {
-    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    if (this.isOver) return Promise.reject(new Busy("the server stops"));
     if (length <= JOINED_BYTES_MAX) this.#push(joined(line, body, length));
     else {
       this.#push(Buffer.from(`${line}\r\n`, "latin1"));
@@ -133,16 +135,20 @@ export class WireConnection implements Transport {
     this.#drains = false;
   }
 
-  /** Sends the same command `count` times; the replies in their order. */
-  repeat(line: string, count: number): Promise<WireReply[]> {
-    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+  /**
+   * Sends the same command `count` times; `onReply` gets each reply as soon as it has come, also where the connection ends before
+   * the last of them. Resolves behind the last one.
+   */
+  repeat(line: string, count: number, onReply: (reply: WireReply) => void): Promise<void> {
+    if (this.isOver) return Promise.reject(new Busy("the connection was closed"));
     this.#push(Buffer.from(`${line}\r\n`.repeat(count), "latin1"));
     this.#wake();
     return new Promise((resolve, reject) => {
-      const replies: WireReply[] = [];
+      let left = count;
       const each: Expected = {
         resolve(reply) {
-          if (replies.push(reply) === count) resolve(replies);
+          onReply(reply);
+          if (--left === 0) resolve();
         },
         reject,
       };
@@ -152,7 +158,7 @@ export class WireConnection implements Transport {
 
   /** Sends `count` whole puts, as far as there is room, and the rest later; what became of them, in order. */
   puts(pieces: Pieces, count: number): Promise<PutOutcome[]> {
-    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    if (this.isOver) return Promise.reject(new Busy("the server stops"));
     this.#outgoing.push(pieces);
     this.#drain();
     this.#wake();
@@ -172,7 +178,7 @@ export class WireConnection implements Transport {
 
   /** Sends bytes of a body that was begun; resolves when more may come. */
   feed(bytes: Uint8Array): Promise<void> {
-    if (this.#isGone) return Promise.reject(new Busy("the server stops"));
+    if (this.isOver) return Promise.reject(new Busy("the server stops"));
     this.#push(bytes);
     this.#wake();
     if (!this.#paused) return Promise.resolve();
@@ -183,7 +189,8 @@ export class WireConnection implements Transport {
    * Sends no more: a wait ends, with a job if one is on its way, and the connection with it. Replies under way still come.
    */
   finish(): void {
-    if (this.#isGone) return;
+    if (this.isOver) return;
+    this.#isFinished = true;
     this.#connection.onEnd();
     this.#wake();
   }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Reservations } from "../../../../src/http/queue/reservations.ts";
+import { Reservations, type ReservedJob } from "../../../../src/http/queue/reservations.ts";
 import { WireClients } from "../../../../src/http/queue/wire-clients.ts";
 import { HandDrivenServer } from "../../../support/hand-driven-server.ts";
 
@@ -14,16 +14,20 @@ it("Tubes of other names in each request do not pile up", async () => {
   const reservations = new Reservations(new WireClients(server.http!, () => {}));
   const reserve = async (tubes: readonly string[]): Promise<void> => {
     const { signal } = new AbortController();
-    const jobs = reservations.reserve({ tubes, waitSeconds: 0, max: 1, bytesMax: 1, signal });
+    const jobs: ReservedJob[] = [];
+    const options = { tubes, waitSeconds: 0, max: 1, bytesMax: 1, room: () => 1, signal };
     let isOver = false;
-    const over = jobs.finally(() => {
-      isOver = true;
-    });
+    const over = reservations
+      .reserve({ ...options, onJob: (job) => jobs.push(job) })
+      .finally(() => {
+        isOver = true;
+      });
     while (!isOver) {
       server.settle();
       await Promise.resolve();
     }
-    assert.deepEqual(await over, []);
+    await over;
+    assert.deepEqual(jobs, []);
   };
   for (let request = 0; request < 20; request++)
     await reserve(Array.from({ length: TUBES }, (_, n) => `t-${request}-${n}`));

@@ -1,0 +1,71 @@
+// The jobs of one request on their way to its client. Each has a lease from the moment in which it comes. If the answer does
+// not reach the client all of them go back, and so does each that comes later.
+
+import { asciiBytes } from "../../base/bytes.ts";
+import { shardOfTube } from "../../base/tube-hash.ts";
+import type { ControlClient } from "./control-client.ts";
+import type { GiveBacks } from "./give-backs.ts";
+import type { Lease, LeaseBook } from "./lease-book.ts";
+import type { ReservedJob } from "./reservations.ts";
+
+export interface HandoutWays {
+  readonly leases: LeaseBook;
+  readonly giveBacks: GiveBacks;
+  readonly control: Pick<ControlClient, "shards">;
+  /** Monotonic ms. */
+  readonly nowMs: () => number;
+}
+
+/** A job with the lease of it. */
+export interface HandedJob {
+  readonly job: ReservedJob;
+  readonly lease: Lease;
+}
+
+export class Handout {
+  readonly handed: HandedJob[] = [];
+  readonly #ways: HandoutWays;
+  readonly #client: Pick<Lease, "owner" | "address">;
+  readonly #dropped = new AbortController();
+  #tube = "";
+  #shard = 0;
+
+  constructor(ways: HandoutWays, client: Pick<Lease, "owner" | "address">) {
+    this.#ways = ways;
+    this.#client = client;
+  }
+
+  /** Aborted when nobody will hear of the jobs any more. */
+  get signal(): AbortSignal {
+    return this.#dropped.signal;
+  }
+
+  /** A shard has given a job to the request. */
+  add(job: ReservedJob): void {
+    const { leases, giveBacks, nowMs } = this.#ways;
+    const { id, tube, reserves, ttr } = job;
+    const sinceMs = nowMs();
+    const times = { sinceMs, untilMs: sinceMs + job.timeLeftMs };
+    const shard = this.#shardOf(tube);
+    const lease = leases.give({ id, shard, reserves, tube, ttr, ...this.#client, ...times });
+    if (this.signal.aborted) giveBacks.add([lease]);
+    else this.handed.push({ job, lease });
+  }
+
+  /** The client will not hear of these jobs. */
+  drop(): void {
+    if (this.signal.aborted) return;
+    this.#dropped.abort();
+    this.#ways.giveBacks.add(this.handed.splice(0).map(({ lease }) => lease));
+  }
+
+  /** Most jobs are of the same tube. */
+  #shardOf(tube: string): number {
+    if (tube !== this.#tube) {
+      const bytes = asciiBytes(tube);
+      this.#tube = tube;
+      this.#shard = shardOfTube(bytes, 0, bytes.length, this.#ways.control.shards);
+    }
+    return this.#shard;
+  }
+}
