@@ -236,6 +236,10 @@ auth = "token"
     it("takes other tokens at SIGHUP: new ones come in, those that are gone are sent away", async () => {
       const stays = await signIn(worker.secret);
       const leaves = await signIn(gone.secret);
+      const waits = await signIn(gone.secret);
+      assert.equal(await lineOf(waits, "watch waited-for"), "WATCHING 2");
+      assert.equal(await lineOf(waits, "ignore default"), "WATCHING 1");
+      waits.send("reserve\r\n");
       const fresh = newToken("fresh", "viewer");
       const lines = TOKENS.filter((line) => line !== gone.line);
       writeFileSync(guarded.tokenFile, `${lines.join("")}nonsense\n`);
@@ -246,12 +250,16 @@ auth = "token"
       writeFileSync(guarded.tokenFile, lines.join("") + fresh.line);
       guarded.server.signal("SIGHUP");
       await untilItSays(guarded.server, /configuration read again/);
-      assert.equal(await lineOf(leaves, "use a"), "UNAUTHORIZED");
-      await leaves.expectEnd();
+      for (const client of [leaves, waits]) {
+        assert.equal((await client.readReply()).line, "UNAUTHORIZED");
+        await client.expectEnd();
+      }
+      assert.match(await lineOf(stays, "put-in-tube waited-for 0 0 60 1\r\nx"), /^INSERTED/);
+      const { body } = await stays.ask("stats-tube waited-for");
+      assert.match(body!.toString(), /current-jobs-ready: 1\n/);
       assert.equal(await lineOf(stays, "use a"), "USING a");
       (await signIn(fresh.secret)).close();
-      stays.close();
-      leaves.close();
+      for (const client of [stays, leaves, waits]) client.close();
     });
 
     it("never says a secret in its log", () => {

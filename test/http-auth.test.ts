@@ -20,6 +20,7 @@ const tokens = {
   operator: newToken("person", "operator"),
   limited: newToken("limited", "operator tubes=mail-*"),
   gone: newToken("gone", "viewer"),
+  leaving: newToken("leaving", "worker"),
   root: newToken("root", "admin"),
 };
 const LINES = Object.values(tokens).map(({ line }) => line);
@@ -203,9 +204,21 @@ describe("http auth", () => {
     const begun = await ask("/v1/session", {}, "POST", { token: tokens.gone.secret });
     const session = { cookie: begun.headers.get("set-cookie")!.split(";")[0]! };
     assert.equal(await statusOf("/v1/stats", session), 200);
-    writeFileSync(guarded.tokenFile, LINES.filter((line) => line !== tokens.gone.line).join(""));
+    const worker = bearer(tokens.worker.secret);
+    const waiting = statusOf("/v1/reserve", bearer(tokens.leaving.secret), "POST", {
+      tubes: ["waited-for"],
+      wait: 200,
+    });
+    const tube = async (): Promise<{ waiters: number; jobs: { ready: number } }> =>
+      (await (await ask("/v1/tubes/waited-for?missing=zero", bearer(tokens.root.secret))).json()) as never;
+    await eventually("it waits", async () => (await tube()).waiters === 1);
+    const stay = LINES.filter((line) => line !== tokens.gone.line && line !== tokens.leaving.line);
+    writeFileSync(guarded.tokenFile, stay.join(""));
     guarded.server.signal("SIGHUP");
     await untilItSays(guarded.server, /configuration read again/);
+    assert.equal(await waiting, 401, "its wait ends at once");
+    assert.equal(await statusOf("/v1/tubes/waited-for/jobs", worker, "POST", { body: "x" }), 201);
+    assert.equal((await tube()).jobs.ready, 1, "and it gets no job");
     for (let attempt = 0; (await statusOf("/v1/stats", session)) !== 401; attempt++)
       assert.ok(attempt < 1000, "it is let in again and again");
     assert.equal(await statusOf("/v1/stats", bearer(tokens.gone.secret)), 401);

@@ -15,6 +15,8 @@ const SCRAPED_TUBES = 5000;
 const BYTE_PIECES = 2_000_000;
 const IDLE_CONNECTIONS = 300;
 const CONNECTIONS_MAX = 1024;
+/** Of them, for probes and metrics alone. */
+const KEPT_MAX = 64;
 
 describe("HTTP and hostile clients", () => {
   let server: HttpServer;
@@ -296,6 +298,40 @@ describe("HTTP and hostile clients", () => {
       const answer = await server.ask("/readyz").catch(() => undefined);
       return answer?.status === 200;
     });
+  });
+
+  it("waits on all connections: probes and metrics have some of their own", async () => {
+    const metric = async (name: string): Promise<number> =>
+      Number(new RegExp(`^runnerbean_${name} (\\d+)$`, "m").exec((await server.ask("/metrics")).text)?.[1]);
+    const refusedBefore = await metric("http_connections_refused_total");
+    const body = JSON.stringify({ tubes: ["all-wait"], wait: 99 });
+    const head = `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    let answers = "";
+    let closed = 0;
+    const sockets = Array.from({ length: CONNECTIONS_MAX }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.on("data", (chunk: Buffer) => {
+        answers += chunk.toString();
+      });
+      socket.on("close", () => closed++);
+      socket.write(head + body);
+    }
+    await eventually("all wait but those for whom there is no room", async () => {
+      // While all of them are open, even this one may be too many.
+      const waits = await metric("http_waits").catch(() => 0);
+      return waits > CONNECTIONS_MAX - 2 * KEPT_MAX && waits + closed === CONNECTIONS_MAX;
+    });
+    for (const path of ["/livez", "/readyz", "/metrics?tubes=none"])
+      assert.equal((await server.ask(path)).status, 200, path);
+    const refused = await server.ask("/v1/stats");
+    assert.equal(refused.json.code, "busy");
+    assert.equal(refused.headers["connection"], "close");
+    assert.match(answers, /^HTTP\/1\.1 503 /);
+    assert.ok((await metric("http_connections_refused_total")) > refusedBefore);
+    assert.match(server.process.stderr, /a connection too many was /);
+    for (const socket of sockets) socket.destroy();
+    await eventually("there is room again", async () => (await server.ask("/v1/stats")).status === 200);
   });
 
   it("many connections that say nothing", async () => {

@@ -241,7 +241,7 @@ export class AcceptorCore implements ConnectionHost {
       if (!connection.touched.has(shard)) continue;
       connection.closesLeft++;
       const close = connection.message(RequestOp.Close);
-      if (!connection.dead) close.flags = RequestFlag.Orderly;
+      if (!connection.isDeaf) close.flags = RequestFlag.Orderly;
       connection.post(shard, close);
     }
     // The Closed is awaited like an answer: the client may wait for its end.
@@ -595,7 +595,7 @@ export class AcceptorCore implements ConnectionHost {
       return;
     }
     // The client may be gone.
-    if (connection.dead) return;
+    if (connection.isDeaf) return;
     if (kind === ResponseKind.Reply) {
       connection.onReply(shard, flags, ring.uint32[word + 7]!, payload);
     } else if (kind === ResponseKind.Tubes) {
@@ -621,7 +621,7 @@ export class AcceptorCore implements ConnectionHost {
     assert(arena !== undefined, "only a shard of this thread tells of bodies in its arena");
     const word = offset >> 2;
     const handle = ring.float64[(offset >> 3) + 2]!;
-    if (!connection.dead) {
+    if (!connection.isDeaf) {
       const head = this.#payload;
       const length = ring.uint32[head.start >> 2]!;
       const isLast = ring.uint32[(head.start >> 2) + 1] === 1;

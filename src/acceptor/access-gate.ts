@@ -3,9 +3,10 @@
 // Connections without a gate do not pass here. A line is parsed twice, here and by the connection, so that
 // this has no part in what commands do.
 
+import { isSameToken } from "../access/authenticator.ts";
 import { COMMAND_PERMISSIONS } from "../access/command-permissions.ts";
 import { type Identity, mayTouchTube } from "../access/identity.ts";
-import { asciiBytes, latin1 } from "../base/bytes.ts";
+import { latin1 } from "../base/bytes.ts";
 import { type CommandParser, Syntax } from "../protocol/command-parser.ts";
 import { EXTENSIONS, Op, ROUTE_OF, Route } from "../protocol/commands.ts";
 import { IdList } from "../protocol/id-list.ts";
@@ -28,16 +29,13 @@ export interface Doorkeeper {
   isWelcome(identity: Identity): boolean;
   /** There is a connection that has not said yet who it is. */
   onUnknown(gate: AccessGate): void;
-  /** Now it has. */
-  onKnown(gate: AccessGate): void;
+  /** Now it has; `before` is for whom it was taken until now. */
+  onKnown(gate: AccessGate, before: Identity | undefined): void;
   /** It was refused. */
   onFailure(): void;
   /** There is something to do for the thread. */
   wake(): void;
 }
-
-const DEFAULT_TUBE = "default";
-const DEFAULT_TUBE_BYTES = asciiBytes(DEFAULT_TUBE);
 
 /** Our own commands that touch no other tube than the one that they name, or those of what the connection was given. */
 const EXTENSIONS_IN_A_TUBE: ReadonlySet<number> = new Set([
@@ -62,6 +60,10 @@ export class AccessGate extends ForwardingHandler implements Gate {
   #connection!: GatedConnection;
   #identity: Identity | undefined;
   #verdict: Verdict | undefined;
+  /** All that it watches is of its tubes: it was let watch the rest since that was found. */
+  #watchesOwn = false;
+  /** It may hold jobs that were given to it for another token. */
+  #holdsFormer = false;
 
   constructor(keeper: Doorkeeper, reserved: ReservedIds) {
     super();
@@ -78,6 +80,7 @@ export class AccessGate extends ForwardingHandler implements Gate {
     this.#connection = connection;
     this.inner = connection;
     if (this.#identity === undefined) this.#keeper.onUnknown(this);
+    else this.#keeper.onKnown(this, undefined);
     return this;
   }
 
@@ -89,6 +92,11 @@ export class AccessGate extends ForwardingHandler implements Gate {
   /** It has said who it is, and that is being checked. */
   get isBeingChecked(): boolean {
     return this.#verdict === "pending";
+  }
+
+  /** Ends it with UNAUTHORIZED, whatever it waits for: its token was taken away, or has ended. */
+  revoke(): void {
+    this.#connection.cut(Reply.unauthorized);
   }
 
   /** Ends it with UNAUTHORIZED if it has not said yet who it is. */
@@ -137,12 +145,24 @@ export class AccessGate extends ForwardingHandler implements Gate {
     this.#verdict = verdict;
     if (verdict === "pending") return false;
     const { identity } = verdict;
+    const before = this.#identity;
+    const isOther = identity !== undefined && before !== undefined && !isSameToken(identity, before);
+    // What was asked before is answered for the former token, and its jobs are known as such.
+    if (isOther && !this.#connection.isAnswered) return false;
     const done = identity === undefined ? this.#turnAway(true) : this.#connection.refuse(Reply.authenticated);
     if (!done) return false;
     this.#verdict = undefined;
     this.#identity = identity;
-    this.#keeper.onKnown(this);
+    if (isOther) this.#forgetFormer();
+    this.#keeper.onKnown(this, before);
     return true;
+  }
+
+  /** What another token was let watch and was given is none of the present one's. */
+  #forgetFormer(): void {
+    this.#watchesOwn = false;
+    this.#holdsFormer = !this.#connection.isQuiet;
+    this.#reserved.clear();
   }
 
   #ask(secret: string): Verdict {
@@ -189,6 +209,8 @@ export class AccessGate extends ForwardingHandler implements Gate {
       case Route.Jobs:
         return this.#hasAll(new IdList(request.body));
       case Route.Held:
+        this.#holdsFormer &&= !this.#connection.isQuiet;
+        return !this.#holdsFormer;
       case Route.End:
         return true;
       default:
@@ -202,11 +224,12 @@ export class AccessGate extends ForwardingHandler implements Gate {
     return true;
   }
 
-  /** All that it watches it was let watch, but for the tube that everybody watches at the beginning. */
+  /** It was let watch all that it watches, but for the tube that everybody watches at first, and those of a token before. */
   #mayReserve(identity: Identity, { op, options }: Request): boolean {
     const isKnown = op === Op.Reserve || op === Op.ReserveWithTimeout || op === Op.ReserveBatch;
     if (!isKnown && options.length > 0) return false;
-    return mayTouchTube(identity, DEFAULT_TUBE) || !this.#connection.watches(DEFAULT_TUBE_BYTES);
+    this.#watchesOwn ||= this.#connection.watchedTubes.every(({ name }) => mayTouchTube(identity, name));
+    return this.#watchesOwn;
   }
 
   override onBadLine(): boolean {

@@ -20,7 +20,8 @@ import type { WaitingInput } from "./waiting-input.ts";
 
 /** A connection that ends, as its acceptor closes it. */
 export interface Closing extends Expectant {
-  readonly dead: boolean;
+  /** Nothing that shards say reaches the client any more. */
+  readonly isDeaf: boolean;
   /** Shards that know it. */
   readonly touched: ShardSet;
   /** Closed messages still to come. */

@@ -133,6 +133,8 @@ export class Connection
   peer: string | undefined;
   /** The place of its listener: see Serving. */
   listener: number | undefined;
+  /** It ends without answers to what is under way. */
+  #isCut = false;
   /** The transport has been told to close. */
   #finished = false;
   #isProducer = false;
@@ -142,7 +144,7 @@ export class Connection
   #nextBatchNumber = 1;
   /** The shard of the reply that came last: in a conversation the only one that sends the client something. */
   #replyShard = 0;
-  /** Of the present reply a part has come, and more follows. */
+  /** A part of the present reply is in the output, and more follows. */
   #inReply = false;
   /** The shard that waits until another one has executed a command in its stead. */
   #strayed = NOWHERE;
@@ -442,13 +444,17 @@ export class Connection
     return this.#used.name;
   }
 
-  watches(tube: Uint8Array): boolean {
-    return this.#watched.find(tube, 0, tube.length) >= 0;
+  get watchedTubes(): readonly TubeRef[] {
+    return this.#watched.tubes;
   }
 
   /** It waits for nothing, and holds no job. */
   get isQuiet(): boolean {
     return this.#idle() && this.#holding.empty && !this.#waitsForGate;
+  }
+
+  get isAnswered(): boolean {
+    return this.#idle() && this.outbox.gatheredBytes === 0;
   }
 
   refuse(reply: Uint8Array): boolean {
@@ -469,6 +475,16 @@ export class Connection
     this.#endReason ??= "auth";
     this.#end();
     return true;
+  }
+
+  cut(reply: Uint8Array): void {
+    if (this.dead || this.#isCut) return;
+    this.#isCut = true;
+    this.#dropUnderWay();
+    if (this.#ending) return;
+    if (!this.#inReply) this.#append(reply, 0, reply.length);
+    this.#endReason ??= "auth";
+    this.#end();
   }
 
   holdOn(): void {
@@ -887,11 +903,12 @@ export class Connection
   }
 
   get mayTakeMore(): boolean {
-    return !this.dead && this.outbox.bytes < OUTPUT_BYTES_MAX;
+    return !this.isDeaf && this.outbox.bytes < OUTPUT_BYTES_MAX;
   }
 
   appendPiece(bytes: Uint8Array, length: number, first: boolean): void {
     this.#append(bytes, 0, length, first);
+    this.#inReply = true;
   }
 
   // --- answers in -------------------------------------------------------------------------------------------------
@@ -978,6 +995,7 @@ export class Connection
 
   finishConversation(reply: Uint8Array | undefined): void {
     this.#conversation = undefined;
+    this.#inReply = false;
     // Behind a command that had strayed a batch may be under way that can be aborted.
     if (this.#strayed === NOWHERE) this.#abortable = 0;
     this.outbox.meter.begin(0);
@@ -1163,6 +1181,12 @@ export class Connection
   onClosed(): void {
     this.dead = true;
     this.outbox.clear();
+    this.#dropUnderWay();
+    this.#end();
+  }
+
+  /** Nobody is told any more what becomes of what is under way. */
+  #dropUnderWay(): void {
     if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
     const conversation = this.#conversation;
     this.#conversation = undefined;
@@ -1170,7 +1194,10 @@ export class Connection
     // A Close that waits for the end of a long reply would wait forever.
     const { underWay, shard } = this.#lane;
     if (this.#ending && underWay > 0) this.post(shard, this.message(RequestOp.Close));
-    this.#end();
+  }
+
+  get isDeaf(): boolean {
+    return this.dead || this.#isCut;
   }
 
   /** Called when the socket moves no more bytes and all shards have forgotten the connection. */

@@ -2,13 +2,16 @@
 
 import type { EndReason } from "../message/end-reason.ts";
 import type { LineHandler } from "./line-reader.ts";
+import type { TubeRef } from "./tube-ref.ts";
 
 /** A connection, as its gate sees it. */
 export interface GatedConnection extends LineHandler {
   readonly usedTube: string;
-  watches(tube: Uint8Array): boolean;
+  readonly watchedTubes: readonly TubeRef[];
   /** It waits for nothing, and holds no job. */
   readonly isQuiet: boolean;
+  /** All that it has asked is answered, and the replies are with its transport. */
+  readonly isAnswered: boolean;
   /** Answers a line in its place among the replies; false if the line has to wait. */
   refuse(reply: Uint8Array): boolean;
   /** The body that follows is dropped, and answered with `reply`. */
@@ -19,6 +22,11 @@ export interface GatedConnection extends LineHandler {
   holdOn(): void;
   /** The line that had to wait is told again. */
   goOn(): void;
+  /**
+   * Ends it at once: nothing that is under way is answered any more, and jobs on their way to it go back with those that it holds.
+   * `reply` is the last that it is told, unless a reply is half sent.
+   */
+  cut(reply: Uint8Array): void;
   /** Takes no more, answers what is under way, and ends. */
   endWhenIdle(reason: EndReason): void;
 }

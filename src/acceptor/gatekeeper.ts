@@ -3,6 +3,7 @@
 import { AddressList } from "../access/address-list.ts";
 import { Authenticator } from "../access/authenticator.ts";
 import { FailureLimit } from "../access/failure-limit.ts";
+import type { Identity } from "../access/identity.ts";
 import { Counter } from "../message/topology.ts";
 import type { CommandParser } from "../protocol/command-parser.ts";
 import type { ConnectionCounts } from "../ring/connection-counts.ts";
@@ -68,6 +69,8 @@ export class Gatekeeper {
   readonly #failures = new FailureLimit();
   /** Connections that have not said yet who they are, with the time until which they may. */
   readonly #unknown = new Map<AccessGate, number>();
+  /** Those that have, by their tokens. */
+  readonly #known = new Map<Identity, Set<AccessGate>>();
   readonly #idleGates = new Set<IdleGate>();
   /** When each refusal was told last. */
   readonly #toldAtMs = new Map<string, number>();
@@ -80,7 +83,7 @@ export class Gatekeeper {
     this.configure(options.rules);
   }
 
-  /** Other rules for who comes from now on; who is in stays as long as the tokens have not changed. */
+  /** Other rules for who comes from now on; who is in stays if his token has not changed. */
   configure({ tokens, limits, policies }: AccessRules): void {
     this.#limits = limits;
     this.#authenticator = new Authenticator(tokens);
@@ -88,6 +91,31 @@ export class Gatekeeper {
     this.#allowLists = policies.map((policy) =>
       policy?.allow === undefined ? undefined : new AddressList(policy.allow),
     );
+    this.#revoke();
+  }
+
+  /** Ends all whose tokens count no more. */
+  #revoke(): void {
+    const { unixMs, wake } = this.#options;
+    for (const [identity, gates] of this.#known) {
+      if (this.#authenticator.stillValid(identity, unixMs())) continue;
+      for (const gate of gates) gate.revoke();
+      wake();
+    }
+  }
+
+  #onKnown(gate: AccessGate, before: Identity | undefined): void {
+    const { identity } = gate;
+    this.#unknown.delete(gate);
+    this.#forget(gate, before);
+    if (identity === undefined) return;
+    this.#known.getOrInsertComputed(identity, () => new Set()).add(gate);
+    if (identity.expiresAtMs < Number.POSITIVE_INFINITY) this.#keepLooking();
+  }
+
+  #forget(gate: AccessGate, identity: Identity | undefined): void {
+    const gates = identity === undefined ? undefined : this.#known.get(identity);
+    if (gates?.delete(gate) && gates.size === 0) this.#known.delete(identity!);
   }
 
   get keepAlive(): ConnectionLimits["keepAlive"] {
@@ -169,7 +197,10 @@ export class Gatekeeper {
       leave: () => {
         if (hasLeft) return;
         hasLeft = true;
-        if (access !== undefined) this.#unknown.delete(access);
+        if (access !== undefined) {
+          this.#unknown.delete(access);
+          this.#forget(access, access.identity);
+        }
         if (idle !== undefined) this.#idleGates.delete(idle);
         leave();
       },
@@ -201,7 +232,7 @@ export class Gatekeeper {
         this.#unknown.set(gate, nowMs() + AUTH_MS);
         this.#keepLooking();
       },
-      onKnown: (gate) => void this.#unknown.delete(gate),
+      onKnown: (gate, before) => this.#onKnown(gate, before),
       onFailure: () => {
         if (address !== "") this.#failures.note(address, nowMs());
         this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
@@ -227,9 +258,18 @@ export class Gatekeeper {
     this.#keepLooking();
   }
 
-  /** Looks for silent ones as long as there is somebody to look at; the timer keeps no process alive. */
+  /** Looks for silent ones, and tokens that end, as long as there is something to look at; the timer keeps no process alive. */
   #keepLooking(): void {
-    this.#sweep ??= setInterval(() => this.#lookForSilent(), SWEEP_MS).unref();
+    this.#sweep ??= setInterval(() => this.#look(), SWEEP_MS).unref();
+  }
+
+  #look(): void {
+    this.#revoke();
+    this.#lookForSilent();
+    const endsByItself = ({ expiresAtMs }: Identity): boolean => expiresAtMs < Number.POSITIVE_INFINITY;
+    if (this.#unknown.size + this.#idleGates.size > 0 || this.#known.keys().some(endsByItself)) return;
+    clearInterval(this.#sweep);
+    this.#sweep = undefined;
   }
 
   #lookForSilent(): void {
@@ -244,9 +284,6 @@ export class Gatekeeper {
     for (const gate of this.#idleGates)
       if (now >= gate.idleSinceMs() + this.#limits.idleMs) this.#close(gate);
     wake();
-    if (this.#unknown.size + this.#idleGates.size > 0) return;
-    clearInterval(this.#sweep);
-    this.#sweep = undefined;
   }
 
   #close(gate: IdleGate): void {

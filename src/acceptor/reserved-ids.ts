@@ -30,6 +30,11 @@ export class ReservedIds {
     this.#ids.delete(id);
   }
 
+  /** All that it was given was given to somebody else. */
+  clear(): void {
+    this.#ids.clear();
+  }
+
   /** Replies, whole or in part, as they leave. */
   observe(bytes: Uint8Array, length: number): void {
     let at = 0;

@@ -78,13 +78,17 @@ export class Authenticator {
     let stands = this.#standing.get(identity);
     if (stands === undefined) {
       const token = this.#byName.get(identity.name);
-      stands =
-        token !== undefined && "proof" in identity && tokenLine(token) === tokenLine(identity as Token);
+      stands = token !== undefined && isSameToken(identity, token);
       this.#standing.set(identity, stands);
     }
     return stands && identity.expiresAtMs > nowMs;
   }
 }
+
+/** Whether both are of the same line, before and after the file was read again. */
+export const isSameToken = (one: Identity, other: Identity): boolean =>
+  one === other ||
+  ("proof" in one && "proof" in other && tokenLine(one as Token) === tokenLine(other as Token));
 
 const valid = (token: Token, nowMs: number): Identity | undefined =>
   token.expiresAtMs > nowMs ? token : undefined;

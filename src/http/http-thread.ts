@@ -22,6 +22,7 @@ import { auditRoutes } from "./api/audit-routes.ts";
 import { Authentication } from "./api/authentication.ts";
 import { BodyRoom } from "./api/body-room.ts";
 import { browseRoutes } from "./api/browse-routes.ts";
+import { ConnectionRoom } from "./api/connection-room.ts";
 import { connectionRoutes } from "./api/connection-routes.ts";
 import { dashboardRoutes } from "./api/dashboard-routes.ts";
 import { groupRoutes } from "./api/group-routes.ts";
@@ -124,7 +125,6 @@ export interface HttpThreadPort {
   postMessage(news: HttpNews): void;
 }
 
-const CONNECTIONS_MAX = 1024;
 /** How long requests under way may take when the server stops, and how often is looked, ms. */
 const STOP_MS_MAX = 3000;
 const STOP_LOOK_MS = 5;
@@ -144,6 +144,7 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   certificates: [],
   reload: { successful: true, successAt: startedAtMs / 1000 },
   wrongTokens: 0,
+  connectionsRefused: 0,
   streams: 0,
 });
 
@@ -274,6 +275,11 @@ export class HttpThread {
         authentication: this.#authentication,
         open: each.metricsPublic ? "metrics" : undefined,
         limit: this.#limit,
+        connections: new ConnectionRoom({
+          nowMs: monotonicMs,
+          onRefused: () => this.#state.connectionsRefused++,
+          warn: (message) => this.#port.postMessage({ news: "log", level: "warn", message }),
+        }),
         room,
         answerRoom,
         tls: tls === undefined || !each.tls ? undefined : serverOptionsOf(tls),
@@ -371,7 +377,6 @@ export class HttpThread {
 /** Returns where. */
 async function listen({ api, address }: Door): Promise<string> {
   await api.ready();
-  api.server.maxConnections = CONNECTIONS_MAX;
   if ("path" in address) await removeStale(address.path);
   const where = await api.listen(address);
   if ("path" in address) ownOnly(address.path);

@@ -6,7 +6,7 @@ import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { buffers } from "../../src/acceptor/buffer-pool.ts";
 import type { Connection } from "../../src/acceptor/connection.ts";
 import type { Transport } from "../../src/acceptor/transport.ts";
-import { ControlWord, createTopology, httpPort } from "../../src/message/topology.ts";
+import { ControlWord, createTopology, httpPort, type Topology } from "../../src/message/topology.ts";
 import { JobIds } from "../../src/ring/job-ids.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 
@@ -83,18 +83,20 @@ export class HandDrivenClient implements Transport {
 
 export class HandDrivenServer {
   readonly acceptor: AcceptorCore;
+  readonly topology: Topology;
   /** The port of the http thread, where there is one. */
   readonly http: AcceptorCore | undefined;
   readonly shards: readonly ShardCore[];
 
-  constructor(shards: number, trace?: (line: string) => void, { http = false } = {}) {
+  constructor(shards: number, trace?: (line: string) => void, { http = false, ringBytes = RING_BYTES } = {}) {
     const topology = createTopology({
       shards,
       acceptors: 1,
       jobBytesMax: 1 << 20,
-      ringBytes: RING_BYTES,
+      ringBytes,
       http,
     });
+    this.topology = topology;
     new JobIds(new Int32Array(topology.control), ControlWord.JobIds).reset(1);
     this.acceptor = new AcceptorCore({
       topology,

@@ -14,6 +14,7 @@ import type { Api, Permission, Routes } from "./api.ts";
 import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
+import type { ConnectionRoom } from "./connection-room.ts";
 import { freeGathered, gatherBody } from "./gathered-body.ts";
 import { checkHost, checkSite } from "./guards.ts";
 import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "./media.ts";
@@ -46,6 +47,8 @@ export interface AppOptions {
   readonly authentication?: Authentication;
   /** What everybody may here, whoever he is. */
   readonly open?: Permission | undefined;
+  /** Bounds the connections; there may be any number without. */
+  readonly connections?: ConnectionRoom;
   /** How often; as they like without. */
   readonly limit?: RequestLimit;
   /** For requests under way; of its own if none is given. */
@@ -113,6 +116,7 @@ export function createApp(options: AppOptions): Api {
     checkSite(request.method, headers);
     done();
   });
+  options.connections?.addTo(api);
   api.addHook("preSerialization", (request, reply, payload, done) => {
     encodeAs(request, reply);
     done(null, payload);

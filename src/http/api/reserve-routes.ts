@@ -1,5 +1,6 @@
 // Reserves: jobs as leases, which belong to no connection and end with their time to run.
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { Handout } from "../queue/handout.ts";
@@ -130,6 +131,9 @@ async function handOut(
   const forget = request.onRevoked?.(() => handout.drop());
   try {
     await take(handout);
+    // What the socket has had to say meanwhile is read first: a client that has left may have done so long ago.
+    await nextTurn();
+    if (request.raw.socket.readableEnded) handout.drop();
     requireStanding(request);
     const isMsgpack = wantsMsgpack(request);
     return handout.handed.map(({ job, lease }) => leasedView(job, lease.token, isMsgpack));

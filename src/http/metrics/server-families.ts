@@ -98,6 +98,11 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
 function* leaseFamilies({ leases, reservations, state }: Service): Iterable<Family> {
   yield gauge("http_streams", "Views of the dashboard that are sent each second.", state.streams);
   yield gauge("http_waits", "Requests over HTTP that wait for a job.", reservations.waits);
+  yield counter(
+    "http_connections_refused",
+    "Connections over HTTP that were too many: closed at once, or answered with 503.",
+    state.connectionsRefused,
+  );
   yield counter("http_lease_ended", "Requests over HTTP with a lease that had ended.", leases.ended);
   yield counter(
     "http_abandoned_jobs",

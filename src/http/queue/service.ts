@@ -54,6 +54,8 @@ export interface ServerState {
   reload: { readonly successful: boolean; readonly successAt: number };
   /** Wrong tokens that came over HTTP. */
   wrongTokens: number;
+  /** Connections over HTTP that were too many. */
+  connectionsRefused: number;
   /** Views that are sent again each second. */
   streams: number;
 }

@@ -2,63 +2,18 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Gatekeeper } from "../../../src/acceptor/gatekeeper.ts";
-import { NO_LIMITS } from "../../../src/acceptor/listener-policy.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../src/access/token-file.ts";
-import { AUTH } from "../../../src/protocol/commands.ts";
-import { HandDrivenClient, HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { GUARDED_ADDRESS, GuardedHandDriven } from "../../support/guarded-hand-driven.ts";
 
-const ADDRESS = "192.0.2.1";
 const PASSWORD = "correct-horse-battery";
 const secret = drawSecret();
 const [mailer] = parseTokenFile(`mailer worker sha256:${hashOf(secret)}`).tokens;
 const person: Token = { ...mailer!, name: "person", proof: await proofOfPassword(PASSWORD) };
 
-/** A server with one listener that demands a token, on a clock of its own. */
-class GuardedHandDriven {
-  readonly server = new HandDrivenServer(1);
-  nowMs = 1000;
-  #onWoken: () => void = () => {};
-  readonly gatekeeper = new Gatekeeper({
-    rules: {
-      tokens: [mailer!, person],
-      limits: NO_LIMITS,
-      policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined }],
-    },
-    counts: undefined,
-    counters: this.server.acceptor.counters,
-    parser: this.server.acceptor.parserWith([AUTH]),
-    nowMs: () => this.nowMs,
-    unixMs: () => this.nowMs,
-    warn: () => {},
-    wake: () => this.#onWoken(),
-  });
-
-  connect(): HandDrivenClient {
-    const entry = this.gatekeeper.admit(0, ADDRESS);
-    assert.ok(typeof entry !== "string", "it is let in");
-    const client = new HandDrivenClient(true);
-    client.connection = this.server.acceptor.connect(entry.wrap(client), entry.gate)!;
-    return client;
-  }
-
-  /** What the client is answered when its password has been checked. */
-  async answered(client: HandDrivenClient): Promise<string> {
-    for (;;) {
-      const reply = client.take();
-      if (reply !== "") return reply;
-      await new Promise<void>((resolve) => {
-        this.#onWoken = resolve;
-      });
-      this.server.settle();
-    }
-  }
-}
-
 describe("Gatekeeper", () => {
   it("answers who half-closes behind a password, when that has been checked", async () => {
-    const guarded = new GuardedHandDriven();
+    const guarded = new GuardedHandDriven([mailer!, person]);
     const client = guarded.connect();
     client.say(`auth person:${PASSWORD}\r\nuse a\r\n`);
     client.connection.onEnd();
@@ -69,7 +24,7 @@ describe("Gatekeeper", () => {
   });
 
   it("has who is to end do so, password or not", () => {
-    const guarded = new GuardedHandDriven();
+    const guarded = new GuardedHandDriven([mailer!, person]);
     const client = guarded.connect();
     client.say(`auth person:${PASSWORD}\r\n`);
     guarded.server.acceptor.endAll();
@@ -80,7 +35,7 @@ describe("Gatekeeper", () => {
 
   it("turns away who says nothing in time, and nobody whose password waits to be checked", async (t) => {
     t.mock.timers.enable({ apis: ["setInterval"] });
-    const guarded = new GuardedHandDriven();
+    const guarded = new GuardedHandDriven([mailer!, person]);
     const [silent, waiting] = [guarded.connect(), guarded.connect()];
     waiting.say(`auth person:${PASSWORD}\r\n`);
     guarded.nowMs += 60_000;
@@ -93,8 +48,65 @@ describe("Gatekeeper", () => {
     assert.equal(waiting.ended, false);
   });
 
+  describe("of a client that says another token", () => {
+    const narrow = drawSecret();
+    const few = parseTokenFile(`few worker sha256:${hashOf(narrow)} tubes=mail-*`).tokens[0]!;
+    const put = (tube: string): string => `put-in-tube ${tube} 0 0 60 1\r\nx\r\n`;
+
+    it("lets it have nothing of what the one before let it watch, and gave it", () => {
+      const guarded = new GuardedHandDriven([mailer!, few]);
+      const client = guarded.connect();
+      const said = (text: string): string => {
+        client.say(text);
+        guarded.server.settle();
+        return client.take();
+      };
+      said(`auth ${secret}\r\nwatch secret\r\nwatch mail-1\r\nignore default\r\n`);
+      said(put("secret") + put("secret") + put("mail-1"));
+      // All in one packet: the job of the reserve is given to the first token.
+      assert.equal(
+        said(`reserve\r\nauth ${narrow}\r\ndelete 1\r\ntouch 1\r\ntouch-all\r\nreserve-with-timeout 0\r\n`),
+        `RESERVED 1 1\r\nx\r\nAUTHENTICATED\r\n${"UNAUTHORIZED\r\n".repeat(4)}`,
+      );
+      assert.equal(said("reserve-batch 9 0\r\n"), "UNAUTHORIZED\r\n");
+      assert.equal(said("ignore secret\r\nreserve\r\n"), "WATCHING 1\r\nRESERVED 3 1\r\nx\r\n");
+      assert.equal(said("delete 3\r\n"), "DELETED\r\n");
+      assert.equal(said(`auth ${secret}\r\ndelete 1\r\n`), "AUTHENTICATED\r\nDELETED\r\n");
+    });
+
+    it("lets it keep what it has where the token is the same, also after the file was read again", () => {
+      const guarded = new GuardedHandDriven([few]);
+      const client = guarded.connect();
+      const said = (text: string): string => {
+        client.say(text);
+        guarded.server.settle();
+        return client.take();
+      };
+      said(`auth ${narrow}\r\nwatch mail-1\r\nignore default\r\n${put("mail-1")}`);
+      assert.equal(said("reserve\r\n"), "RESERVED 1 1\r\nx\r\n");
+      guarded.reload([{ ...few }, mailer!]);
+      assert.equal(said(`auth ${narrow}\r\ndelete 1\r\n`), "AUTHENTICATED\r\nDELETED\r\n");
+    });
+  });
+
+  it("ends a wait whose token ends by itself, and gives it no job", (t) => {
+    t.mock.timers.enable({ apis: ["setInterval"] });
+    const guarded = new GuardedHandDriven([{ ...mailer!, expiresAtMs: 5000 }]);
+    const client = guarded.connect();
+    client.say(`auth ${secret}\r\nreserve\r\n`);
+    guarded.server.settle();
+    t.mock.timers.tick(1000);
+    guarded.server.settle();
+    assert.equal(client.take(), "AUTHENTICATED\r\n");
+    guarded.nowMs = 5000;
+    t.mock.timers.tick(1000);
+    guarded.server.settle();
+    assert.equal(client.take(), "UNAUTHORIZED\r\n");
+    assert.ok(client.ended);
+  });
+
   it("counts each wrong secret as a guess, also of who has a token", () => {
-    const guarded = new GuardedHandDriven();
+    const guarded = new GuardedHandDriven([mailer!, person]);
     for (let guess = 0; guess < 10; guess++) {
       const client = guarded.connect();
       client.say(`auth ${secret}\r\nauth ${drawSecret()}\r\nuse a\r\n`);
@@ -102,6 +114,6 @@ describe("Gatekeeper", () => {
       assert.equal(client.take(), "AUTHENTICATED\r\nUNAUTHORIZED\r\n");
       assert.ok(client.ended);
     }
-    assert.equal(guarded.gatekeeper.admit(0, ADDRESS), "auth");
+    assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
   });
 });

@@ -17,11 +17,9 @@ it("Tubes of other names in each request do not pile up", async () => {
     const jobs: ReservedJob[] = [];
     const options = { tubes, waitSeconds: 0, max: 1, bytesMax: 1, room: () => 1, signal };
     let isOver = false;
-    const over = reservations
-      .reserve({ ...options, onJob: (job) => jobs.push(job) })
-      .finally(() => {
-        isOver = true;
-      });
+    const over = reservations.reserve({ ...options, onJob: (job) => jobs.push(job) }).finally(() => {
+      isOver = true;
+    });
     while (!isOver) {
       server.settle();
       await Promise.resolve();
