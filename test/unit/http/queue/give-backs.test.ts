@@ -1,0 +1,109 @@
+// Giving back is refused by no limit: one question for each shard is under way, however many jobs go back; and pings, by which a
+// shard that hangs is noticed, are answered by their shard alone.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { JobState } from "../../../../src/engine/job-table.ts";
+import { Bodies } from "../../../../src/http/queue/bodies.ts";
+import { ControlClient } from "../../../../src/http/queue/control-client.ts";
+import { GiveBacks } from "../../../../src/http/queue/give-backs.ts";
+import { Handout } from "../../../../src/http/queue/handout.ts";
+import { LeaseBook } from "../../../../src/http/queue/lease-book.ts";
+import { Liveness, SILENT_MS_MAX } from "../../../../src/http/queue/liveness.ts";
+import { Reservations } from "../../../../src/http/queue/reservations.ts";
+import { WireClients } from "../../../../src/http/queue/wire-clients.ts";
+import { HandDrivenServer } from "../../../support/hand-driven-server.ts";
+
+const JOBS = 2000;
+/** As many as may be under way. */
+const QUESTIONS = 1000;
+
+function scene() {
+  const server = new HandDrivenServer(1, undefined, { http: true });
+  const control = new ControlClient(server.http!, () => {});
+  const leases = new LeaseBook(() => 1000);
+  const giveBacks = new GiveBacks(leases, control);
+  const wire = new WireClients(server.http!, () => {});
+  const client = server.connect(true);
+  const say = (text: string): string => {
+    client.say(text);
+    server.settle();
+    return client.take();
+  };
+  const settle = async (): Promise<void> => {
+    for (let round = 0; round < 200; round++) {
+      server.settle();
+      await nextTurn();
+    }
+  };
+  /** Questions that the shard does not get to: no turn is taken. */
+  const askMuch = (): void => {
+    for (let question = 0; question < QUESTIONS + 1; question++)
+      control.ask(0, "totals", undefined).catch(() => {});
+  };
+  return { server, control, leases, giveBacks, wire, say, settle, askMuch };
+}
+
+describe("Jobs of a client that has gone", () => {
+  it("all go back while as many questions as may be are under way", async () => {
+    const { server, control, leases, giveBacks, wire, say, settle, askMuch } = scene();
+    say("put 0 0 3600 1\r\nx\r\n".repeat(JOBS));
+    const ways = { leases, giveBacks, control, nowMs: () => 1000 };
+    const handout = new Handout(ways, { owner: "", address: "" });
+    const reserving = new Reservations(wire).reserve({
+      ...{ tubes: ["default"], waitSeconds: 0, max: JOBS, bytesMax: 1e6, room: () => JOBS },
+      signal: handout.signal,
+      onJob: (job) => handout.add(job),
+    });
+    await settle();
+    await reserving;
+    assert.equal(leases.size, JOBS);
+    askMuch();
+    const { underWay } = control;
+    handout.drop();
+    assert.equal(control.underWay, underWay + 1, "one question for all");
+    assert.equal(leases.size, JOBS, "leases count until the shard has answered");
+    await settle();
+    assert.deepEqual([leases.size, leases.abandoned, control.underWay], [0, JOBS, 0]);
+    assert.match(say("stats-tube default\r\n"), new RegExp(`current-jobs-ready: ${JOBS}\n`));
+    assert.equal(server.shards[0]!.engine.jobCounts[JobState.Reserved], 0);
+  });
+});
+
+describe("A shard that hangs", () => {
+  it("is noticed while as many questions as may be are under way", async () => {
+    const { control, askMuch, settle } = scene();
+    let nowMs = 0;
+    const liveness = new Liveness(control, () => nowMs);
+    askMuch();
+    liveness.ping();
+    await nextTurn();
+    nowMs = SILENT_MS_MAX + 1;
+    liveness.ping();
+    assert.deepEqual(liveness.silent, [0]);
+    await settle();
+    assert.deepEqual(liveness.silent, [], "it has answered");
+  });
+});
+
+describe("A body that finds no slot", () => {
+  it("takes no room from those that come later", async () => {
+    const { server, control, wire, say, settle } = scene();
+    const bytes = 1_000_000;
+    say(`put 0 0 60 ${bytes}\r\n${"x".repeat(bytes)}\r\n`);
+    const bodies = new Bodies(wire, control, server.http!);
+    const core = server.http!;
+    const { connect } = core;
+    core.connect = () => undefined;
+    // More than all that may be under way.
+    const refused = Array.from({ length: 140 }, () => bodies.read(1).catch((error: Error) => error));
+    await settle();
+    for (const error of await Promise.all(refused)) assert.ok(error instanceof Error);
+    core.connect = connect;
+    const two = [bodies.read(1), bodies.read(1)];
+    for (const body of two) body.catch(() => {});
+    await settle();
+    for (const body of await Promise.all(two)) assert.equal(body?.length, bytes);
+  });
+});
