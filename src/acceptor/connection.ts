@@ -571,7 +571,9 @@ export class Connection
 
   #reserve(request: Request): boolean {
     if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
-    const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request);
+    // A batch that never waits has no wait to abort, whether the next bytes are there already or not.
+    const mayWait = request.timeoutMs > 0 && !this.#halfClosed;
+    const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && mayWait;
     const shard = this.#watched.onlyShard;
     const alone =
       this.#watched.shardCount === 1 && this.#holding.within(shard) && !this.#lane.mayHoldElsewhere;
