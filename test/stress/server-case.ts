@@ -14,7 +14,8 @@ import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
 
 const EAGER_MOVES = new URL("../support/eager-moves.ts", import.meta.url).href;
 const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
-const START_MS = 60_000;
+/** With pauses at every atomic operation, maybe on a busy machine. */
+const START_MS = 180_000;
 /** What the server said last, shown with a failure. */
 const LINES_SHOWN = 12;
 
