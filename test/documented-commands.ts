@@ -54,6 +54,7 @@ export const ROWS: readonly Row[] = [
   },
   { match: /^npm (?:ci|install)\b|^sudo /, not: NEEDS_ROOT },
   { match: /^\.ci\//, not: NEEDS_ROOT },
+  { match: /^npm (?:version|publish|pack)\b/, not: "part of a release: writes a version, or publishes it" },
   { match: /^npm exec -- node …$/, not: "no command, but how one begins" },
 
   { match: /^npm run simulate -- --http/, small: small({ seeds: "2", steps: "50" }), says: /^2 seeds from/m },
