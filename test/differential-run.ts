@@ -1,28 +1,48 @@
-// The long differential campaign: node test/differential-run.ts --seeds 20 --steps 2000 --shards 1,4,7 [--first 1] [--parallel 4]
-//
-// --against beanstalkd puts a second beanstalkd in our server's place, to prove the harness.
+// `npm run differential`: random conversations, reply by reply, with a real beanstalkd.
 
-import { parseArgs } from "node:util";
+import { InvalidArgumentError, Option } from "commander";
+import { campaignCommand, seedOption, seedsOption } from "./support/campaign-command.ts";
 import { type DifferentialOptions, runDifferential } from "./support/differential.ts";
+import { wholeNumber } from "./support/whole-number.ts";
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: "string", default: "20" },
-    first: { type: "string", default: "1" },
-    steps: { type: "string", default: "2000" },
-    shards: { type: "string", default: "1,4,7" },
-    acceptors: { type: "string" },
-    parallel: { type: "string", default: "4" },
-    against: { type: "string", default: "ours" },
-  },
-});
+const THREADS_MAX = 64;
 
-const steps = Number(values.steps);
-const first = Number(values.first);
-const shardCounts = values.against === "beanstalkd" ? [0] : values.shards.split(",").map(Number);
+function shardCountsOf(text: string): readonly number[] {
+  if (!/^\d+(,\d+)*$/.test(text)) throw new InvalidArgumentError("Numbers such as 1,4,7 are expected.");
+  return text.split(",").map(wholeNumber(1, THREADS_MAX));
+}
+
+const command = campaignCommand(
+  "differential",
+  "Plays random conversations with our server and with a real beanstalkd in lockstep: every reply must be the same.",
+)
+  .addOption(seedOption("1"))
+  .addOption(seedsOption("1 with --seed, else 20"))
+  .option("--steps <n>", "steps of each conversation", wholeNumber(1, 1e9), 2000)
+  .option("--shards <n,n…>", "numbers of shards to play with", shardCountsOf, [1, 4, 7])
+  .option("--acceptors <n>", "acceptors (default: 1, and 3 with 7 shards)", wholeNumber(1, THREADS_MAX))
+  .option("--parallel <n>", "conversations at a time", wholeNumber(1, THREADS_MAX), 4)
+  .addOption(
+    new Option("--against <server>", "what stands in our server's place, to prove the harness")
+      .choices(["ours", "beanstalkd"])
+      .default("ours"),
+  )
+  .parse();
+const { steps, parallel, ...values } = command.opts<{
+  seed?: number;
+  seeds?: number;
+  steps: number;
+  shards: readonly number[];
+  acceptors?: number;
+  parallel: number;
+  against: "ours" | "beanstalkd";
+}>();
+const first = values.seed ?? 1;
+const seeds = values.seeds ?? (values.seed === undefined ? 20 : 1);
+const shardCounts = values.against === "beanstalkd" ? [0] : values.shards;
 const jobs = shardCounts.flatMap((shards) =>
-  Array.from({ length: Number(values.seeds) }, (_, index): DifferentialOptions => {
-    const acceptors = values.acceptors === undefined ? (shards >= 7 ? 3 : 1) : Number(values.acceptors);
+  Array.from({ length: seeds }, (_, index): DifferentialOptions => {
+    const acceptors = values.acceptors ?? (shards >= 7 ? 3 : 1);
     return { seed: first + index, steps, tested: shards === 0 ? "beanstalkd-1.12" : { shards, acceptors } };
   }),
 );
@@ -52,7 +72,7 @@ async function work(): Promise<void> {
 }
 
 const startedAt = performance.now();
-await Promise.all(Array.from({ length: Number(values.parallel) }, work));
+await Promise.all(Array.from({ length: parallel }, work));
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 const counts = [...words]
   .sort((left, right) => right[1] - left[1])

@@ -256,3 +256,36 @@ describe("listening", { timeout: 120_000 }, () => {
     await server.stop();
   });
 });
+
+// A socket that listens for a moment and is closed resets whom it has let in meanwhile.
+it("answers every client whose connection the port takes while several acceptors start", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  for (let start = 0; start < 3; start++) {
+    const server = await launch({ kind: "ours", flags: ["--acceptors", "3"] });
+    t.after(() => server.kill());
+    const answers: Promise<string>[] = [];
+    while (!/serves on/.test(server.stderr)) {
+      const socket = net.connect(server.address);
+      const isTaken = await new Promise<boolean>((resolve) => {
+        socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+      });
+      if (isTaken) answers.push(answerTo(socket));
+    }
+    answers.push(answerTo(net.connect(server.address)));
+    assert.deepEqual(new Set(await Promise.all(answers)), new Set(["USING default\r\n"]));
+    await server.stop();
+  }
+});
+
+/** What a client is answered, or how its connection ends. */
+function answerTo(socket: net.Socket): Promise<string> {
+  socket.write("list-tube-used\r\n");
+  return new Promise((resolve) => {
+    const end = (answer: string): void => {
+      resolve(answer);
+      socket.destroy();
+    };
+    socket.once("data", (bytes) => end(bytes.toString()));
+    socket.once("error", ({ message }) => end(message)).once("end", () => end("ended"));
+  });
+}

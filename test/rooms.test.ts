@@ -159,16 +159,14 @@ const KEEPERS: readonly Keeper[] = [
       "binlog/tools/tools.ts",
       // Credentials for the log servers.
       "replica/jetstream-log.ts",
-      "server/options.ts",
+      "server/operator-file.ts",
       "server/switch-user.ts",
       "server/listen-address.ts",
       "server/descriptor-limit.ts",
       "server/usable-cores.ts",
-      "server/tubes-file.ts",
       "server/line-sink.ts",
       "server/token-store.ts",
       "cli/target.ts",
-      "server/access-rules.ts",
     ],
   },
   {

@@ -587,10 +587,16 @@ export class Connection
 
   #reserve(request: Request): boolean {
     if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
-    const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request);
+    // A batch with timeout 0 has no wait to abort, whether the next bytes are there already or not.
+    const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && request.timeoutMs > 0;
     const shard = this.#watched.onlyShard;
+    // A shard would answer a half-closed client at once, before it hears that bytes behind the batch abort it.
+    const endsHere = mayAbort && this.#halfClosed;
     const alone =
-      this.#watched.shardCount === 1 && this.#holding.within(shard) && !this.#lane.mayHoldElsewhere;
+      !endsHere &&
+      this.#watched.shardCount === 1 &&
+      this.#holding.within(shard) &&
+      !this.#lane.mayHoldElsewhere;
     if (mayAbort && alone) request.waitNumber = this.#nextBatchNumber;
     const taken = alone ? this.#reserveAlone(shard, request) : this.#reserveShared(request);
     if (!taken) return false;

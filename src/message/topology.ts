@@ -230,7 +230,7 @@ const IN_PLACE_BYTES_MIN = 16 * 1024;
 const RECORD_RING_BYTES_MIN = 32 * 1024;
 const RECORD_RING_BYTES_MAX = 1024 * 1024;
 /** A quarter of it is for one connection: 16 KiB that were read, and as much for what it watches. */
-const MOVE_RING_BYTES = 128 * 1024;
+export const MOVE_RING_BYTES = 128 * 1024;
 const GROUP_RING_BYTES = 4 * 1024 * 1024;
 
 /**

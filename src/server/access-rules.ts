@@ -1,7 +1,6 @@
 // Who is let in on which listener, read from the files that the settings name.
 
 import { X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
 import type {
   AccessRules,
   ListenerPolicy,
@@ -11,6 +10,7 @@ import type {
 import { checkTls } from "../acceptor/tls-context.ts";
 import type { ListenerOptions } from "./listener-settings.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
+import { readOperatorFile } from "./operator-file.ts";
 import type { Settings } from "./settings.ts";
 import { readTokens } from "./token-store.ts";
 
@@ -60,7 +60,7 @@ export function readTls(name: string, { cert, key, clientCa, minVersion }: TlsFi
 
 function readPem(name: string, file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readOperatorFile(file, "utf8");
   } catch (error) {
     throw fault(`${name}: cannot read ${file}: ${(error as Error).message}`);
   }

@@ -4,7 +4,7 @@ import { lookup } from "node:dns/promises";
 import { chmodSync, chownSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs";
 import * as net from "node:net";
 import { dirname } from "node:path";
-import { getSystemErrorName } from "node:util";
+import { getSystemErrorMessage, getSystemErrorName } from "node:util";
 import { hostAndPort, type ListenerOptions } from "./listener-settings.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
 import type { Options } from "./options.ts";
@@ -147,6 +147,13 @@ function probeSocket(path: string): Promise<string> {
 /** What node:net makes of an address before it listens: kept internal by Node. */
 interface HandleMaker {
   _createServerHandle(path: string, port: -1, addressType: -1): { readonly fd: number } | number;
+  _createServerHandle(host: string, port: number, addressType: 4 | 6): TcpHandle | number;
+}
+
+interface TcpHandle {
+  /** Returns the error of the bind, if there was one. */
+  getsockname(out: { port?: number }): number;
+  close(): void;
 }
 
 /**
@@ -200,19 +207,27 @@ function identityOf(path: string): string | undefined {
 }
 
 /**
- * Binds the address for a moment. With several acceptors each binds it for itself, and the kernel would let a
- * second server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked
- * for.
+ * Binds the address for a moment, without listening: a client that connects meanwhile is refused, where it would be reset
+ * if this socket took it in. With several acceptors each binds the address for itself, and the kernel would let a second
+ * server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked for.
  */
 export async function probeAddress(host: string, port: number): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port, exclusive: true }, resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return address !== null && typeof address === "object" ? address.port : port;
+  const { address, family } = await lookup(host);
+  const addressType = family === 6 ? 6 : 4;
+  const handle = (net as unknown as HandleMaker)._createServerHandle(address, port, addressType);
+  if (typeof handle === "number") throw bindError(handle, address, port);
+  const bound: { port?: number } = {};
+  const failed = handle.getsockname(bound);
+  handle.close();
+  if (failed !== 0) throw bindError(failed, address, port);
+  return bound.port ?? port;
+}
+
+/** As node:net has it for listen(). */
+function bindError(number: number, address: string, port: number): Error {
+  const code = getSystemErrorName(number);
+  const message = `listen ${code}: ${getSystemErrorMessage(number)} ${address}:${port}`;
+  return Object.assign(new Error(message), { code });
 }
 
 function groupIdOf(group: string): number {

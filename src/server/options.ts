@@ -1,6 +1,5 @@
 // What the server is told: flags over variables of the environment over the file over what suits the machine.
 
-import { readFileSync } from "node:fs";
 import { Command, CommanderError, Option } from "commander";
 import { nearestWord } from "../config/nearest-word.ts";
 import { applyEnvironment, applyFile, applyFlag, flagsOf } from "../config/read-settings.ts";
@@ -10,6 +9,7 @@ import { commandListText } from "../protocol/command-list.ts";
 import { describeHttpAddress, isLoopback } from "./http-address.ts";
 import { isHarmless } from "./http-also.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
+import { readOperatorFile } from "./operator-file.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
 import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
 import { PROGRAM, VERSION } from "./version.ts";
@@ -184,7 +184,7 @@ function applyFlags({ given }: CommandLine, options: Options): void {
 function readFile(path: string, options: Options): readonly Fault[] {
   let text: string;
   try {
-    text = readFileSync(path, "utf8");
+    text = readOperatorFile(path, "utf8");
   } catch (error) {
     return [{ line: 0, message: `cannot be read: ${(error as Error).message}` }];
   }

@@ -2,6 +2,7 @@
 
 import type { Setting } from "../config/setting.ts";
 import { OperatorError } from "./operator-error.ts";
+import { awaitFiles } from "./operator-file.ts";
 import type { Exit, Options } from "./options.ts";
 import { SETTINGS, type Settings } from "./settings.ts";
 
@@ -17,7 +18,7 @@ export type Prepare = (next: Settings) => () => void;
 
 export class Reloader {
   readonly #startedWith: Settings;
-  #current: Settings;
+  #current: Options;
   readonly #reread: () => Options | Exit;
   readonly #prepare: Prepare;
   /** Whether the last reload was taken; true before the first. */
@@ -25,18 +26,20 @@ export class Reloader {
   /** Unix time of the last one that was, or of the start, in seconds. */
   lastSuccessAt: number = Date.now() / 1000;
 
-  constructor(options: Settings, reread: () => Options | Exit, prepare: Prepare) {
+  constructor(options: Options, reread: () => Options | Exit, prepare: Prepare) {
     this.#startedWith = options;
     this.#current = options;
     this.#reread = reread;
     this.#prepare = prepare;
   }
 
-  /** Throws an OperatorError that names every fault; nothing has changed then. */
-  reload(): Reloaded {
+  /** Throws an OperatorError that names every fault; nothing has changed then. Signals are handled while it waits for files. */
+  async reload(): Promise<Reloaded> {
     this.lastSuccessful = false;
+    await awaitFiles(operatorFiles(this.#current));
     const next = this.#reread();
     if ("exitCode" in next) throw new OperatorError(next.stderr.trimEnd(), next.exitCode);
+    await awaitFiles(operatorFiles(next));
     const commit = this.#prepare(next);
     commit();
     const changed = changes(this.#current, next, true);
@@ -46,6 +49,13 @@ export class Reloader {
     this.lastSuccessAt = Date.now() / 1000;
     return { changed, needsRestart };
   }
+}
+
+/** Returns all files that a server with these options reads. */
+function operatorFiles({ config, tubesFile, tokenFile, httpTls, listeners }: Options): string[] {
+  const certificates = [httpTls, ...listeners].flatMap(({ cert, key, clientCa }) => [cert, key, clientCa]);
+  const named = [config, tubesFile, tokenFile, ...certificates].filter((path) => path !== undefined);
+  return [...new Set(named)];
 }
 
 /** The keys that differ, of those that may change while the server runs or of the others. */

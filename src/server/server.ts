@@ -106,6 +106,8 @@ class Server {
   readonly #placement: ChosenPlacement;
   readonly #control: ControlWords;
   readonly #reloader: Reloader;
+  /** The last reload that was asked for. */
+  #reloaded: Promise<void> = Promise.resolve();
   readonly #onDeath = (thread: string, error: Error | undefined): void => this.#threadDied(thread, error);
   #acceptors: AcceptorHandle[] = [];
   #rules: AccessRules;
@@ -577,17 +579,22 @@ class Server {
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
   }
 
-  /** All or nothing: with any fault everything stays as it was. */
+  /** One reload after the other, in the order in which they were asked for. */
   #reload(by: string, question?: number): void {
-    const outcome = this.#readAgain(by);
+    this.#reloaded = this.#reloaded.then(() => this.#reloadNow(by, question));
+  }
+
+  /** All or nothing: with any fault everything stays as it was. */
+  async #reloadNow(by: string, question?: number): Promise<void> {
+    const outcome = await this.#readAgain(by);
     const { lastSuccessful: successful, lastSuccessAt: successAt } = this.#reloader;
     const asked = question === undefined ? {} : { question };
     this.#http?.tell({ order: "reloaded", successful, successAt, ...asked, outcome });
   }
 
-  #readAgain(by: string): ReloadOutcome {
+  async #readAgain(by: string): Promise<ReloadOutcome> {
     try {
-      const { changed, needsRestart } = this.#reloader.reload();
+      const { changed, needsRestart } = await this.#reloader.reload();
       const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
       this.#log.info(`${by}: configuration read again; changed: ${changed.join(", ") || "nothing"}${rest}`);
       return { changed, needsRestart };

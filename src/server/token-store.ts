@@ -1,8 +1,9 @@
 // The token file on the disk: read whole or not at all, written so that no reader sees a half of it.
 
-import { chmodSync, chownSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { parseTokenFile, type Token } from "../access/token-file.ts";
 import { ExitCode, OperatorError } from "./operator-error.ts";
+import { readOperatorFile } from "./operator-file.ts";
 
 const WRITABLE_BY_OTHERS = 0o022;
 const MODE_NEW = 0o600;
@@ -25,7 +26,7 @@ function readText(path: string): string {
     if ((mode & WRITABLE_BY_OTHERS) !== 0)
       throw fault(`${path} can be written by others than its owner: chmod go-w ${path}`);
     if (size > BYTES_MAX) throw fault(`${path} is larger than ${BYTES_MAX} bytes: is it the token file?`);
-    return readFileSync(path, "utf8");
+    return readOperatorFile(path, "utf8");
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw fault(`cannot read the token file ${path}: ${(error as Error).message}`);

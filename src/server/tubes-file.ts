@@ -1,19 +1,19 @@
 // Reads the file of `--tubes`: a line for each pattern of tubes, with what set-tube takes. Lines that are empty or begin
 // with `#` say nothing.
 
-import { readFileSync } from "node:fs";
 import { asciiBytes } from "../base/bytes.ts";
 import { SettingError } from "../config/setting.ts";
 import { OptionParser, OptionsSyntax } from "../protocol/option-parser.ts";
 import { Span } from "../protocol/request.ts";
 import { SETTING_ROWS } from "../protocol/setting-rows.ts";
 import { isTubePattern } from "../protocol/tube-name.ts";
+import { readOperatorFile } from "./operator-file.ts";
 
 /** What is set for each pattern, in the order of the file. Throws a SettingError that names the line. */
 export function readTubes(file: string): [pattern: string, text: string][] {
   let text: string;
   try {
-    text = readFileSync(file, "latin1");
+    text = readOperatorFile(file, "latin1");
   } catch (error) {
     throw new SettingError(`--tubes ${file}: ${(error as Error).message}`);
   }

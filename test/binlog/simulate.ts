@@ -1,23 +1,19 @@
 // The command `npm run simulate:binlog`: the log on a disk in memory that loses, tears, garbles and fails, over many seeds.
 
-import { Command } from "commander";
-import { seedNumber, wholeNumber } from "../support/whole-number.ts";
+import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { simulate } from "./simulation.ts";
 
-const whole = wholeNumber(0, 9_999_999_999);
-
-const command = new Command("simulate:binlog")
-  .description(
-    "Runs the log on a disk in memory that loses, tears, garbles and fails, with crashes and restarts, all drawn from a seed.\n" +
-      "Ends with 0 if nothing was lost, 1 if something was, with the command that plays it again, and 2 on bad options.",
-  )
-  .option("--seed <n>", "first seed", seedNumber, 1)
-  .option("--seeds <k>", "seeds to run (default: 1 with --seed, else 2000)", whole)
-  .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+const command = campaignCommand(
+  "simulate:binlog",
+  "Runs the log on a disk in memory that loses, tears, garbles and fails, with crashes and restarts, all drawn from a seed.",
+)
+  .addOption(seedOption("1"))
+  .addOption(seedsOption("1 with --seed, else 2000"));
 
 command.parse();
-const { seed: from, seeds: asked } = command.opts<{ seed: number; seeds?: number }>();
-const seeds = asked ?? (command.getOptionValueSource("seed") === "default" ? 2000 : 1);
+const { seed, seeds: asked } = command.opts<{ seed?: number; seeds?: number }>();
+const from = seed ?? 1;
+const seeds = asked ?? (seed === undefined ? 2000 : 1);
 const began = performance.now();
 let operations = 0;
 let recoveries = 0;

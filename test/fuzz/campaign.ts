@@ -88,7 +88,7 @@ export function writeFinding(fuzzer: Fuzzer, fuzzCase: FuzzCase, finding: Findin
 }
 
 export function againCommand(fuzzer: Fuzzer, seed: number): string {
-  return `npm run fuzz -- --fuzzer ${fuzzer.name} --seed ${seed} --runs 1`;
+  return `npm run fuzz -- --fuzzer ${fuzzer.name} --seed ${seed} --seeds 1`;
 }
 
 const SHOWN_CHARACTERS = 1000;

@@ -314,7 +314,7 @@ function meaningOfReserveBatch(rest: string): LineMeaning {
     return meaning(command, ["BAD_FORMAT"]);
   const wrong = wrongOption(options, BATCH_OPTIONS);
   if (wrong !== undefined) return meaning(command, [wrong]);
-  const aborts = options.includes("abort=yes") ? ["ABORTED"] : [];
+  const aborts = timeoutMs > 0 && options.includes("abort=yes") ? ["ABORTED"] : [];
   return meaning(command, ["RESERVED_BATCH {int}", "TIMED_OUT", "DEADLINE_SOON", ...aborts], {
     mayWait: timeoutMs > 0,
   });

@@ -17,6 +17,8 @@ export interface FuzzServerOptions {
   readonly through?: (address: Address) => Promise<Between>;
 }
 
+/** A fuzzer is run beside other work. */
+const START_MS = 60_000;
 const REST_MS = 8000;
 /**
  * Above this the conversations have left something behind for good. V8 lets the heaps of five threads grow by some 100 MB
@@ -48,7 +50,7 @@ export class FuzzServer {
   }
 
   static async start(options: FuzzServerOptions): Promise<FuzzServer> {
-    const process = await startServer({ kind: options.kind, flags: options.flags });
+    const process = await startServer({ kind: options.kind, flags: options.flags, startMs: START_MS });
     const own: Address = { port: process.port, host: "127.0.0.1" };
     const between = await options.through?.(own);
     return new FuzzServer(process, own, between, await WireClient.connect(own));

@@ -1,8 +1,9 @@
 // The options of `npm run fuzz`.
 
-import { Command, Option } from "commander";
+import { Option } from "commander";
+import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { drawnSeed } from "../support/seeded-random.ts";
-import { seedNumber, wholeNumber } from "../support/whole-number.ts";
+import { wholeNumber } from "../support/whole-number.ts";
 import { FUZZER_NAMES, type FuzzerName } from "./fuzzer.ts";
 
 export interface FuzzOptions {
@@ -17,35 +18,36 @@ export interface FuzzOptions {
   readonly acceptors: number;
 }
 
-const RUNS_MAX = 1e9;
 const SECONDS_DEFAULT = 60;
 const THREADS_MAX = 64;
 
 /** Reads `args`, without program and script. With `--help` or on an error it says so and ends the process. */
 export function parseFuzzOptions(args: readonly string[]): FuzzOptions {
-  const program = new Command("npm run fuzz --")
-    .description(
-      "Sends bytes that nobody would think of to the parser, the server and beanstalkd 1.12, and says where the replies are not those they should be.",
-    )
-    .option("--seed <n>", "seed of the first run; each run takes the next", seedNumber)
-    .option(
-      "--runs <n>",
-      "runs of each fuzzer at most (default: as many as there is time for)",
-      wholeNumber(1, RUNS_MAX),
-    )
+  const program = campaignCommand(
+    "fuzz",
+    "Sends bytes that nobody would think of to the parser, the server and beanstalkd 1.12, and says where the replies are not those they should be.",
+  )
+    .addOption(seedOption())
+    .addOption(seedsOption("as many for each fuzzer as there is time for"))
     .option(
       "--seconds <n>",
-      `time in all (default: ${SECONDS_DEFAULT}, without limit if --runs is given)`,
+      `time in all (default: ${SECONDS_DEFAULT}, without limit if --seeds is given)`,
       wholeNumber(1, 1e6),
     )
     .addOption(new Option("--fuzzer <name>", "only this fuzzer").choices(FUZZER_NAMES))
     .option("--shards <n>", "shards of the running server", wholeNumber(1, THREADS_MAX), 3)
     .option("--acceptors <n>", "acceptors of the running server", wholeNumber(1, THREADS_MAX), 2)
-    .allowExcessArguments(false)
     .parse(args, { from: "user" });
-  const { seed, runs, seconds, fuzzer, shards, acceptors } = program.opts<{
+  const {
+    seed,
+    seeds: runs,
+    seconds,
+    fuzzer,
+    shards,
+    acceptors,
+  } = program.opts<{
     seed?: number;
-    runs?: number;
+    seeds?: number;
     seconds?: number;
     fuzzer?: FuzzerName;
     shards: number;

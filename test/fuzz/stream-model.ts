@@ -5,6 +5,8 @@ import { type After, type LineMeaning, meaningOf } from "./expected-reply.ts";
 
 export interface Expectation {
   readonly command: string;
+  /** The whole line, without its CR LF. */
+  readonly line: string;
   /** Replies that may come, in the notation of transcripts. */
   readonly replies: readonly string[];
   readonly mayWait: boolean;
@@ -31,6 +33,7 @@ export class StreamModel {
   #consumed = 0;
   #after: After = { kind: "line" };
   #line: LineMeaning | undefined;
+  #text = "";
   #used = "default";
   #watched: ReadonlySet<string> = new Set(["default"]);
 
@@ -47,6 +50,7 @@ export class StreamModel {
     copy.#consumed = this.#consumed;
     copy.#after = this.#after;
     copy.#line = this.#line;
+    copy.#text = this.#text;
     copy.#used = this.#used;
     copy.#watched = this.#watched;
     return copy;
@@ -110,6 +114,7 @@ export class StreamModel {
     const line = this.#pending.slice(0, length);
     const total = length + 2;
     this.#take(total);
+    this.#text = line;
     if (line.includes("\r") || (total > WINDOW_BYTES && total % WINDOW_BYTES === 1))
       this.differsFrom112 = true;
     const asShort = meaningOf(line, this.#jobBytesMax);
@@ -134,7 +139,7 @@ export class StreamModel {
 
   #expect(replies: readonly string[], body?: string): void {
     const { command = "", mayWait = false, delays = false } = this.#line ?? {};
-    this.expectations.push({ command, replies, mayWait, delays, body });
+    this.expectations.push({ command, line: this.#text, replies, mayWait, delays, body });
     this.#after = { kind: "line" };
   }
 

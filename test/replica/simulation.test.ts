@@ -22,9 +22,7 @@ describe("a simulated group", () => {
           acknowledged += result.acknowledged;
           leads += result.leads;
         } catch (error) {
-          assert.fail(
-            `${error}\nagain: npm run simulate:replica -- --first ${seed} --seeds 1 --check ${check}`,
-          );
+          assert.fail(`${error}\nagain: npm run simulate:replica -- --seed ${seed} --check ${check}`);
         }
       }
       t.diagnostic(`${acknowledged} puts acknowledged, ${leads} leads`);

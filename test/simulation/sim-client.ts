@@ -648,6 +648,7 @@ export class SimClient {
   /** It has sent something behind a batch that ends so. */
   #mayBeAborted({ command, beginsAt }: Pending): boolean {
     if (command.kind !== "reserve" || command.batch?.mayAbort !== true) return false;
+    if (command.timeoutMs === 0) return false;
     return this.saidMore || this.#commandBytes > beginsAt + command.bytes.length;
   }
 

@@ -3,9 +3,10 @@
 // The seeds are run by a thread (seed-runner.ts) with limits of time and memory: a fault that runs in a circle or eats
 // memory without end ends in a failure that names its seed, too.
 
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
+import { campaignCommand, seedOption, seedsOption } from "../support/campaign-command.ts";
 import { drawnSeed } from "../support/seeded-random.ts";
-import { seedNumber, wholeNumber } from "../support/whole-number.ts";
+import { wholeNumber } from "../support/whole-number.ts";
 import { runGuarded } from "./guarded-run.ts";
 import { simulateHttp } from "./http-simulation.ts";
 import { parseSteps } from "./shrink.ts";
@@ -27,18 +28,16 @@ function stepList(text: string): ReadonlySet<number> {
   return steps;
 }
 
-const command = new Command("simulate")
-  .description(
-    "Runs the whole server, its log included, in one process on virtual time: threads, clients, disk and crashes are drawn from a seed.\n" +
-      "Ends with 0 if nothing was found, 1 if something was, with the command that plays it again, and 2 on bad options.",
-  )
-  .option("--seed <n>", "first seed (default: another each time)", seedNumber)
+const command = campaignCommand(
+  "simulate",
+  "Runs the whole server, its log included, in one process on virtual time: threads, clients, disk and crashes are drawn from a seed.",
+)
+  .addOption(seedOption())
+  .addOption(seedsOption("1 with --seed, else 1000"))
   .option("--steps <m>", "steps of each run", whole, 500)
-  .option("--seeds <k>", "seeds to run (default: 1 with --seed, else 1000)", whole)
   .option("--only <steps>", "play only these steps, such as 0-3,17", stepList)
   .option("--no-shrink", "do not look for a shorter run that fails")
-  .option("--http", "clients over HTTP and of beanstalkd's protocol on the same tubes, without a log", false)
-  .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+  .option("--http", "clients over HTTP and of beanstalkd's protocol on the same tubes, without a log", false);
 
 command.parse();
 const { seed, steps, seeds, only, shrink, http } = command.opts<Options>();

@@ -1,8 +1,9 @@
 // npm run soak: the real server under mixed load, kills, stalls, full disks and clock steps, with a ledger of everything.
 
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
+import { campaignCommand, seedOption } from "../support/campaign-command.ts";
 import { drawnSeed } from "../support/seeded-random.ts";
-import { positiveNumber, seedNumber } from "../support/whole-number.ts";
+import { positiveNumber } from "../support/whole-number.ts";
 import { FAULTS, type FaultName, plant } from "./planted-fault.ts";
 import { report } from "./report.ts";
 import { Soak } from "./soak.ts";
@@ -11,7 +12,7 @@ import { Violation } from "./violation.ts";
 interface Options {
   readonly minutes?: number;
   readonly seconds?: number;
-  readonly seed: number;
+  readonly seed?: number;
   readonly disk: boolean;
   readonly verbose?: true;
   readonly fault?: FaultName;
@@ -25,20 +26,15 @@ function faultOf(text: string): FaultName {
   return text as FaultName;
 }
 
-const command = new Command("npm run soak --")
-  .description(
-    "Plays clients of many kinds against the server while it is killed, stalled and drained, its disk fills up, its clock " +
-      "is set and its threads change in number. A ledger of every operation is compared with the server again and again. " +
-      "Exits with 1, the job's history and the seed at the first promise that was not kept.",
-  )
+const command = campaignCommand(
+  "soak",
+  "Plays clients of many kinds against the server while it is killed, stalled and drained, its disk fills up, its clock " +
+    "is set and its threads change in number. A ledger of every operation is compared with the server again and again. " +
+    "Exits with 1, the job's history and the seed at the first promise that was not kept.",
+)
   .option("--minutes <n>", "how long", positiveNumber(MINUTES_MAX))
   .option("--seconds <n>", `how long (default ${SECONDS_DEFAULT})`, positiveNumber(60 * MINUTES_MAX))
-  .option(
-    "--seed <n>",
-    "of what is drawn; the timing of a real server is not repeatable",
-    seedNumber,
-    drawnSeed(),
-  )
+  .addOption(seedOption("another each time; the timing of a real server is not repeatable"))
   .option("--no-disk", "do not mount a small disk for the log to be filled")
   .option(
     "--fault <name>",
@@ -46,15 +42,14 @@ const command = new Command("npm run soak --")
     faultOf,
   )
   .option("--verbose", "print what the server says at the end")
-  .allowExcessArguments(false)
   .parse();
 
 const options = command.opts<Options>();
 if (options.minutes !== undefined && options.seconds !== undefined) {
-  command.error("error: give --minutes or --seconds, not both", { exitCode: 1 });
+  command.error("error: give --minutes or --seconds, not both", { exitCode: 2 });
 }
 const seconds = options.minutes === undefined ? (options.seconds ?? SECONDS_DEFAULT) : options.minutes * 60;
-const { seed } = options;
+const { seed = drawnSeed() } = options;
 console.error(`soak: ${seconds} s, seed ${seed}`);
 const soak = new Soak({
   seed,

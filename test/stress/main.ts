@@ -1,9 +1,10 @@
 // npm run stress: real threads on the shared memory of src/ring, with random pauses at every atomic operation.
 
-import { Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
+import { campaignCommand, seedOption } from "../support/campaign-command.ts";
 import { drawnSeed } from "../support/seeded-random.ts";
-import { positiveNumber, seedNumber } from "../support/whole-number.ts";
-import { CATALOGUE, type Entry, findPlanted } from "./catalogue.ts";
+import { positiveNumber } from "../support/whole-number.ts";
+import { CATALOGUE, type Entry, findPlanted, play } from "./catalogue.ts";
 import { outcomeTable } from "./outcome-table.ts";
 import { hasPassed } from "./run-case.ts";
 
@@ -22,12 +23,12 @@ function caseName(text: string, before: readonly string[] = []): readonly string
   return [...before, text];
 }
 
-const program = new Command("npm run stress --")
-  .description(
-    "Plays small races on the shared memory of the server's threads, and the whole server with the smallest rings, " +
-      "with random pauses at every atomic operation. Each result is looked up in a table of what is allowed. " +
-      "Then plants the bugs that each case must find.",
-  )
+const program = campaignCommand(
+  "stress",
+  "Plays small races on the shared memory of the server's threads, and the whole server with the smallest rings, " +
+    "with random pauses at every atomic operation. Each result is looked up in a table of what is allowed. " +
+    "Then plants the bugs that each case must find.",
+)
   .option(
     "--seconds <n>",
     "how long each case is played; three times that for the server",
@@ -35,19 +36,14 @@ const program = new Command("npm run stress --")
     2,
   )
   .option("--case <name>", "only this case; may be given several times", caseName)
-  .option(
-    "--seed <n>",
-    "draw the same pauses again, as far as threads allow (default: another each time)",
-    seedNumber,
-  )
+  .addOption(seedOption("another each time; threads repeat themselves only so far"))
   .option("--list", "print the cases and their planted bugs")
-  .allowExcessArguments(false)
   .parse();
 const given = program.opts<Partial<Options> & Pick<Options, "seconds">>();
 const options: Options = { case: [], seed: drawnSeed(), ...given };
 
-async function play(entry: Entry): Promise<boolean> {
-  const report = await entry.run(options);
+async function hasPlayed(entry: Entry): Promise<boolean> {
+  const report = await play(entry, options);
   console.log(`${outcomeTable(report)}\n`);
   return hasPassed(report);
 }
@@ -69,7 +65,7 @@ async function main(): Promise<void> {
   const startedAt = performance.now();
   const failed: string[] = [];
   console.log(`seed ${options.seed}, ${options.seconds} s each\n`);
-  for (const entry of chosen) if (!(await play(entry))) failed.push(entry.name);
+  for (const entry of chosen) if (!(await hasPlayed(entry))) failed.push(entry.name);
   for (const entry of chosen) {
     for (const planted of entry.planted)
       if (!(await playPlanted(entry, planted))) failed.push(`${entry.name} (${planted})`);

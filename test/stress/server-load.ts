@@ -17,8 +17,8 @@ const LEAVERS = 3;
 const BODY_BYTES = [0, 1, 60, 60, 60, 300, 960, 1020, 1100, 4100, 20_000, 65_535] as const;
 const PUTS_AT_ONCE = 6;
 /** A reply that takes so long beyond its own timeout does not come at all. */
-const REPLY_MS = 20_000;
-const DRAIN_MS = 30_000;
+const REPLY_MS = 60_000;
+const DRAIN_MS = 120_000;
 
 const reply = (result: string, why: string, verdict: Outcome["verdict"] = "ACCEPTABLE"): Outcome => ({
   result,
@@ -123,15 +123,21 @@ export class ServerLoad {
     return job;
   }
 
-  async #produce(): Promise<void> {
+  async #connect(): Promise<WireClient> {
     const client = await WireClient.connect(this.#server.address);
+    client.replyMs = REPLY_MS;
+    return client;
+  }
+
+  async #produce(): Promise<void> {
+    const client = await this.#connect();
     const random = this.#random;
     while (this.#goesOn) {
       const bodies = Array.from({ length: random.between(1, PUTS_AT_ONCE) }, () => this.#body());
       client.send(bodies.map((body) => this.#putLines(body)).join(""));
       for (const body of bodies) {
-        this.#seeReply("use", await client.readReply(REPLY_MS), "");
-        const answer = await client.readReply(REPLY_MS);
+        this.#seeReply("use", await client.readReply(), "");
+        const answer = await client.readReply();
         this.#seeReply("put", answer, `${body.length} bytes`);
         const id = Number(answer.line.split(" ")[1]);
         if (this.#job(id).put !== undefined) this.failures.push(`the id ${id} was given twice`);
@@ -158,7 +164,7 @@ export class ServerLoad {
   }
 
   async #watching(): Promise<WireClient> {
-    const client = await WireClient.connect(this.#server.address);
+    const client = await this.#connect();
     const tubes = TUBES.filter(() => this.#random.chance(0.5));
     for (const tube of tubes.length === 0 ? TUBES : tubes) await client.ask(`watch ${tube}`);
     if (this.#random.chance(0.5)) await client.ask("ignore default");
@@ -222,11 +228,11 @@ export class ServerLoad {
 
   /** Has a connection that holds a job ended, and looks for the job by another one when it has seen the end. */
   async #leave(tube: string): Promise<void> {
-    const heir = await WireClient.connect(this.#server.address);
+    const heir = await this.#connect();
     await heir.ask(`watch ${tube}`);
     await heir.ask("ignore default");
     while (this.#goesOn) {
-      const client = await WireClient.connect(this.#server.address);
+      const client = await this.#connect();
       await client.ask(`use ${tube}`);
       await client.ask(`watch ${tube}`);
       await client.ask("ignore default");
@@ -238,7 +244,7 @@ export class ServerLoad {
       this.#seeReply("reserve", await client.ask("reserve"), tube);
       if (this.#random.chance(0.5)) client.send("quit\r\n");
       else client.halfClose();
-      await client.expectEnd(REPLY_MS);
+      await client.expectEnd();
       client.close();
       const { line, body: got } = await heir.ask("reserve-with-timeout 0");
       this.#see(`after an end ${line.split(" ")[0]}`, `${line}, job ${id}`);
@@ -253,7 +259,7 @@ export class ServerLoad {
 
   /** Looks at jobs of others, by id, and kicks. */
   async #ask(): Promise<void> {
-    const client = await WireClient.connect(this.#server.address);
+    const client = await this.#connect();
     const random = this.#random;
     while (this.#goesOn) {
       await sleep(random.between(0, 10));
@@ -274,7 +280,7 @@ export class ServerLoad {
   }
 
   async #drain(): Promise<void> {
-    const client = await WireClient.connect(this.#server.address);
+    const client = await this.#connect();
     for (const tube of TUBES) await client.ask(`watch ${tube}`);
     const endsAt = performance.now() + DRAIN_MS;
     for (;;) {

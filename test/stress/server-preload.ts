@@ -4,6 +4,7 @@
 
 import { writeSync } from "node:fs";
 import { isMainThread, threadName } from "node:worker_threads";
+import { MOVE_RING_BYTES } from "../../src/message/topology.ts";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
 import { DATA_OFFSET, RING_BYTES_MIN } from "../../src/ring/ring-layout.ts";
 import { injectPauses } from "./pauses.ts";
@@ -21,8 +22,10 @@ export const PAUSES_NOTE = "stress: pauses in ";
 /** Threads that never sleep in order have no later moment to say this. */
 const note = (text: string): void => void writeSync(STDERR, `${text}\n`);
 
-function isRing(bytes: unknown): boolean {
+/** Whether shared memory of this size is a ring that can be smaller. No connection could move through a smaller one. */
+export function isRing(bytes: unknown): boolean {
   const capacity = Number(bytes) - DATA_OFFSET;
+  if (capacity === MOVE_RING_BYTES) return false;
   return capacity >= SERVER_RING_BYTES_MIN && (capacity & (capacity - 1)) === 0;
 }
 

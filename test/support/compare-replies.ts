@@ -19,8 +19,14 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
 /** The same in milliseconds; and who holds a job is another connection each time. */
 const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder"]);
 
-/** Whole seconds that the two servers round down at moments some milliseconds apart: one more or less is the same. */
-const SECONDS: ReadonlySet<string> = new Set(["age", "time-left", "pause-time-left", "next-age"]);
+/** Seconds, most of them whole, that the two servers tell at moments some milliseconds apart: one more or less is the same. */
+const SECONDS: ReadonlySet<string> = new Set([
+  "age",
+  "time-left",
+  "pause-time-left",
+  "next-age",
+  "expires-in",
+]);
 
 /** Whether the value of this key of `stats`, `stats-job` or `stats-tube` says nothing about the commands that went before. */
 export function isOfProcessOrClock(key: string): boolean {

@@ -14,6 +14,8 @@ const REPLY_MS = 10_000;
 
 export class WireClient {
   readonly socket: Socket;
+  /** How long a reply may take where nothing else is said. */
+  replyMs: number = REPLY_MS;
   #pending: Buffer = Buffer.alloc(0);
   #chunks: Buffer[] = [];
   #ended = false;
@@ -65,7 +67,7 @@ export class WireClient {
   }
 
   /** Reads exactly one reply, body included. Fails at the end of the stream and after `limitMs`. */
-  async readReply(limitMs = REPLY_MS): Promise<Reply> {
+  async readReply(limitMs = this.replyMs): Promise<Reply> {
     const line = (await this.readUntil("\r\n", limitMs)).toString("latin1").slice(0, -2);
     const bodyBytes = bodyBytesOf(line);
     if (bodyBytes === undefined) return { line, body: undefined };
@@ -79,7 +81,7 @@ export class WireClient {
   }
 
   /** The bytes up to and including `terminator`. */
-  async readUntil(terminator: "\r\n" | "\n", limitMs = REPLY_MS): Promise<Buffer> {
+  async readUntil(terminator: "\r\n" | "\n", limitMs = this.replyMs): Promise<Buffer> {
     let searched = 0;
     for (;;) {
       const at = this.#gather().indexOf(terminator, searched, "latin1");
@@ -92,7 +94,7 @@ export class WireClient {
     }
   }
 
-  async readBytes(count: number, limitMs = REPLY_MS): Promise<Buffer> {
+  async readBytes(count: number, limitMs = this.replyMs): Promise<Buffer> {
     while (this.#bufferedBytes() < count) {
       await this.#more(limitMs, `${count} bytes; so far ${this.#bufferedBytes()}`);
     }
@@ -117,7 +119,7 @@ export class WireClient {
   }
 
   /** Fails unless the stream ends, with no byte before that. */
-  async expectEnd(limitMs = REPLY_MS): Promise<void> {
+  async expectEnd(limitMs = this.replyMs): Promise<void> {
     const some = await this.readSome(limitMs);
     if (some === null) return;
     throw new Error(

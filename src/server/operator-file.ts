@@ -1,0 +1,57 @@
+// Files that the operator names: configuration, tokens, tubes, certificates. None of them may hold the main thread,
+// which handles signals.
+
+import { spawn } from "node:child_process";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { ExitCode, OperatorError } from "./operator-error.ts";
+
+/** How long a reload waits for one file. */
+const ANSWER_MS = 5000;
+
+/** Returns the text of a regular file. A FIFO or a device is refused: reading it could take for ever. */
+export function readOperatorFile(path: string, encoding: "utf8" | "latin1"): string {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
+    const found = fstatSync(descriptor);
+    if (!found.isFile() && !found.isDirectory())
+      throw new Error(`${path} is a FIFO or a device; name a regular file`);
+    return readFileSync(descriptor, encoding);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Resolves once all of `paths` have been read, or can't be; throws an OperatorError for one that doesn't answer in time. */
+export async function awaitFiles(paths: readonly string[]): Promise<void> {
+  await Promise.all(paths.map(awaitFile));
+}
+
+/**
+ * Another process reads the file first: on a mount that doesn't answer the read never ends, and a thread of this process
+ * that hangs in it would keep the process from ending.
+ */
+function awaitFile(path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const reader = spawn("cat", ["--", path], { stdio: "ignore" });
+    const end = (): void => void reader.kill("SIGKILL");
+    const settle = (): void => {
+      clearTimeout(timer);
+      process.removeListener("exit", end);
+    };
+    const timer = setTimeout(() => {
+      settle();
+      end();
+      reader.unref();
+      const what = `${path} could not be read within ${ANSWER_MS / 1000} s`;
+      reject(new OperatorError(`${what}: is it a FIFO, or on a mount that doesn't answer?`, ExitCode.Usage));
+    }, ANSWER_MS);
+    process.once("exit", end);
+    const answered = (): void => {
+      settle();
+      resolve();
+    };
+    reader.once("exit", answered);
+    // Without the program the files are read as they are.
+    reader.once("error", answered);
+  });
+}

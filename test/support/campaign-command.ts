@@ -1,0 +1,26 @@
+// What the commands of all campaigns (simulate, stress, fuzz, soak, differential, kill) have in common: `--seed`, `--seeds`,
+// a help that explains, and the nearest name for an option that there is not. Bad options end the process with 2.
+
+import { Command, Option } from "commander";
+import { seedNumber, wholeNumber } from "./whole-number.ts";
+
+const SEEDS_MAX = 9_999_999_999;
+
+/** `name` is that of the npm script. */
+export function campaignCommand(name: string, about: string): Command {
+  return new Command(`npm run ${name} --`)
+    .description(`${about}\nEnds with 0 if nothing was found, 1 if something was, and 2 on bad options.`)
+    .allowExcessArguments(false)
+    .showSuggestionAfterError()
+    .showHelpAfterError("(--help tells the options)")
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
+}
+
+/** `usual` says what it is without the option. */
+export const seedOption = (usual = "another each time"): Option =>
+  new Option("--seed <n>", `first seed (default: ${usual})`).argParser(seedNumber);
+
+export const seedsOption = (usual: string): Option =>
+  new Option("--seeds <n>", `how many seeds, one after the other (default: ${usual})`).argParser(
+    wholeNumber(1, SEEDS_MAX),
+  );

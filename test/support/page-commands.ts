@@ -1,0 +1,33 @@
+// The commands that a page shows: in blocks of shell code, and as code in a line.
+
+const COMMAND =
+  /^(?:[A-Z_]+=\S+ )*(?:sudo )?(?:npm|npx|node|runnerbean|make|\.ci\/\S+|bin\/runnerbean)(?=\s|$)/;
+/** What stands in a block of code without a language, or of one of these, is for a shell. */
+const SHELLS: ReadonlySet<string> = new Set(["", "sh", "bash", "console", "shell"]);
+
+/** Without comments. Several spaces in a row are one. */
+export function commandsIn(page: string): string[] {
+  return codeIn(page)
+    .map((code) =>
+      code
+        .replace(/\s+#.*$/, "")
+        .replaceAll("\\|", "|")
+        .replace(/\s+/g, " ")
+        .trim(),
+    )
+    .filter((code) => COMMAND.test(code));
+}
+
+function codeIn(page: string): string[] {
+  const found: string[] = [];
+  let language: string | undefined;
+  for (const line of page.split("\n")) {
+    const fence = /^ *```(\w*)/.exec(line);
+    if (fence !== null) language = language === undefined ? fence[1]! : undefined;
+    else if (language !== undefined) {
+      if (SHELLS.has(language)) found.push(line.trim().replace(/^\$ /, ""));
+    } else if (/^ {4}\S/.test(line)) found.push(line.trim());
+    else for (const [, code] of line.matchAll(/`([^`]+)`/g)) found.push(code!);
+  }
+  return found;
+}
