@@ -3,6 +3,7 @@
 import { AddressList } from "../access/address-list.ts";
 import { Authenticator } from "../access/authenticator.ts";
 import { FailureLimit } from "../access/failure-limit.ts";
+import type { Identity } from "../access/identity.ts";
 import { Counter } from "../message/topology.ts";
 import type { CommandParser } from "../protocol/command-parser.ts";
 import type { ConnectionCounts } from "../ring/connection-counts.ts";
@@ -192,9 +193,13 @@ export class Gatekeeper {
       wake,
       identify: (secret) => {
         if (policy.auth !== "token") return undefined;
-        const colon = secret.indexOf(":");
-        if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
-        return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
+        const check = (): Identity | undefined | Promise<Identity | undefined> => {
+          const colon = secret.indexOf(":");
+          if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
+          return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
+        };
+        // Of a unix socket nobody knows who is who.
+        return address === "" ? check() : this.#failures.attempt(address, nowMs, check);
       },
       isWelcome: (identity) => this.#authenticator.stillValid(identity, unixMs()),
       onUnknown: (gate) => {
@@ -202,8 +207,8 @@ export class Gatekeeper {
         this.#keepLooking();
       },
       onKnown: (gate) => void this.#unknown.delete(gate),
-      onFailure: () => {
-        if (address !== "") this.#failures.note(address, nowMs());
+      onFailure: (isCounted) => {
+        if (address !== "" && !isCounted) this.#failures.note(address, nowMs());
         this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
       },
     };

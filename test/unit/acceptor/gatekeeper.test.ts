@@ -1,6 +1,7 @@
 // Who is let in, and who is turned away: passwords that take their time, and guesses.
 
 import assert from "node:assert/strict";
+import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
 import { Gatekeeper } from "../../../src/acceptor/gatekeeper.ts";
 import { NO_LIMITS } from "../../../src/acceptor/listener-policy.ts";
@@ -14,6 +15,10 @@ const PASSWORD = "correct-horse-battery";
 const secret = drawSecret();
 const [mailer] = parseTokenFile(`mailer worker sha256:${hashOf(secret)}`).tokens;
 const person: Token = { ...mailer!, name: "person", proof: await proofOfPassword(PASSWORD) };
+// So cheap that many passwords take no time.
+const cost = { N: 2, r: 8, p: 1 };
+const hash = scryptSync(PASSWORD, "salt", 32, cost).toString("base64url");
+const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost, salt: "salt", hash } };
 
 /** A server with one listener that demands a token, on a clock of its own. */
 class GuardedHandDriven {
@@ -22,7 +27,7 @@ class GuardedHandDriven {
   #onWoken: () => void = () => {};
   readonly gatekeeper = new Gatekeeper({
     rules: {
-      tokens: [mailer!, person],
+      tokens: [mailer!, person, cheap],
       limits: NO_LIMITS,
       policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined }],
     },
@@ -103,5 +108,28 @@ describe("Gatekeeper", () => {
       assert.ok(client.ended);
     }
     assert.equal(guarded.gatekeeper.admit(0, ADDRESS), "auth");
+  });
+
+  it("checks ten of the passwords that an address guesses at once, and lets nobody in behind them", async () => {
+    const guarded = new GuardedHandDriven();
+    const clients = Array.from({ length: 200 }, () => guarded.connect());
+    for (const [index, client] of clients.entries())
+      client.say(`auth cheap:${index === 150 ? PASSWORD : `wrong-${index}`}\r\n`);
+    for (const client of clients) {
+      assert.equal(await guarded.answered(client), "UNAUTHORIZED\r\n");
+      assert.ok(client.ended);
+    }
+    assert.equal(guarded.gatekeeper.admit(0, ADDRESS), "auth");
+    guarded.nowMs += 60_000;
+    const person = guarded.connect();
+    person.say(`auth cheap:${PASSWORD}\r\n`);
+    assert.equal(await guarded.answered(person), "AUTHENTICATED\r\n");
+  });
+
+  it("lets in any number who come at once with the right password", async () => {
+    const guarded = new GuardedHandDriven();
+    const clients = Array.from({ length: 200 }, () => guarded.connect());
+    for (const client of clients) client.say(`auth cheap:${PASSWORD}\r\n`);
+    for (const client of clients) assert.equal(await guarded.answered(client), "AUTHENTICATED\r\n");
   });
 });

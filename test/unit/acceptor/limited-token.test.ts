@@ -19,9 +19,8 @@ class Guarded {
   unixMs = Date.parse(`${DAY}T12:00:00Z`);
   readonly #gatekeeper = new Gatekeeper({
     rules: {
-      tokens: parseTokenFile(
-        `limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`,
-      ).tokens,
+      tokens: parseTokenFile(`limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`)
+        .tokens,
       limits: NO_LIMITS,
       policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined }],
     },

@@ -47,7 +47,10 @@ describe("ReservedIds", () => {
       }
 
       it("takes no other reply for a reserved job", () => {
-        const ids = observed("INSERTED 5\r\nKICKED 5\r\nWATCHING 5\r\nDELETED_BATCH 5\r\nFOUND 5 0\r\n\r\n", size);
+        const ids = observed(
+          "INSERTED 5\r\nKICKED 5\r\nWATCHING 5\r\nDELETED_BATCH 5\r\nFOUND 5 0\r\n\r\n",
+          size,
+        );
         assert.equal(ids.has(5), false);
       });
     });
