@@ -279,6 +279,18 @@ describe("Browsing and managing over HTTP", () => {
       assert.deepEqual((await clear()).json, { affected: 3 });
       assert.equal((await get("/v1/tubes/once")).jobs.ready, 7);
     });
+
+    it("answers a request with a key as before, also when the tube has gone with its jobs", async () => {
+      await putTo("gone-once", 3);
+      const clear = () =>
+        server.ask("/v1/tubes/gone-once/clear", {
+          json: { states: ["ready"] },
+          headers: { "idempotency-key": "clear-2" },
+        });
+      assert.deepEqual((await clear()).json, { affected: 3 });
+      assert.equal((await server.ask("/v1/tubes/gone-once")).status, 404);
+      assert.deepEqual((await clear()).json, { affected: 3 });
+    });
   });
 
   describe("copies", () => {

@@ -10,19 +10,20 @@ import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
 import { AnswerRoom } from "./answer-room.ts";
+import { noteContent } from "./answered-once.ts";
 import type { Api, Permission, Routes } from "./api.ts";
 import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body-room.ts";
 import { freeGathered, gatherBody } from "./gathered-body.ts";
 import { checkHost, checkSite } from "./guards.ts";
+import { jsonText } from "./json-text.ts";
 import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "./media.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
 import { isBehindAnother, PipelinedAnswers } from "./pipelined-answers.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
-import { checkJsonSize } from "./request-size.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
@@ -87,10 +88,7 @@ export function createApp(options: AppOptions): Api {
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of answers are there for the document; what is sent is what routes return.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
-  // Of all requests, also those that have no route.
-  api.decorateRequest("bodyRoom", 0);
-  api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
-  api.decorateRequest("gathered");
+  decorateRequests(api);
   const pipelined = new PipelinedAnswers();
   let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
@@ -140,6 +138,15 @@ export function createApp(options: AppOptions): Api {
     done();
   });
   return api;
+}
+
+/** Of all requests, also those that have no route. */
+function decorateRequests(api: Api): void {
+  api.decorateRequest("bodyRoom", 0);
+  api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
+  api.decorateRequest("gathered");
+  api.decorateRequest("contentHash", "");
+  api.decorateRequest("text");
 }
 
 /** What each answer has in its head. */
@@ -207,35 +214,41 @@ function addFormats(api: Api, room: BodyRoom): void {
   // Text is no request of ours, and is not gathered: it may be the body of a job.
   api.removeContentTypeParser("text/plain");
   const parseJson = api.getDefaultJsonParser("error", "error");
-  api.addContentTypeParser("application/json", (request, payload, done) => {
-    const onBody = (error: Error | null, body?: Buffer): void => {
-      if (error !== null) {
-        done(error);
-        return;
-      }
-      const text = body!.toString("utf8");
-      freeGathered(request);
-      try {
-        checkJsonSize(text);
-      } catch (tooLarge) {
-        done(tooLarge as Error);
-        return;
-      }
-      parseJson(request, text, done);
-    };
-    gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
-  });
-  api.addContentTypeParser([...MSGPACK_TYPES], (request, payload, done) => {
-    const onBody = (error: Error | null, body?: Buffer): void => {
-      if (error !== null) done(error);
-      else
-        try {
-          done(null, parseMsgpack(body!));
-        } catch (broken) {
-          done(broken as Error);
+  type Done = (error: Error | null, value?: unknown) => void;
+  const add = (types: string[], parse: (request: FastifyRequest, body: Buffer, done: Done) => void): void =>
+    api.addContentTypeParser(types, (request, payload, done) => {
+      const onBody = (error: Error | null, body?: Buffer): void => {
+        if (error !== null) {
+          done(error);
+          return;
         }
-    };
-    gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
+        noteContent(request, body!);
+        parse(request, body!, done);
+      };
+      gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
+    });
+  add(["application/json"], (request, body, done) => {
+    let text: string;
+    try {
+      text = jsonText(body);
+    } catch (refusal) {
+      done(refusal as Error);
+      return;
+    } finally {
+      freeGathered(request);
+    }
+    if (request.routeOptions.config.keepsText === true) request.text = text;
+    parseJson(request, text, done);
+  });
+  add([...MSGPACK_TYPES], (_request, body, done) => {
+    let value: unknown;
+    try {
+      value = parseMsgpack(body);
+    } catch (broken) {
+      done(broken as Error);
+      return;
+    }
+    done(null, value);
   });
 }
 
