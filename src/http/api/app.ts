@@ -5,8 +5,6 @@ import swagger from "@fastify/swagger";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
 import type { TSchema } from "typebox";
-import { Compile } from "typebox/compile";
-import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
 import { AnswerRoom } from "./answer-room.ts";
@@ -24,6 +22,7 @@ import { isBehindAnother, PipelinedAnswers } from "./pipelined-answers.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
+import { validator } from "./validator.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
@@ -161,53 +160,6 @@ function requestIds(instanceId: string): () => string {
   let count = 0;
   const start = instanceId.slice(0, 8);
   return () => `${start}-${(++count).toString(36)}`;
-}
-
-/**
- * Query strings are text, and so converted; bodies are taken as they are. Compiled when it is first used: of all schemas together that takes
- * a tenth of the thread's start, and most servers are asked for a few.
- */
-function validator(
-  schema: TSchema,
-  converts: boolean,
-): (value: unknown) => { value: unknown } | { error: Error } {
-  let lazy: ReturnType<typeof Compile> | undefined;
-  return (given) => {
-    const compiled = (lazy ??= Compile(schema));
-    // To convert takes as long as the rest of a put's checks, and most have nothing but text in their address.
-    if (compiled.Check(given)) return { value: given };
-    const value = converts ? Value.Convert(schema, given) : given;
-    if (converts && compiled.Check(value)) return { value };
-    const errors = [...compiled.Errors(value)];
-    const [first] = errors;
-    const said = first === undefined ? "The request is not valid." : inWords(first, errors);
-    return { error: new Problem("bad-request", said) };
-  };
-}
-
-interface ValidationError {
-  readonly keyword: string;
-  readonly instancePath: string;
-  readonly message: string;
-  readonly params: object;
-}
-
-/** With a JSON pointer to what is wrong. */
-function inWords(
-  { keyword, instancePath, message, params }: ValidationError,
-  errors: readonly ValidationError[],
-): string {
-  const at = instancePath === "" ? "The request" : `"${instancePath}"`;
-  if (keyword === "const") {
-    const same = errors.filter((each) => each.keyword === keyword && each.instancePath === instancePath);
-    const allowed = same.map((each) => (each.params as { allowedValue: unknown }).allowedValue);
-    return `${at} must be ${allowed.join(" or ")}.`;
-  }
-  const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
-  if (keyword === "additionalProperties" && unknown !== undefined)
-    return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
-  if (keyword === "boolean" || message === "schema is false") return `${at} is not known here.`;
-  return `${at} ${message}.`;
 }
 
 function addFormats(api: Api, room: BodyRoom): void {
