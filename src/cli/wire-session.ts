@@ -1,6 +1,5 @@
 // A connection to a server that speaks beanstalkd's protocol, ours or beanstalkd, for one command of an operator.
 
-import type { Socket } from "node:net";
 import { dialer } from "../client/dial.ts";
 import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
 import { NotSupported, ProtocolError } from "../client/errors.ts";
@@ -20,16 +19,13 @@ export type Report = Readonly<Record<string, string | number>>;
 
 export class WireSession {
   readonly #wire: Wire;
-  readonly #socket: Socket;
   readonly #limitMs: number;
   /** How long each of what is under way may take. */
   readonly #limits: number[] = [];
 
-  private constructor(wire: Wire, socket: Socket, limitMs: number) {
+  private constructor(wire: Wire, limitMs: number) {
     this.#limitMs = limitMs;
     this.#wire = wire;
-    this.#socket = socket;
-    socket.on("timeout", () => wire.drop(new Error(`nothing came within ${socket.timeout} ms`)));
   }
 
   static async open({ address, token, ca, limitMs }: Target): Promise<WireSession> {
@@ -43,7 +39,7 @@ export class WireSession {
         ? new CommandFailed("a token is not wanted at this address", ExitCode.Nothing)
         : error;
     }
-    return new WireSession(wire, socket, limitMs);
+    return new WireSession(wire, limitMs);
   }
 
   /** Rejects with ConnectionLost where nothing comes; `workMs` is what the command itself may take. */
@@ -71,7 +67,7 @@ export class WireSession {
   #watch(): void {
     const longestMs = Math.max(0, ...this.#limits);
     // 0: not at all.
-    this.#socket.setTimeout(longestMs > TIMER_MS_MAX ? 0 : longestMs);
+    this.#wire.limitSilence(longestMs > TIMER_MS_MAX ? 0 : longestMs);
   }
 
   /** After what is under way. */
