@@ -79,8 +79,14 @@ const HTTP_COMMANDS = [
 /** No connection, as both the commands and plugins of Nagios say it. */
 const NO_CONNECTION = 3;
 
-async function saysNo(command: readonly string[], url: string, codes: readonly number[]): Promise<string> {
-  const { code, stdout, stderr } = await runTool([...command, "--url", url, "--timeout", "1"]);
+/** `more` arguments. */
+async function saysNo(
+  command: readonly string[],
+  url: string,
+  codes: readonly number[],
+  ...more: readonly string[]
+): Promise<string> {
+  const { code, stdout, stderr } = await runTool([...command, "--url", url, ...more]);
   const said = stdout + stderr;
   assert.ok(codes.includes(code ?? -1), `${command.join(" ")}: ${code}, ${said}`);
   assert.doesNotMatch(said, /^ {4}at /m, command.join(" "));
@@ -92,7 +98,10 @@ describe("cli against strangers", { concurrency: 2 }, () => {
   for (const command of WIRE_COMMANDS) {
     it(`${command.join(" ")} ends when nothing comes`, async () => {
       const silent = await wire(() => "");
-      assert.match(await saysNo(command, silent, [NO_CONNECTION]), /nothing came within 1000 ms/);
+      assert.match(
+        await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
+        /nothing came within 1000 ms/,
+      );
     });
   }
 
@@ -100,7 +109,10 @@ describe("cli against strangers", { concurrency: 2 }, () => {
     const name = command.join(" ");
     it(`${name} over HTTP ends when nothing comes`, async () => {
       const silent = await http(() => {});
-      assert.match(await saysNo(command, silent, [NO_CONNECTION]), /nothing came within 1000 ms/);
+      assert.match(
+        await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
+        /nothing came within 1000 ms/,
+      );
     });
 
     for (const [what, status, type, body] of [
