@@ -132,6 +132,17 @@ describe("dashboard", { skip }, () => {
         await page.close();
       });
 
+  it("shows the overview for an address that is no page, also where every object has such a name", async () => {
+    const page = await open("#/server");
+    for (const name of ["__proto__", "constructor"]) {
+      await goOn(page, `#/${name}`);
+      assert.equal(await page.title(), "Overview – runnerbean");
+      await page.waitForSelector("main .card");
+      await goOn(page, "#/server");
+    }
+    await page.close();
+  });
+
   it("shows a job within moments of its put, and that it is gone", async () => {
     const page = await open("#/tubes?match=seen-*");
     const client = await WireClient.connect({ port: served.port, host: "127.0.0.1" });

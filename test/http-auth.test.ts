@@ -1,11 +1,13 @@
 // Over HTTP as on the wire: nobody comes in without a token where there are some, and nobody may more than his.
 
 import assert from "node:assert/strict";
+import { scryptSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { drawSecret } from "../src/access/secrets.ts";
+import { parseTokenFile, tokenLine } from "../src/access/token-file.ts";
 import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
 import { launch, startServer } from "./support/server-process.ts";
@@ -165,6 +167,18 @@ describe("http auth", () => {
     assert.deepEqual(await tubesOf(tokens.viewer.secret), ["mail-3", "secret-3"]);
   });
 
+  it("keeps the Idempotency-Keys of tokens apart, also where they are alike", async () => {
+    const put = async (secret: string): Promise<number> => {
+      const headers = { ...bearer(secret), "idempotency-key": "mine" };
+      const answer = await ask("/v1/tubes/mail-keys/jobs", headers, "POST", { body: "x" });
+      assert.equal(answer.status, 201);
+      return ((await answer.json()) as { id: number }).id;
+    };
+    const [first, second] = [await put(tokens.producer.secret), await put(tokens.worker.secret)];
+    assert.notEqual(first, second);
+    assert.deepEqual([await put(tokens.producer.secret), await put(tokens.worker.secret)], [first, second]);
+  });
+
   it("has no room for large requests of those who did not say who they are", async () => {
     const { hostname, port } = new URL(base);
     const socket = connect(Number(port), hostname);
@@ -269,6 +283,33 @@ describe("http auth", () => {
       assert.ok(++answered <= 10, "it goes on answering");
     assert.equal(await statusOf("/livez"), 200);
     for (const { secret } of Object.values(tokens)) assert.ok(!guarded.server.stderr.includes(secret));
+  });
+});
+
+describe("http auth with passwords", () => {
+  it("checks ten of the passwords that an address guesses at once", async (t) => {
+    const password = "correct-horse-battery";
+    const [person] = parseTokenFile(`person viewer certificate`).tokens;
+    const cost = { N: 2 ** 14, r: 8, p: 1 };
+    const hash = scryptSync(password, "salt", 32, cost).toString("base64url");
+    const line = tokenLine({ ...person!, proof: { kind: "scrypt", cost, salt: "salt", hash } });
+    const flags = ["--http", "127.0.0.1:0"];
+    const folder = temporaryFolder(t, "http-guesses");
+    const { server } = await GuardedServer.start(folder, `${line}\n`, 0, () => "", flags);
+    t.after(() => server.stop());
+    const base = /http:\/\/127\.0\.0\.1:\d+/.exec(server.stderr)![0];
+    const statusOf = async (guess: string): Promise<number> => {
+      const authorization = `Basic ${Buffer.from(`person:${guess}`).toString("base64")}`;
+      return (await fetch(`${base}/v1/stats`, { headers: { authorization } })).status;
+    };
+    // Any number of right ones: nobody is locked out by many clients behind one address.
+    const right = await Promise.all(Array.from({ length: 12 }, () => statusOf(password)));
+    assert.deepEqual(new Set(right), new Set([200]));
+    const guesses = Array.from({ length: 30 }, (_, index) => (index === 25 ? password : `wrong-${index}`));
+    const statuses = await Promise.all(guesses.map(statusOf));
+    // The right one may be among the first ten that come: that they come in their order nobody promises.
+    assert.equal(statuses.filter((status) => status === 401).length, 10);
+    assert.ok(statuses.filter((status) => status === 429).length >= 19, `${statuses}`);
   });
 });
 

@@ -212,6 +212,76 @@ describe("Work over HTTP", () => {
       assert.equal((await server.ask("/v1/tubes/bad?missing=zero")).json.totals.puts, 0);
     });
 
+    it("keeps json as it was written, whatever JavaScript would make of it", async () => {
+      const kept = async (id: number): Promise<string> => (await server.ask(`/v1/jobs/${id}/body`)).text;
+      const written = [
+        "12345678901234567890",
+        '{"id":9007199254740993}',
+        '{"price": 0.1000000000000000055511151231257827, "big":1e400}',
+        '{"neg":-0,"one":1.0,"e":1E5}',
+        '{"a":1,"a":2}',
+        '{"2":"b","1":"a"}',
+        '[ "\\u00e9", "é", null,\n\t{} ]',
+        '"\\ud800"',
+        "null",
+      ];
+      const headers = { "content-type": "application/json" };
+      for (const value of written) {
+        const body = `{ "pri":1, "json" : ${value} }`;
+        const { status, json } = await server.ask("/v1/tubes/as-written/jobs", { body, headers });
+        assert.equal(status, 201, value);
+        assert.equal(await kept(json.id), value);
+      }
+      const jobs = written.map((value, index) => `{"json":${value},"pri":${index}}`);
+      const body = `{"jobs":[{"body":"first"},${jobs.join(" , ")},{"bodyBase64":"YQ"}]}`;
+      const { json } = await server.ask("/v1/tubes/as-written/jobs", { body, headers });
+      assert.equal(json.failed, 0);
+      const ids: number[] = json.results.map(({ id }: { id: number }) => id);
+      const bodies = await Promise.all(ids.map(kept));
+      assert.deepEqual(bodies, ["first", ...written, "a"]);
+    });
+
+    it("refuses what it could only keep as something else", async () => {
+      const json = { "content-type": "application/json" };
+      const msgpack = { "content-type": MSGPACK };
+      const map = (key: string, value: readonly number[]): Buffer =>
+        Buffer.from([0x81, 0xa0 + key.length, ...Buffer.from(key), ...value]);
+      for (const [body, headers, why] of [
+        [Buffer.from('{"body":"\xff"}', "latin1"), json, /not UTF-8/],
+        ['{"body":"\\ud800"}', json, /half of a surrogate pair/],
+        ['{"bodyBase64":"A"}', json, /no base64/],
+        ['{"bodyBase64":"AAA=="}', json, /no base64/],
+        [map("json", [0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1]), msgpack, /at most 2\^53 - 1/],
+        [map("json", [0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]), msgpack, /NaN is no number/],
+        [map("json", [0xc4, 1, 7]), msgpack, /field "" of a json has bytes/],
+        [map("json", [0x81, 0xa1, 0x61, 0xc4, 1, 7]), msgpack, /field "a" of a json has bytes/],
+        [map("body", [0xa1, 0xff]), msgpack, /not UTF-8/],
+      ] as const) {
+        const answer = await server.ask("/v1/tubes/changed/jobs", { body, headers });
+        assert.deepEqual([answer.status, answer.json.code], [400, "bad-request"], `${body}`);
+        assert.match(answer.json.detail, why);
+      }
+      assert.equal((await server.ask("/v1/tubes/changed?missing=zero")).json.totals.puts, 0);
+    });
+
+    it("has a key's request done when it failed before, and other bytes of MessagePack refused", async () => {
+      const keyed = { "idempotency-key": "key-2" };
+      await server.ask("/v1/server/drain", { method: "PUT" });
+      const refused = await server.ask("/v1/tubes/failed/jobs", { json: { body: "a" }, headers: keyed });
+      assert.equal(refused.json.code, "draining");
+      await server.ask("/v1/server/drain", { method: "DELETE" });
+      const done = await server.ask("/v1/tubes/failed/jobs", { json: { body: "a" }, headers: keyed });
+      assert.equal(done.status, 201);
+      const headers = { "content-type": MSGPACK, "idempotency-key": "key-3" };
+      const map = (letter: number): Buffer =>
+        Buffer.from([0x81, 0xa4, ...Buffer.from("body"), 0xc4, 1, letter]);
+      const first = await server.ask("/v1/tubes/failed/jobs", { body: map(1), headers });
+      const again = await server.ask("/v1/tubes/failed/jobs", { body: map(1), headers });
+      assert.deepEqual([first.status, again.json], [201, first.json]);
+      assert.equal((await server.ask("/v1/tubes/failed/jobs", { body: map(2), headers })).status, 422);
+      assert.equal((await server.ask("/v1/tubes/failed")).json.totals.puts, 2);
+    });
+
     it("with an Idempotency-Key is done once", async () => {
       const headers = { "idempotency-key": "key-1" };
       const first = await server.ask("/v1/tubes/once/jobs", { json: { body: "a" }, headers });

@@ -1,7 +1,8 @@
 // `runnerbean token`: the file that it writes holds no secret, and survives what goes wrong.
 
 import assert from "node:assert/strict";
-import { type SpawnSyncReturns, spawnSync } from "node:child_process";
+import { type SpawnSyncReturns, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -61,6 +62,23 @@ describe("runnerbean token", () => {
     assert.equal(token(path, ["remove", "mailer"]).status, 0);
     assert.equal(authenticatorOf(path).byToken(secret, Date.now()), undefined);
     assert.equal(token(path, ["remove", "mailer"]).status, 1);
+  });
+
+  it("keeps what others did to the file while a person typed a password", async (t) => {
+    const path = join(temporaryFolder(t, "tokens"), "tokens");
+    assert.equal(token(path, ["add", "leaked", "--role", "admin"]).status, 0);
+    const args = ["token", "add", "person", "--role", "viewer", "--password", "--token-file", path];
+    const typing = spawn(process.execPath, [OUR_MAIN, ...args], { env: TEST_ENV });
+    const ended = once(typing, "exit");
+    assert.equal(token(path, ["add", "other", "--role", "worker"]).status, 0);
+    assert.equal(token(path, ["remove", "leaked"]).status, 0);
+    typing.stdin.end("a long enough secret\n");
+    assert.deepEqual(await ended, [0, null]);
+    const { tokens } = parseTokenFile(readFileSync(path, "utf8"));
+    assert.deepEqual(
+      tokens.map(({ name }) => name),
+      ["other", "person"],
+    );
   });
 
   it("changes nothing where it refuses", (t) => {

@@ -23,16 +23,16 @@ import type { ReservedIds } from "./reserved-ids.ts";
 export interface Doorkeeper {
   /** Knows `auth` beside the commands of the server. */
   readonly parser: CommandParser;
-  /** Who has this secret, or this `name:secret`; a promise where that takes a while. */
-  identify(secret: string): Identity | undefined | Promise<Identity | undefined>;
+  /** Who has this secret, or this `name:secret`, or "over" where it is not asked any more; a promise where that takes a while. */
+  identify(secret: string): Identity | undefined | "over" | Promise<Identity | undefined | "over">;
   /** Whether who was let in is still welcome: tokens end, and are taken away. */
   isWelcome(identity: Identity): boolean;
   /** There is a connection that has not said yet who it is. */
   onUnknown(gate: AccessGate): void;
   /** Now it has; `before` is for whom it was taken until now. */
   onKnown(gate: AccessGate, before: Identity | undefined): void;
-  /** It was refused. */
-  onFailure(): void;
+  /** It was refused. `isCounted`: for a secret, and `identify` has counted that as a failure. */
+  onFailure(isCounted: boolean): void;
   /** There is something to do for the thread. */
   wake(): void;
 }
@@ -130,9 +130,9 @@ export class AccessGate extends ForwardingHandler implements Gate {
   }
 
   /** A token that was good once is not a guess. */
-  #turnAway(isGuess = this.#identity === undefined): boolean {
+  #turnAway(isGuess = this.#identity === undefined, isCounted = false): boolean {
     const ended = this.#connection.refuseAndEnd(Reply.unauthorized);
-    if (ended && isGuess) this.#keeper.onFailure();
+    if (ended && isGuess) this.#keeper.onFailure(isCounted);
     return ended;
   }
 
@@ -149,7 +149,8 @@ export class AccessGate extends ForwardingHandler implements Gate {
     const isOther = identity !== undefined && before !== undefined && !isSameToken(identity, before);
     // What was asked before is answered for the former token, and its jobs are known as such.
     if (isOther && !this.#connection.isAnswered) return false;
-    const done = identity === undefined ? this.#turnAway(true) : this.#connection.refuse(Reply.authenticated);
+    const done =
+      identity === undefined ? this.#turnAway(true, true) : this.#connection.refuse(Reply.authenticated);
     if (!done) return false;
     this.#verdict = undefined;
     this.#identity = identity;
@@ -167,9 +168,12 @@ export class AccessGate extends ForwardingHandler implements Gate {
 
   #ask(secret: string): Verdict {
     const found = this.#keeper.identify(secret);
-    if (!(found instanceof Promise)) return { identity: found };
-    const settle = (identity: Identity | undefined): void => {
-      this.#verdict = { identity };
+    const verdictOf = (answer: Identity | undefined | "over"): Verdict => ({
+      identity: answer === "over" ? undefined : answer,
+    });
+    if (!(found instanceof Promise)) return verdictOf(found);
+    const settle = (answer: Identity | undefined | "over"): void => {
+      this.#verdict = verdictOf(answer);
       this.#connection.goOn();
       this.#keeper.wake();
     };

@@ -223,9 +223,13 @@ export class Gatekeeper {
       wake,
       identify: (secret) => {
         if (policy.auth !== "token") return undefined;
-        const colon = secret.indexOf(":");
-        if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
-        return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
+        const check = (): Identity | undefined | Promise<Identity | undefined> => {
+          const colon = secret.indexOf(":");
+          if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
+          return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
+        };
+        // Of a unix socket nobody knows who is who.
+        return address === "" ? check() : this.#failures.attempt(address, nowMs, check);
       },
       isWelcome: (identity) => this.#authenticator.stillValid(identity, unixMs()),
       onUnknown: (gate) => {
@@ -233,8 +237,8 @@ export class Gatekeeper {
         this.#keepLooking();
       },
       onKnown: (gate, before) => this.#onKnown(gate, before),
-      onFailure: () => {
-        if (address !== "") this.#failures.note(address, nowMs());
+      onFailure: (isCounted) => {
+        if (address !== "" && !isCounted) this.#failures.note(address, nowMs());
         this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
       },
     };

@@ -40,6 +40,9 @@ export const whole =
 
 export const seconds: Check = whole(0, U32_MAX);
 
+/** Of one answer, in seconds: a day at most. */
+export const timeout: Check = whole(1, 86_400);
+
 /** To the millisecond, where the server takes that. */
 export const duration: Check = (text) =>
   /^\d{1,10}(?:\.\d{1,3})?$/.test(text) && Number(text) <= U32_MAX

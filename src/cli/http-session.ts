@@ -5,7 +5,6 @@ import { request as requestHttps } from "node:https";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
 
-const ANSWER_MS = 30_000;
 const BODY_BYTES_MAX = 64 << 20;
 
 export interface HttpAnswer {
@@ -27,18 +26,45 @@ export async function askHttp(target: Target, method: string, path: string): Pro
   return { status, body };
 }
 
-/** The answer's body; throws CommandFailed where the server says no. */
-export async function resultOf(target: Target, path: string, method = "GET"): Promise<unknown> {
-  const { status, body } = await askHttp(target, method, path);
-  if (status >= 400)
-    throw new CommandFailed(
-      detailOf(body) ?? `the server answered ${status}`,
-      status === 400 ? ExitCode.BadArguments : ExitCode.Nothing,
-    );
-  return body;
+/** What an answer has to be; a field that is not named may be anything. */
+export type Shape = Readonly<Record<string, (value: unknown) => boolean>>;
+
+export const isText = (value: unknown): boolean => typeof value === "string";
+export const isNumber = (value: unknown): boolean => typeof value === "number";
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isListOf =
+  (isItem: (value: unknown) => boolean) =>
+  (value: unknown): boolean =>
+    Array.isArray(value) && value.every(isItem);
+
+/** Throws CommandFailed unless this is how runnerbean answers: some other program may listen there, and say 200 to everything. */
+export function mustBe(target: Target, { status, body }: HttpAnswer, shape: Shape): void {
+  if (isObject(body) && Object.entries(shape).every(([key, isRight]) => isRight(body[key]))) return;
+  throw new CommandFailed(
+    `${target.address} answers ${status}, but not as runnerbean does: is --url the address of its HTTP side?`,
+    ExitCode.NoConnection,
+  );
 }
 
-function send({ address, token, ca }: Target, method: string, path: string) {
+/** The answer's body, of this shape; throws CommandFailed where the server says no, or is none of ours. */
+export async function resultOf(
+  target: Target,
+  path: string,
+  shape: Shape,
+  method = "GET",
+): Promise<Readonly<Record<string, unknown>>> {
+  const answer = await askHttp(target, method, path);
+  const { status, body } = answer;
+  if (status >= 400) {
+    mustBe(target, answer, { detail: isText });
+    throw new CommandFailed(detailOf(body)!, status === 400 ? ExitCode.BadArguments : ExitCode.Nothing);
+  }
+  mustBe(target, answer, status < 300 ? shape : { redirect: () => false });
+  return body as Readonly<Record<string, unknown>>;
+}
+
+function send({ address, token, ca, limitMs }: Target, method: string, path: string) {
   const headers = {
     accept: "application/json",
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -51,7 +77,7 @@ function send({ address, token, ca }: Target, method: string, path: string) {
       const why = code === "EPROTO" ? "it speaks no TLS that this can" : error.message || code;
       reject(new CommandFailed(`no answer from ${address}: ${why}`, ExitCode.NoConnection));
     };
-    const options = { method, headers, timeout: ANSWER_MS, ...(ca === undefined ? {} : { ca }) };
+    const options = { method, headers, timeout: limitMs, ...(ca === undefined ? {} : { ca }) };
     const sent = request(new URL(path, address), options, (response) => {
       let text = "";
       response.setEncoding("utf8").on("error", fail);
@@ -61,7 +87,7 @@ function send({ address, token, ca }: Target, method: string, path: string) {
       });
       response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
     });
-    sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${ANSWER_MS} ms`)));
+    sent.on("timeout", () => sent.destroy(new Error(`nothing came within ${limitMs} ms`)));
     sent.on("error", fail);
     sent.end();
   });

@@ -5,7 +5,6 @@ import { dialer } from "../client/dial.ts";
 import type { Target } from "./target.ts";
 
 const DIAL_MS = 10_000;
-const ANSWER_MS = 10_000;
 const AUTHENTICATED = "AUTHENTICATED\r\n";
 /** No answer to `auth` is longer. */
 const ANSWER_BYTES_MAX = 64;
@@ -22,7 +21,7 @@ export function createProxy({ target, maxConnections, onProblem }: ProxyOptions)
   const dial = dialer(target.address, target.ca === undefined ? undefined : { ca: target.ca }, DIAL_MS);
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
     client.on("error", () => client.destroy());
-    connect(dial, target.token).then(
+    connect(dial, target).then(
       (upstream) => join(client, upstream),
       (error: Error) => {
         onProblem(`a client was sent away: ${error.message}`);
@@ -34,14 +33,14 @@ export function createProxy({ target, maxConnections, onProblem }: ProxyOptions)
   return server;
 }
 
-async function connect(dial: () => Promise<Socket>, token: string | undefined): Promise<Socket> {
+async function connect(dial: () => Promise<Socket>, { token, limitMs }: Target): Promise<Socket> {
   const upstream = await dial();
   upstream.allowHalfOpen = true;
   upstream.on("error", () => upstream.destroy());
   if (token === undefined) return upstream;
   upstream.write(`auth ${token}\r\n`);
   try {
-    await authenticated(upstream);
+    await authenticated(upstream, limitMs);
   } catch (error) {
     upstream.destroy();
     throw error;
@@ -50,7 +49,7 @@ async function connect(dial: () => Promise<Socket>, token: string | undefined): 
 }
 
 /** The server sends nothing else before it is asked something else. */
-function authenticated(upstream: Socket): Promise<void> {
+function authenticated(upstream: Socket, limitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let answer = "";
     const finish = (error?: Error): void => {
@@ -66,7 +65,7 @@ function authenticated(upstream: Socket): Promise<void> {
         finish(new Error(`the server does not take the token: ${answer.trim().slice(0, ANSWER_BYTES_MAX)}`));
     };
     const onClose = (): void => finish(new Error("the server ended the connection"));
-    const timer = setTimeout(() => finish(new Error("the server does not answer")), ANSWER_MS);
+    const timer = setTimeout(() => finish(new Error("the server does not answer")), limitMs);
     upstream.on("data", onData).on("close", onClose);
   });
 }

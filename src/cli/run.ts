@@ -9,10 +9,10 @@ import {
   ReplyError,
   Unauthorized,
 } from "../client/errors.ts";
-import { type Check, each } from "./argument.ts";
+import { type Check, each, timeout } from "./argument.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 import { printableLines, tell } from "./output.ts";
-import { type Target, type TargetOptions, targetOf } from "./target.ts";
+import { type Target, type TargetOptions, TIMEOUT_SECONDS, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
 
 export interface CommonOptions extends TargetOptions {
@@ -43,6 +43,7 @@ export function newCommand(
     )
     .option("--token <token>", "who you are; @FILE for what a file holds (RUNNERBEAN_TOKEN)")
     .option("--ca <file>", "with tls:// and https://: the authority of the server's certificate, PEM")
+    .option("--timeout <seconds>", "give up when nothing comes for so long", timeout, `${TIMEOUT_SECONDS}`)
     .option("--json", "one object a line");
 }
 

@@ -12,7 +12,11 @@ export interface TargetOptions {
   readonly url?: string;
   readonly token?: string;
   readonly ca?: string;
+  readonly timeout?: string;
 }
+
+/** How long an answer may take where nobody says it. */
+export const TIMEOUT_SECONDS = 30;
 
 export interface Target {
   readonly kind: "wire" | "http";
@@ -21,6 +25,8 @@ export interface Target {
   readonly token: string | undefined;
   /** Of authorities, PEM. */
   readonly ca: Buffer | undefined;
+  /** Longer than this nothing may come while something is asked. */
+  readonly limitMs: number;
 }
 
 const bad = (message: string): CommandFailed => new CommandFailed(message, ExitCode.BadArguments);
@@ -43,8 +49,9 @@ export function targetOf(
   const url = options.url ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
   const token = secretOf(options.token ?? variable("RUNNERBEAN_TOKEN"));
   const ca = options.ca === undefined ? undefined : read(options.ca);
-  if (/^https?:\/\//.test(url)) return { kind: "http", address: originOf(url), token, ca };
-  return { kind: "wire", address: wireAddress(url), token, ca };
+  const limitMs = Number(options.timeout ?? TIMEOUT_SECONDS) * 1000;
+  if (/^https?:\/\//.test(url)) return { kind: "http", address: originOf(url), token, ca, limitMs };
+  return { kind: "wire", address: wireAddress(url), token, ca, limitMs };
 }
 
 function originOf(url: string): string {

@@ -35,6 +35,7 @@ export class Wire {
     this.#onLost = onLost;
     const reader = new ReplyReader((reply) => this.#onReply(reply));
     socket.on("error", (error) => this.drop(error));
+    socket.on("timeout", () => this.drop(new Error(`nothing came within ${socket.timeout} ms`)));
     socket.on("close", () => this.drop());
     // Nothing comes any more, but what the other side never reads would hold back the close.
     socket.on("end", () => this.drop());
@@ -116,6 +117,11 @@ export class Wire {
     const tooLate = (): void => this.drop(new Error(`no answer within ${this.#limitMs} ms`));
     const timer = setTimeout(tooLate, this.#limitMs);
     return await work.finally(() => clearTimeout(timer));
+  }
+
+  /** Has it broken off when nothing comes for so long; 0 for never. */
+  limitSilence(limitMs: number): void {
+    this.#socket.setTimeout(limitMs);
   }
 
   /** Breaks it off. */

@@ -3,7 +3,7 @@
 import { html, nothing, render } from "lit-html";
 import type { Chart, Desk, Page, Place } from "./desk.ts";
 import { Live, RETRY_MS } from "./live.ts";
-import { BAR, GROUP_PAGE, PAGES } from "./pages.ts";
+import { BAR, GROUP_PAGE, pageNamed } from "./pages.ts";
 import type { Part } from "./parts.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 import type { Frame } from "./view-types.ts";
@@ -91,9 +91,7 @@ class App {
 
   get #page(): Page {
     const { page, name } = this.#place;
-    if (page === "tubes" && name !== "") return PAGES["tube"]!;
-    if (page === "jobs") return PAGES["job"]!;
-    return PAGES[page] ?? PAGES[""]!;
+    return pageNamed(page === "tubes" && name !== "" ? "tube" : page);
   }
 
   readonly #may = (what: string): boolean => this.#session?.permissions.includes(what) === true;

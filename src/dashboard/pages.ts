@@ -248,17 +248,13 @@ const audit: Page = {
   show: later(async () => (await import("./audit-page.ts")).showAudit),
 };
 
-export const PAGES: Readonly<Record<string, Page>> = {
-  "": overview,
-  tubes,
-  tube,
-  job,
-  connections,
-  log,
-  group,
-  server,
-  audit,
-};
+/** By their addresses, which anybody may write: a Map has no `__proto__`. */
+const PAGES: ReadonlyMap<string, Page> = new Map(
+  Object.entries({ tubes, tube, job, jobs: job, connections, log, group, server, audit }),
+);
+
+/** The page of an address; the overview where there is none. */
+export const pageNamed = (name: string): Page => PAGES.get(name) ?? overview;
 
 /** Only of a server in a group. */
 export const GROUP_PAGE = "group";

@@ -60,8 +60,9 @@ function roles(text: string): string {
 
 async function add(name: string, options: AddOptions): Promise<void> {
   const path = options.tokenFile;
-  const text = readTokenText(path);
   const { secret, proof } = await newProof(options);
+  // Only now: while a person types, others may add tokens, and take some away.
+  const text = readTokenText(path);
   const words = [name, options.role, proofWord(proof)];
   if (options.tubes !== undefined) words.push(`tubes=${options.tubes}`);
   if (options.expires !== undefined) words.push(`expires=${options.expires}`);

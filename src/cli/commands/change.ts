@@ -5,6 +5,7 @@ import { id, seconds, tube, tubeOrId, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printDone } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
+import { countOf } from "../wire-session.ts";
 
 export function changeCommands(): Command[] {
   return [remove(), kick(), pause(), resume()];
@@ -40,8 +41,8 @@ function kick(): Command {
           printDone("kicked", 1, options);
           return;
         }
-        const { words } = await session.inTube(what, `kick ${count ?? U32_MAX}`, "KICKED");
-        printDone("kicked", Number(words[1]), options);
+        const reply = await session.inTube(what, `kick ${count ?? U32_MAX}`, "KICKED");
+        printDone("kicked", countOf(reply), options);
       }),
     );
 }

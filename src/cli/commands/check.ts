@@ -2,11 +2,11 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { tube } from "../argument.ts";
-import { resultOf } from "../http-session.ts";
+import { isNumber, isObject, resultOf } from "../http-session.ts";
 import { print, printable } from "../output.ts";
 import { newCommand } from "../run.ts";
 import { type Target, type TargetOptions, targetOf } from "../target.ts";
-import { WireSession } from "../wire-session.ts";
+import { type Report, WireSession } from "../wire-session.ts";
 
 /** Their exit codes. */
 const Status = { OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3 } as const;
@@ -72,8 +72,8 @@ async function overWire(target: Target, options: CheckOptions): Promise<Values> 
     throw new Error("how long jobs have been ready is known over HTTP only: --url http://127.0.0.1:11380");
   const session = await WireSession.open(target);
   try {
-    const report = (await session.report(`stats-tube ${options.tube}`)) ?? {};
-    const count = (key: string): number => Number(report[key] ?? 0);
+    const report = await session.report(`stats-tube ${options.tube}`);
+    const count = (key: string): number => (report === undefined ? 0 : countOf(report, key));
     return {
       ready: count("current-jobs-ready"),
       reserved: count("current-jobs-reserved"),
@@ -86,15 +86,30 @@ async function overWire(target: Target, options: CheckOptions): Promise<Values> 
   }
 }
 
+/** What is missing must not count as nothing: the check would say that all is well. */
+function countOf(report: Report, key: string): number {
+  const count = Number(report[key]);
+  if (Number.isFinite(count)) return count;
+  throw new Error(`stats-tube tells no ${key}: what answers there is no beanstalkd`);
+}
+
 interface TubeView {
   readonly jobs: Readonly<Record<"ready" | "reserved" | "delayed" | "buried", number>>;
   readonly oldestReady: number | null;
   readonly waiters: number;
 }
 
+const JOB_COUNTS = ["ready", "reserved", "delayed", "buried"];
+const TUBE_VIEW = {
+  jobs: (jobs: unknown): boolean => isObject(jobs) && JOB_COUNTS.every((state) => isNumber(jobs[state])),
+  oldestReady: (age: unknown): boolean => age === null || isNumber(age),
+  waiters: isNumber,
+};
+
 async function overHttp(target: Target, name: string): Promise<Values> {
   const path = `/v1/tubes/-?${new URLSearchParams({ tube: name, missing: "zero" })}`;
-  const { jobs, oldestReady, waiters } = (await resultOf(target, path)) as TubeView;
+  const view = (await resultOf(target, path, TUBE_VIEW)) as unknown as TubeView;
+  const { jobs, oldestReady, waiters } = view;
   const { ready, reserved, delayed, buried } = jobs;
   return { ready, reserved, delayed, buried, waiting: waiters, oldest: oldestReady ?? 0 };
 }

@@ -2,10 +2,11 @@
 
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
+import { ProtocolError } from "../../client/errors.ts";
 import { duration, soughtText, states, U32_MAX, whole } from "../argument.ts";
 import type { Row } from "../output.ts";
 import type { CommonOptions } from "../run.ts";
-import type { WireSession } from "../wire-session.ts";
+import { BULK_MS, type WireSession } from "../wire-session.ts";
 
 /** So many jobs has an answer at most. */
 const LIST_MAX = 1000;
@@ -50,17 +51,25 @@ export async function* listJobs(
     const { body } = await session.ask(
       `list-jobs ${tube}${filterText(options)}${after} limit=${limit}${show}`,
       "OK",
+      undefined,
+      BULK_MS,
     );
     const lines = Buffer.from(body ?? [])
       .toString("latin1")
       .split("\n");
-    const jobs = lines
-      .filter((line) => line.startsWith("- "))
-      .map((line) => JSON.parse(line.slice(2)) as Row);
+    const jobs = lines.filter((line) => line.startsWith("- ")).map((line) => jobOf(line.slice(2)));
     if (jobs.length > 0) yield jobs;
     left -= jobs.length;
     const next = /^next: (\d+)$/.exec(lines[1] ?? "")?.[1] ?? "0";
     if (next === "0") return;
     after = ` after=${next}`;
+  }
+}
+
+function jobOf(text: string): Row {
+  try {
+    return JSON.parse(text) as Row;
+  } catch {
+    throw new ProtocolError(`${JSON.stringify(text.slice(0, 60))} is no job of list-jobs`);
   }
 }

@@ -7,7 +7,7 @@ import { duration, seconds, tube as tubeName, tubeOrAll, U32_MAX, whole } from "
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printDone } from "../output.ts";
 import { newCommand, withWire } from "../run.ts";
-import type { WireSession } from "../wire-session.ts";
+import { BULK_MS, countOf, type WireSession } from "../wire-session.ts";
 import { type FilterOptions, filterText, limitOf, listJobs, withFilter } from "./job-filter.ts";
 
 interface ManyOptions extends FilterOptions {
@@ -40,8 +40,9 @@ function clear(): Command {
     withWire(options, async (session) => {
       await session.needs("clear-tube");
       if (!(await isAgreed(session, tube, options, ["clear", "Delete {n} jobs of", ""]))) return;
-      const { words } = await session.ask(`clear-tube ${tube}${limitedFilter(options)}`, "CLEARED");
-      printDone("cleared", Number(words[1]), options);
+      const command = `clear-tube ${tube}${limitedFilter(options)}`;
+      const reply = await session.ask(command, "CLEARED", undefined, BULK_MS);
+      printDone("cleared", countOf(reply), options);
     }),
   );
 }
@@ -61,8 +62,8 @@ function move(): Command {
         if (!(await isAgreed(session, tube, options, ["move", "Move {n} jobs of", ` ${where}`]))) return;
         const asReady = options.asReady === true ? " as=ready" : "";
         const command = `move-jobs ${tube} ${to}${limitedFilter(options)}${asReady}`;
-        const { words } = await session.ask(command, "MOVED");
-        printDone("moved", Number(words[1]), options);
+        const reply = await session.ask(command, "MOVED", undefined, BULK_MS);
+        printDone("moved", countOf(reply), options);
       }),
     );
 }

@@ -3,7 +3,16 @@
 import { type Command, Option } from "commander";
 import { type Check, id as jobId, tube, whole } from "../argument.ts";
 import { ExitCode } from "../exit-code.ts";
-import { askHttp, resultOf } from "../http-session.ts";
+import {
+  askHttp,
+  isListOf,
+  isNumber,
+  isObject,
+  isText,
+  mustBe,
+  resultOf,
+  type Shape,
+} from "../http-session.ts";
 import { type Cell, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withHttp } from "../run.ts";
 
@@ -12,19 +21,29 @@ const LIMIT_MAX = 1000;
 
 type View = Readonly<Record<string, unknown>>;
 
+const isRunnerbean = (name: unknown): boolean => name === "runnerbean";
+/** An answer with a list of objects under this name. */
+const viewsOf = (name: string): Shape => ({ [name]: isListOf(isObject) });
+
 export function httpCommands(): Command[] {
   return [
     health(),
-    shown("server", "version, options, state, memory", "/v1/server"),
-    shown("threads", "turns, messages, sleeps of each thread", "/v1/threads", { of: "threads", columns: [] }),
-    shown("latency", "how long jobs wait and are held, as quantiles", "/v1/latency"),
+    shown("server", "version, options, state, memory", "/v1/server", { name: isRunnerbean, version: isText }),
+    shown("threads", "turns, messages, sleeps of each thread", "/v1/threads", viewsOf("threads"), {
+      of: "threads",
+      columns: [],
+    }),
+    shown("latency", "how long jobs wait and are held, as quantiles", "/v1/latency", viewsOf("shards")),
     connections(),
     close(),
-    shown("leases", "who holds what over HTTP", "/v1/leases", { of: "items", columns: LEASE_COLUMNS }),
+    shown("leases", "who holds what over HTTP", "/v1/leases", viewsOf("items"), {
+      of: "items",
+      columns: LEASE_COLUMNS,
+    }),
     release(),
-    drain("drain", "take no new jobs from now on", "PUT", "takes no new jobs"),
+    drain("drain", "take no new jobs from now on", "PUT", true),
     reload(),
-    drain("undrain", "take new jobs again", "DELETE", "takes new jobs"),
+    drain("undrain", "take new jobs again", "DELETE", false),
   ];
 }
 
@@ -34,6 +53,7 @@ export function binlogStatusCommand(): Command {
     "status",
     "the log of a server that runs: size, amplification, how the disk behaves",
     "/v1/binlog",
+    { bytes: isNumber },
   );
 }
 
@@ -53,7 +73,9 @@ function health(): Command {
       withHttp(options, async (target) => {
         const query = options.for === undefined ? "" : `?${new URLSearchParams({ for: options.for })}`;
         const path = options.live === true ? "/livez" : `/readyz${query}`;
-        const { status, body } = await askHttp(target, "GET", path);
+        const answer = await askHttp(target, "GET", path);
+        mustBe(target, answer, { status: isText });
+        const { status, body } = answer;
         print(options.json === true ? JSON.stringify(body) : healthText(body as View));
         if (status !== 200) process.exitCode = ExitCode.Nothing;
       }),
@@ -107,7 +129,8 @@ function connections(): Command {
             value === undefined ? [] : [[key, value]],
           ),
         );
-        const { items } = (await resultOf(target, `/v1/connections?${query}`)) as { items: View[] };
+        const found = await resultOf(target, `/v1/connections?${query}`, viewsOf("items"));
+        const items = found["items"] as View[];
         if (options.json === true) for (const item of items) print(JSON.stringify(item));
         else printRows(items.map(asRow), state === "closed" ? CLOSED_COLUMNS : CONNECTION_COLUMNS, options);
         if (items.length === 0) process.exitCode = ExitCode.Nothing;
@@ -120,7 +143,9 @@ function close(): Command {
     "close <connection>",
     "end a connection, by its id in connections, once what it has under way is answered",
   ).action((id: string, options: CommonOptions) =>
-    act(options, "DELETE", `/v1/connections/${encodeURIComponent(id)}`, "closed"),
+    act(options, "DELETE", `/v1/connections/${encodeURIComponent(id)}`, "closed", {
+      id: (closed) => closed === id,
+    }),
   );
 }
 
@@ -128,7 +153,9 @@ function release(): Command {
   return overHttp("release <id>", "end somebody's reservation of a job, as its time to run would", {
     id: jobId,
   }).action((id: string, options: CommonOptions) =>
-    act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released"),
+    act(options, "POST", `/v1/jobs/${encodeURIComponent(id)}/release`, "released", {
+      id: (released) => released === Number(id),
+    }),
   );
 }
 
@@ -138,7 +165,8 @@ function reload(): Command {
     "read configuration, tokens and certificates again: all of it, or nothing",
   ).action((options: CommonOptions) =>
     withHttp(options, async (target) => {
-      const done = await resultOf(target, "/v1/server/reload", "POST");
+      const shape = { changed: isListOf(isText), needsRestart: isListOf(isText) };
+      const done = await resultOf(target, "/v1/server/reload", shape, "POST");
       const { changed, needsRestart } = done as Readonly<Record<"changed" | "needsRestart", string[]>>;
       const rest = needsRestart.length === 0 ? "" : `; needs a restart: ${needsRestart.join(", ")}`;
       print(
@@ -148,15 +176,24 @@ function reload(): Command {
   );
 }
 
-function drain(name: string, description: string, method: string, what: string): Command {
+function drain(name: string, description: string, method: string, isDraining: boolean): Command {
+  const done = isDraining ? "takes no new jobs" : "takes new jobs";
   return overHttp(name, description).action((options: CommonOptions) =>
-    act(options, method, "/v1/server/drain", what),
+    act(options, method, "/v1/server/drain", done, {
+      draining: (value) => value === isDraining,
+    }),
   );
 }
 
-function act(options: CommonOptions, method: string, path: string, what: string): Promise<void> {
+function act(
+  options: CommonOptions,
+  method: string,
+  path: string,
+  what: string,
+  shape: Shape,
+): Promise<void> {
   return withHttp(options, async (target) => {
-    const body = await resultOf(target, path, method);
+    const body = await resultOf(target, path, shape, method);
     print(options.json === true ? JSON.stringify(body) : what);
   });
 }
@@ -167,9 +204,9 @@ interface List {
   readonly columns: readonly string[];
 }
 
-function shown(name: string, description: string, path: string, list?: List): Command {
+function shown(name: string, description: string, path: string, shape: Shape, list?: List): Command {
   return overHttp(name, description).action((options: CommonOptions) =>
-    withHttp(options, async (target) => show(await resultOf(target, path), list, options)),
+    withHttp(options, async (target) => show(await resultOf(target, path, shape), list, options)),
   );
 }
 
@@ -180,7 +217,7 @@ function show(body: unknown, list: List | undefined, options: OutputOptions): vo
     else printOne(flat(body), options);
     return;
   }
-  const items = (body as Readonly<Record<string, View[]>>)[list.of] ?? [];
+  const items = (body as Readonly<Record<string, View[]>>)[list.of]!;
   const rows = items.map(flat);
   if (options.json === true) for (const item of items) print(JSON.stringify(item));
   else printRows(rows, [...new Set([...list.columns, ...rows.flatMap((row) => Object.keys(row))])], options);

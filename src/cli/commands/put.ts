@@ -6,7 +6,7 @@ import { seconds, tube, U32_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
-import type { WireSession } from "../wire-session.ts";
+import { countOf, type WireSession } from "../wire-session.ts";
 
 /** Puts that are under way at once. */
 const UNDER_WAY_MAX = 1000;
@@ -44,8 +44,7 @@ export function putCommand(): Command {
 /** Returns the id. */
 async function putOne(session: WireSession, tube: string, numbers: string, body: Buffer): Promise<string> {
   const line = `put ${numbers} ${body.length}`;
-  const { words } = await session.inTube(tube, line, "INSERTED", body);
-  return words[1]!;
+  return `${countOf(await session.inTube(tube, line, "INSERTED", body))}`;
 }
 
 async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: string) => void): Promise<void> {

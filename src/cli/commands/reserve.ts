@@ -6,13 +6,15 @@ import { tube, U32_MAX, WAIT_MAX, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
-import type { WireSession } from "../wire-session.ts";
+import { TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
 import { bodyOf } from "./show.ts";
 
 /** The exit code of a command that could not do it now: sysexits' EX_TEMPFAIL. */
 const TEMPORARY_FAILURE = 75;
 /** The time to run is renewed when so much of it is over. */
 const TOUCH_SHARE = 0.4;
+/** Where the server does not tell it. */
+const TTR_SECONDS = 60;
 
 interface ReserveOptions extends CommonOptions {
   readonly wait?: string;
@@ -92,7 +94,10 @@ async function reserveMany(
 
 async function reserve(session: WireSession, wait: string | undefined): Promise<Reserved | undefined> {
   const command = wait === undefined ? "reserve" : `reserve-with-timeout ${wait}`;
-  const { words, jobs } = await session.ask(command, "RESERVED TIMED_OUT DEADLINE_SOON");
+  // The answer may take as long as the wait, and without a limit for ever.
+  const workMs = wait === undefined ? Number.POSITIVE_INFINITY : Number(wait) * 1000;
+  const accept = "RESERVED TIMED_OUT DEADLINE_SOON";
+  const { words, jobs } = await session.ask(command, accept, undefined, workMs);
   const [job] = jobs;
   return words[0] !== "RESERVED" || job === undefined
     ? undefined
@@ -126,7 +131,9 @@ async function runCommand(
   [program = "", ...args]: readonly string[],
 ): Promise<boolean> {
   const stats = await session.report(`stats-job ${id}`);
-  const touchMs = Math.max(500, Number(stats?.["ttr"] ?? 60) * 1000 * TOUCH_SHARE);
+  const ttrMs = (Number(stats?.["ttr"]) || TTR_SECONDS) * 1000;
+  // A timer of more than 24 days would be over at once, and again.
+  const touchMs = Math.min(Math.max(500, ttrMs * TOUCH_SHARE), TIMER_MS_MAX);
   const touch = setInterval(() => {
     session.ask(`touch ${id}`, "TOUCHED NOT_FOUND").catch(() => {});
   }, touchMs);

@@ -14,7 +14,7 @@ export function showCommands(): Command[] {
 
 function stats(): Command {
   return newCommand("stats", "counters and gauges of the server").action((options: CommonOptions) =>
-    withWire(options, async (session) => printOne((await session.report("stats"))!, options)),
+    withWire(options, async (session) => printOne(await session.stats(), options)),
   );
 }
 

@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { matchesGlob } from "../../base/glob.ts";
 import { print, type Row, rowsText } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
-import type { Report, WireSession } from "../wire-session.ts";
+import { type Report, TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
 import { sorted, sortOption, TUBE_COLUMNS, tubeRow } from "./show.ts";
 import { CTRL_C, TopKeys } from "./top-keys.ts";
 
@@ -32,7 +32,7 @@ export function topCommand(): Command {
     .option("-n <times>", "so often, then end", positive, Number.POSITIVE_INFINITY)
     .addOption(sortOption(TOP_COLUMNS, "ready"))
     .option("--match <glob>", "only tubes whose names match, or have this in them", "")
-    .option("--every <seconds>", "how often", positive, 1)
+    .option("--every <seconds>", "how often", interval, 1)
     .action((options: TopOptions) =>
       withWire(options, async (session) => {
         const keys = new TopKeys(TOP_COLUMNS, options.sort, options.match);
@@ -56,6 +56,13 @@ function positive(text: string): number {
   throw new InvalidArgumentError("It is no number above 0.");
 }
 
+/** A longer one is none to a timer, and would be over at once. */
+function interval(text: string): number {
+  const seconds = positive(text);
+  if (seconds * 1000 <= TIMER_MS_MAX) return seconds;
+  throw new InvalidArgumentError(`It is more than ${Math.floor(TIMER_MS_MAX / 1000)}.`);
+}
+
 interface View {
   readonly atMs: number;
   readonly stats: Report;
@@ -63,7 +70,7 @@ interface View {
 }
 
 async function look(session: WireSession): Promise<View> {
-  const stats = (await session.report("stats"))!;
+  const stats = await session.stats();
   const rows = (await session.tubes(await session.tubeNames())).map(tubeRow);
   return { atMs: performance.now(), stats, rows };
 }

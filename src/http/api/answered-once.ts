@@ -1,10 +1,24 @@
 // A request with an Idempotency-Key is done once: sent again, it gets the answer that it got.
 
+import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import type { Service } from "../queue/service.ts";
 import { ownerOf } from "./api.ts";
 import { Problem } from "./problem.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Of the bytes of a request with an Idempotency-Key; "" without a body. */
+    contentHash: string;
+  }
+}
+
+/** Notes what a request with an Idempotency-Key says: its bytes, since values may take many times their room and time. */
+export function noteContent(request: FastifyRequest, body: Buffer): void {
+  if (request.headers["idempotency-key"] !== undefined)
+    request.contentHash = createHash("sha256").update(body).digest("base64");
+}
 
 const KEY = /^[\x21-\x7e]{1,64}$/;
 
@@ -37,7 +51,7 @@ async function answeredByKey<Answer extends Answered>(
       "An Idempotency-Key goes with JSON or MessagePack, not with a raw body.",
     );
   const key = `${ownerOf(request)} ${given}`;
-  const before = keys.begin(key, [request.method, request.url, JSON.stringify(body) ?? ""]);
+  const before = keys.begin(key, `${request.method} ${request.url} ${request.contentHash}`);
   if (before === "in-progress")
     throw new Problem("idempotency-in-progress", "The first request with this key is not answered yet.");
   if (before === "mismatch")

@@ -5,11 +5,10 @@ import swagger from "@fastify/swagger";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
 import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
 import type { TSchema } from "typebox";
-import { Compile } from "typebox/compile";
-import { Value } from "typebox/value";
 import { Busy } from "../queue/busy.ts";
 import type { Service } from "../queue/service.ts";
 import { AnswerRoom } from "./answer-room.ts";
+import { noteContent } from "./answered-once.ts";
 import type { Api, Permission, Routes } from "./api.ts";
 import { addAudit } from "./audit.ts";
 import type { Authentication } from "./authentication.ts";
@@ -17,13 +16,14 @@ import { BodyRoom } from "./body-room.ts";
 import type { ConnectionRoom } from "./connection-room.ts";
 import { freeGathered, gatherBody } from "./gathered-body.ts";
 import { checkHost, checkSite } from "./guards.ts";
+import { jsonText } from "./json-text.ts";
 import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "./media.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
 import { isBehindAnother, PipelinedAnswers } from "./pipelined-answers.ts";
 import { Problem, type ProblemCode } from "./problem.ts";
 import type { RequestLimit } from "./request-limit.ts";
 import type { RequestMeter } from "./request-meter.ts";
-import { checkJsonSize } from "./request-size.ts";
+import { validator } from "./validator.ts";
 
 /** Bytes of a request in JSON or MessagePack. */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
@@ -90,10 +90,7 @@ export function createApp(options: AppOptions): Api {
   api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
   // Schemas of answers are there for the document; what is sent is what routes return.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
-  // Of all requests, also those that have no route.
-  api.decorateRequest("bodyRoom", 0);
-  api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
-  api.decorateRequest("gathered");
+  decorateRequests(api);
   const pipelined = new PipelinedAnswers();
   let knownHost: string | undefined;
   api.addHook("onRequest", (request, reply, done) => {
@@ -146,6 +143,15 @@ export function createApp(options: AppOptions): Api {
   return api;
 }
 
+/** Of all requests, also those that have no route. */
+function decorateRequests(api: Api): void {
+  api.decorateRequest("bodyRoom", 0);
+  api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
+  api.decorateRequest("gathered");
+  api.decorateRequest("contentHash", "");
+  api.decorateRequest("text");
+}
+
 /** What each answer has in its head. */
 function sayAlways(request: FastifyRequest, reply: FastifyReply): void {
   reply.header("x-request-id", request.id);
@@ -160,86 +166,45 @@ function requestIds(instanceId: string): () => string {
   return () => `${start}-${(++count).toString(36)}`;
 }
 
-/**
- * Query strings are text, and so converted; bodies are taken as they are. Compiled when it is first used: of all schemas together that takes
- * a tenth of the thread's start, and most servers are asked for a few.
- */
-function validator(
-  schema: TSchema,
-  converts: boolean,
-): (value: unknown) => { value: unknown } | { error: Error } {
-  let lazy: ReturnType<typeof Compile> | undefined;
-  return (given) => {
-    const compiled = (lazy ??= Compile(schema));
-    // To convert takes as long as the rest of a put's checks, and most have nothing but text in their address.
-    if (compiled.Check(given)) return { value: given };
-    const value = converts ? Value.Convert(schema, given) : given;
-    if (converts && compiled.Check(value)) return { value };
-    const errors = [...compiled.Errors(value)];
-    const [first] = errors;
-    const said = first === undefined ? "The request is not valid." : inWords(first, errors);
-    return { error: new Problem("bad-request", said) };
-  };
-}
-
-interface ValidationError {
-  readonly keyword: string;
-  readonly instancePath: string;
-  readonly message: string;
-  readonly params: object;
-}
-
-/** With a JSON pointer to what is wrong. */
-function inWords(
-  { keyword, instancePath, message, params }: ValidationError,
-  errors: readonly ValidationError[],
-): string {
-  const at = instancePath === "" ? "The request" : `"${instancePath}"`;
-  if (keyword === "const") {
-    const same = errors.filter((each) => each.keyword === keyword && each.instancePath === instancePath);
-    const allowed = same.map((each) => (each.params as { allowedValue: unknown }).allowedValue);
-    return `${at} must be ${allowed.join(" or ")}.`;
-  }
-  const unknown = (params as { additionalProperties?: readonly string[] }).additionalProperties;
-  if (keyword === "additionalProperties" && unknown !== undefined)
-    return `${at} has a field that is not known here: ${unknown.join(", ")}.`;
-  if (keyword === "boolean" || message === "schema is false") return `${at} is not known here.`;
-  return `${at} ${message}.`;
-}
-
 function addFormats(api: Api, room: BodyRoom): void {
   // Text is no request of ours, and is not gathered: it may be the body of a job.
   api.removeContentTypeParser("text/plain");
   const parseJson = api.getDefaultJsonParser("error", "error");
-  api.addContentTypeParser("application/json", (request, payload, done) => {
-    const onBody = (error: Error | null, body?: Buffer): void => {
-      if (error !== null) {
-        done(error);
-        return;
-      }
-      const text = body!.toString("utf8");
-      freeGathered(request);
-      try {
-        checkJsonSize(text);
-      } catch (tooLarge) {
-        done(tooLarge as Error);
-        return;
-      }
-      parseJson(request, text, done);
-    };
-    gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
-  });
-  api.addContentTypeParser([...MSGPACK_TYPES], (request, payload, done) => {
-    const onBody = (error: Error | null, body?: Buffer): void => {
-      if (error !== null) done(error);
-      else
-        try {
-          done(null, parseMsgpack(body!));
-        } catch (broken) {
-          done(broken as Error);
+  type Done = (error: Error | null, value?: unknown) => void;
+  const add = (types: string[], parse: (request: FastifyRequest, body: Buffer, done: Done) => void): void =>
+    api.addContentTypeParser(types, (request, payload, done) => {
+      const onBody = (error: Error | null, body?: Buffer): void => {
+        if (error !== null) {
+          done(error);
+          return;
         }
-    };
-    gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
+        noteContent(request, body!);
+        parse(request, body!, done);
+      };
+      gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
+    });
+  add(["application/json"], (request, body, done) => {
+    let text: string;
+    try {
+      text = jsonText(body);
+    } catch (refusal) {
+      done(refusal as Error);
+      return;
+    } finally {
+      freeGathered(request);
+    }
+    if (request.routeOptions.config.keepsText === true) request.text = text;
+    parseJson(request, text, done);
+  });
+  add([...MSGPACK_TYPES], (_request, body, done) => {
+    let value: unknown;
+    try {
+      value = parseMsgpack(body);
+    } catch (broken) {
+      done(broken as Error);
+      return;
+    }
+    done(null, value);
   });
 }
 

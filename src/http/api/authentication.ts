@@ -135,19 +135,18 @@ export class Authentication {
     address: string | undefined,
     find: () => Identity | undefined | Promise<Identity | undefined>,
   ): Promise<Identity | undefined> {
-    const nowMs = Date.now();
     // Of a unix socket nobody knows who is who.
-    if (address && this.#failures.isOver(address, nowMs))
+    const identity = await (address ? this.#failures.attempt(address, Date.now, find) : find());
+    if (identity === "over")
       throw new Problem(
         "too-many-requests",
         "Too many wrong tokens came from this address; try again in a minute.",
       );
-    const identity = await find();
-    if (identity === undefined) {
-      this.#onWrong();
-      if (address) this.#failures.note(address, nowMs);
-    }
-    return identity;
+    if (identity === undefined) this.#onWrong();
+    // Other tokens may have been read while a password was checked.
+    return identity !== undefined && this.#authenticator?.stillValid(identity, Date.now()) !== false
+      ? identity
+      : undefined;
   }
 
   readonly sessionRoutes: Routes = (api) => {

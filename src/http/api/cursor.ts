@@ -6,7 +6,7 @@ export function encodeCursor(values: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(values)).toString("base64url");
 }
 
-/** The values of a cursor, of these types; throws a Problem if it is of another list. */
+/** The values of a cursor, of these types, all numbers from 0 on and whole; throws a Problem if it is of another list. */
 export function decodeCursor(cursor: string, types: readonly ("string" | "number")[]): (string | number)[] {
   let values: unknown;
   try {
@@ -17,8 +17,10 @@ export function decodeCursor(cursor: string, types: readonly ("string" | "number
   if (
     !Array.isArray(values) ||
     values.length !== types.length ||
-    values.some((value, at) => typeof value !== types[at])
+    values.some((value, at) => typeof value !== types[at] || (typeof value === "number" && !isPlace(value)))
   )
     throw new Problem("bad-cursor", "Begin the list anew, without a cursor.");
   return values as (string | number)[];
 }
+
+const isPlace = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;

@@ -100,6 +100,11 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
         "x-accel-buffering": "no",
         "x-content-type-options": "nosniff",
       });
+      // Its head is all that is asked for: as a stream nobody would end it.
+      if (request.method === "HEAD") {
+        raw.end();
+        return reply;
+      }
       const close = hub.open(request.ip, view, query, raw, request.stands);
       raw.on("close", close);
       return reply;

@@ -23,7 +23,7 @@ import { groupView } from "./group-view.ts";
 import { auditView, connectionsView, jobPageView, taskPageView, tasksView } from "./operator-views.ts";
 import { logView, serverView } from "./server-view.ts";
 import { threadRows } from "./thread-rows.ts";
-import { TUBE_ORDERS, tubeView } from "./tube-view.ts";
+import { tubeOrder, tubeView } from "./tube-view.ts";
 
 /** Rows of a page of tubes. */
 export const TUBES_PAGE = 50;
@@ -176,26 +176,15 @@ async function tubes(service: Service, given: Readonly<Record<string, string>>):
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0, from: 0 };
   const { match = "", sort = "oldest", order } = given;
+  const inOrder = tubeOrder(sort, order);
   const all = await service.tubes.fresh();
   const glob = /[*?]/.test(match) ? match : `*${match}*`;
   const matched = [...all.values()].filter(({ name }) => match === "" || matchesGlob(glob, name));
-  matched.sort(orderOf(sort, order));
+  matched.sort(inOrder);
   const from = Math.min(Number(given.from ?? 0), Math.max(0, matched.length - 1));
   const { atMs } = service.tubes;
   const items = matched.slice(from, from + TUBES_PAGE).map((entry) => tubeView(entry, atMs)) as TubeRow[];
   return { frame, items, total: all.size, matched: matched.length, from };
-}
-
-function orderOf(sort: string, order: string | undefined): (a: TubeEntry, b: TubeEntry) => number {
-  const byName = (a: TubeEntry, b: TubeEntry): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
-  const sign = (order ?? (sort === "name" ? "asc" : "desc")) === "asc" ? 1 : -1;
-  if (sort === "name") return (a, b) => sign * byName(a, b);
-  const value = TUBE_ORDERS[sort];
-  if (value === undefined) throw new RangeError(`tubes can't be sorted by "${sort}"`);
-  return (a, b) => {
-    const [left, right] = [value(a), value(b)];
-    return (left < right ? -sign : left > right ? sign : 0) || byName(a, b);
-  };
 }
 
 async function tube(

@@ -48,12 +48,13 @@ const addActs: Routes = (api, service) => {
               ? "Makes a buried or delayed job ready"
               : "Ends a reservation as its time to run would",
           params: JobParams,
-          response: answers({ 200: Fields({}) }, 404, 409, 503),
+          response: answers({ 200: Fields({ id: Type.Integer() }) }, 404, 409, 503),
         },
       },
       async (request) => {
-        await act(service, request.params.id, what);
-        return {};
+        const { id } = request.params;
+        await act(service, id, what);
+        return { id };
       },
     );
   }

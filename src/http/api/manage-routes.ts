@@ -236,8 +236,9 @@ async function answerTask(
 ): Promise<Static<typeof Affected> | Static<typeof TaskBody>> {
   requireServing(service);
   const shard = shardOf(service, tube);
-  if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
   const { status, payload } = await answeredOnce(request, service, async () => {
+    // Not before: sent again, it is answered as it was, although the tube is gone with its jobs.
+    if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
     const task = start(shard);
     const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
     await Promise.race([doneOrProblem(service, task, request), soon]);

@@ -3,6 +3,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Packr } from "msgpackr/pack";
+import { checkMsgpackShape } from "./msgpack-shape.ts";
 import { Problem } from "./problem.ts";
 import { checkMsgpackSize } from "./request-size.ts";
 
@@ -12,8 +13,6 @@ export const MSGPACK_TYPES: ReadonlySet<string> = new Set([
   "application/msgpack",
   "application/x-msgpack",
 ]);
-/** Deeper requests have no shape that is known here. */
-const DEPTH_MAX = 32;
 
 const packr = new Packr({
   useRecords: false,
@@ -33,34 +32,11 @@ export const packMsgpack = (value: unknown): Buffer => packr.pack(value);
 /** The value of a request's bytes; only plain values, no extensions, not too deep. */
 export function parseMsgpack(bytes: Buffer): unknown {
   checkMsgpackSize(bytes);
-  let value: unknown;
+  checkMsgpackShape(bytes);
   try {
-    value = packr.unpack(bytes);
+    return packr.unpack(bytes);
   } catch (error) {
     throw new Problem("bad-request", `The MessagePack is broken: ${(error as Error).message}.`);
-  }
-  checkPlain(value, 0);
-  return value;
-}
-
-const noExtensions = (): Problem => new Problem("bad-request", "MessagePack extensions are not read here.");
-
-function checkPlain(value: unknown, depth: number): void {
-  // An extension that is read whether it is wanted or not.
-  if (typeof value === "bigint") throw noExtensions();
-  if (value === null || typeof value !== "object" || value instanceof Uint8Array) return;
-  if (depth > DEPTH_MAX)
-    throw new Problem("bad-request", `The request is nested more than ${DEPTH_MAX} deep.`);
-  if (Array.isArray(value)) {
-    for (const each of value) checkPlain(each, depth + 1);
-    return;
-  }
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) throw noExtensions();
-  for (const [key, each] of Object.entries(value)) {
-    if (key === "__proto__" || key === "constructor")
-      throw new Problem("bad-request", `A field can't be ${key}.`);
-    checkPlain(each, depth + 1);
   }
 }
 

@@ -17,12 +17,12 @@ const metrics = { may: "metrics", quiet: true } as const;
 
 /** Of all addresses: who has series does not depend on who asks. */
 export function metricsRoutes(meter: RequestMeter): Routes {
-  let shared: SeriesSet | undefined;
+  let shared: Shared | undefined;
   // A scrape is some MB of the heap while it is made: a hundred at a time would be all of it.
   const scrapes = new InTurn();
   return (api, service) => {
-    shared ??= new SeriesSet(service.metrics);
-    const series = shared;
+    shared ??= { series: new SeriesSet(service.metrics), earlier: new EarlierTotals() };
+    const common = shared;
     api.get(
       "/metrics",
       {
@@ -35,7 +35,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
       },
       async (request, reply) => {
         const { contentType, text } = await scrapes.make(reply.raw, async () => {
-          const families = await familiesOf(service, series, request.query.tubes !== "none");
+          const families = await familiesOf(service, common, request.query.tubes !== "none");
           const all = [...families, ...meter.families()];
           return await metricsText(all, wantsOpenMetrics(request.headers.accept));
         });
@@ -75,6 +75,11 @@ export function metricsRoutes(meter: RequestMeter): Routes {
   };
 }
 
+interface Shared {
+  readonly series: SeriesSet;
+  readonly earlier: EarlierTotals;
+}
+
 /** One by one: all of them, of ten thousand tubes, are 200,000 objects. */
 function* wantedOf(families: Iterable<Family>, names: readonly string[] | undefined): Iterable<Family> {
   for (const family of families)
@@ -82,18 +87,41 @@ function* wantedOf(families: Iterable<Family>, names: readonly string[] | undefi
       yield family;
 }
 
-async function familiesOf(service: Service, series: SeriesSet, withTubes: boolean): Promise<Family[]> {
+type Counters = ReturnType<typeof countersOfAll>;
+interface Asked {
+  readonly counters: Counters;
+  readonly atMs: number;
+}
+
+/** Totals of this scrape and the last: one of them is older than the table of tubes, which others may have had made. */
+class EarlierTotals {
+  #last: Asked | undefined;
+
+  /** The newest that are older than the table; undefined where none are. The first scrape takes what there is. */
+  before(asked: Asked, table: { readonly atMs: number; readonly tookMs: number }): Counters | undefined {
+    const last = this.#last ?? asked;
+    this.#last = asked;
+    const beganMs = table.atMs - table.tookMs;
+    if (asked.atMs <= beganMs) return asked.counters;
+    return last === asked || last.atMs <= beganMs ? last.counters : undefined;
+  }
+}
+
+async function familiesOf(
+  service: Service,
+  { series, earlier }: Shared,
+  withTubes: boolean,
+): Promise<Family[]> {
   const isServing = service.state.phase === "serving";
   const totals = isServing ? await service.totals.ask() : undefined;
   const families = [...serverFamilies(service, totals)];
   if (totals === undefined) return families;
   families.push(gauge("tubes", "Tubes that exist.", totals.tubes));
   if (!withTubes) return families;
+  const asked = { counters: countersOfAll(totals), atMs: service.nowMs() };
   const tubes = await service.tubes.fresh();
   series.renew(tubes, service.nowMs());
-  // Not the totals from before the table: what has come since would be missing from the sum of the others.
-  const others = series.others(countersOfAll(service.totals.last ?? totals));
-  const shown = seriesOf(tubes.values(), (name) => series.has(name), others);
+  const shown = seriesOf(tubes, series.own(), series.others(earlier.before(asked, service.tubes)));
   families.push(
     gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
     gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),

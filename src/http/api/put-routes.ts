@@ -9,6 +9,7 @@ import { answeredOnce } from "./answered-once.ts";
 import { answers, type Routes, requireServing, tubeOf } from "./api.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { freeGathered } from "./gathered-body.ts";
+import { jsonValues } from "./json-text.ts";
 import { MSGPACK_TYPES } from "./media.ts";
 import { Problem } from "./problem.ts";
 import { refused } from "./put-refusal.ts";
@@ -48,7 +49,9 @@ const NewJob = Fields(
       Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
     ),
     bodyBase64: Type.Optional(Type.String()),
-    json: Type.Optional(Type.Unknown({ description: "Any value, kept as compact JSON." })),
+    json: Type.Optional(
+      Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
+    ),
   },
   "Exactly one of body, bodyBase64, json.",
 );
@@ -80,7 +83,7 @@ export const putRoutes: Routes = (api, service) => {
     scope.post<{ Params: Static<typeof TubeParams>; Querystring: Static<typeof PutQuery> }>(
       "/v1/tubes/:tube/jobs",
       {
-        config: { may: "put" },
+        config: { may: "put", keepsText: true },
         schema: {
           summary: "Puts one job or up to 1000; content of any other type is the body of one, as it is",
           params: TubeParams,
@@ -116,8 +119,9 @@ function put(service: Service, tube: string, request: PutHttpRequest): Promise<P
   if (!isParsed(request))
     return putRaw(service, tube, query, body as Readable | undefined, request).then(answer);
   const asked = body as Static<typeof PutRequest>;
-  if ("jobs" in asked) return putBatch(service, tube, asked.jobs);
-  const content = bodyOf(asked);
+  const jsonOf = jsonReader(request);
+  if ("jobs" in asked) return putBatch(service, tube, asked.jobs, jsonOf);
+  const content = bodyOf(asked, 0, jsonOf);
   checkSize(bytesOf(content), service);
   const { pri = query.pri, delay = query.delay, ttr = query.ttr } = asked;
   return service.puts.put(withDefaults(tube, { pri, delay, ttr }), content).then(answer);
@@ -135,12 +139,17 @@ function one(outcome: PutOutcome, service: Service): PutAnswer {
 }
 
 /** All go on their way at once; what is wrong with one of them is said in its place. */
-async function putBatch(service: Service, tube: string, jobs: readonly Job[]): Promise<PutAnswer> {
+async function putBatch(
+  service: Service,
+  tube: string,
+  jobs: readonly Job[],
+  jsonOf: JsonReader,
+): Promise<PutAnswer> {
   const problems = new Map<number, Problem>();
   const puts: { put: NewPut; body: PutBody }[] = [];
   for (const [index, job] of jobs.entries()) {
     try {
-      const body = bodyOf(job);
+      const body = bodyOf(job, index, jsonOf);
       checkSize(bytesOf(body), service);
       puts.push({ put: withDefaults(tube, job), body });
     } catch (error) {
@@ -167,17 +176,52 @@ const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }:
   ttr,
 });
 
-function bodyOf({ body, bodyBase64, json }: Job): PutBody {
+/** The text of a job's `json`, by its place in the request. */
+type JsonReader = (job: Job, index: number) => string;
+
+/** What came as JSON is kept as it was written. */
+function jsonReader(request: PutHttpRequest): JsonReader {
+  const { text } = request;
+  request.text = undefined;
+  if (text === undefined) return ({ json }) => JSON.stringify(json, noBytes);
+  let values: (string | undefined)[] | undefined;
+  return (_job, index) => (values ??= jsonValues(text))[index]!;
+}
+
+function noBytes(this: Readonly<Record<string, unknown>>, key: string, value: unknown): unknown {
+  if (this[key] instanceof Uint8Array)
+    throw new Problem(
+      "bad-request",
+      `The field "${key}" of a json has bytes, which JSON can't say; send a body.`,
+    );
+  return value;
+}
+
+function bodyOf(job: Job, index: number, jsonOf: JsonReader): PutBody {
+  const { body, bodyBase64, json } = job;
   const given = Number(body !== undefined) + Number(bodyBase64 !== undefined) + Number(json !== undefined);
   if (given !== 1) throw new Problem("bad-request", "A job has exactly one of body, bodyBase64 and json.");
-  if (json !== undefined) return JSON.stringify(json);
-  if (bodyBase64 !== undefined) {
-    if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(bodyBase64))
-      throw new Problem("bad-request", "bodyBase64 is no base64.");
-    return Buffer.from(bodyBase64, "base64");
-  }
-  if (typeof body === "string" || body instanceof Uint8Array) return body;
-  throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
+  if (json !== undefined) return jsonOf(job, index);
+  if (bodyBase64 === undefined) return bytesOrText(body);
+  if (!isBase64(bodyBase64)) throw new Problem("bad-request", "bodyBase64 is no base64.");
+  return Buffer.from(bodyBase64, "base64");
+}
+
+function bytesOrText(body: unknown): PutBody {
+  if (body instanceof Uint8Array) return body;
+  if (typeof body !== "string")
+    throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
+  if (body.isWellFormed()) return body;
+  throw new Problem(
+    "bad-request",
+    "The body has half of a surrogate pair, which is no text; use bodyBase64.",
+  );
+}
+
+/** A single character of the last group says nothing, and padding fills it up or is not there. */
+function isBase64(text: string): boolean {
+  if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(text)) return false;
+  return text.endsWith("=") ? text.length % 4 === 0 : text.length % 4 !== 1;
 }
 
 async function putRaw(

@@ -25,7 +25,8 @@ export function checkJsonSize(text: string): void {
   }
 }
 
-function endOfString(text: string, begin: number): number {
+/** Where the string that begins at `begin` has its last quote. */
+export function endOfString(text: string, begin: number): number {
   for (let end = text.indexOf('"', begin + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
     while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++;
@@ -62,7 +63,7 @@ const LENGTHS: Readonly<Record<number, readonly [lengthBytes: number, more: numb
 };
 
 /** Bytes of the value at `at`: of an array or a map its head. What is cut off ends behind the end. */
-function sizeAt(bytes: Buffer, at: number): number {
+export function sizeAt(bytes: Buffer, at: number): number {
   const head = bytes[at]!;
   if (head >= 0xa0 && head < 0xc0) return 1 + (head & 0x1f);
   if (head < 0xc0 || head >= 0xe0) return 1;

@@ -10,7 +10,7 @@ import { decodeCursor, encodeCursor } from "./cursor.ts";
 import { isKnown } from "./entity-tag.ts";
 import { Problem } from "./problem.ts";
 import { Fields, Tube, TubeParams, tubeQuery } from "./schemas.ts";
-import { emptyTube, TUBE_ORDERS, tubeView } from "./tube-view.ts";
+import { emptyTube, TUBE_SORTS, tubeOrder, tubeView } from "./tube-view.ts";
 
 const view = { may: "view" } as const;
 const LIMIT = 100;
@@ -21,9 +21,7 @@ const ListQuery = Type.Object(
     match: Type.Optional(
       Type.String({ maxLength: 200, description: "A glob: * for any characters, ? for one." }),
     ),
-    sort: Type.Optional(
-      Type.String({ description: `name, or one of ${Object.keys(TUBE_ORDERS).join(", ")}.` }),
-    ),
+    sort: Type.Optional(Type.String({ description: `One of ${TUBE_SORTS.join(", ")}.` })),
     order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
     fields: Type.Optional(Type.String({ description: "Some fields of a tube, with commas between." })),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
@@ -60,6 +58,7 @@ const addTubes: Routes = (api, service) => {
     async (request, reply) => {
       requireServing(service);
       const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
+      const inOrder = orderOf(sort, order);
       const tubes = await lists.make(reply.raw, () =>
         service.tubes.fresh(fresh === true ? FRESH_MS : undefined),
       );
@@ -67,7 +66,7 @@ const addTubes: Routes = (api, service) => {
       const matched = [...tubes.values()].filter(
         ({ name }) => match === undefined || matchesGlob(match, name),
       );
-      matched.sort(comparison(sort, order ?? (sort === "name" ? "asc" : "desc")));
+      matched.sort(inOrder);
       const start = cursor === undefined ? 0 : afterCursor(cursor, matched);
       const items = matched.slice(start, start + limit).map((entry) => pick(tubeView(entry, atMs), fields));
       const end = start + items.length;
@@ -171,19 +170,13 @@ function seriesNamed(name: string): TubeSeriesName {
 /** Asks for a fresh table are answered by one that is so old at most: 5 a second for all who ask, ms. */
 const FRESH_MS = 200;
 
-function comparison(sort: string, order: "asc" | "desc"): (a: TubeEntry, b: TubeEntry) => number {
-  const sign = order === "asc" ? 1 : -1;
-  const byName = (a: TubeEntry, b: TubeEntry): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
-  if (sort === "name") return (a, b) => sign * byName(a, b);
-  const value = Object.hasOwn(TUBE_ORDERS, sort) ? TUBE_ORDERS[sort] : undefined;
-  if (value === undefined)
-    throw new Problem(
-      "bad-request",
-      `Tubes can't be sorted by "${sort}", but by name, ${Object.keys(TUBE_ORDERS).join(", ")}.`,
-    );
-  // Infinity minus Infinity is no number, and tubes without a job have that age.
-  const compare = (x: number, y: number): number => (x < y ? -1 : x > y ? 1 : 0);
-  return (a, b) => sign * compare(value(a), value(b)) || byName(a, b);
+/** The order that a request asks for. */
+function orderOf(sort: string, order: "asc" | "desc" | undefined): ReturnType<typeof tubeOrder> {
+  try {
+    return tubeOrder(sort, order);
+  } catch (error) {
+    throw error instanceof RangeError ? new Problem("bad-request", `${error.message}.`) : error;
+  }
 }
 
 /** Where the next page begins: behind the tube that was last, wherever it is now, or else at its old place. */

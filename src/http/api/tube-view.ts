@@ -61,26 +61,45 @@ export function emptyTube(name: string): TubeView {
   };
 }
 
-/** What tubes can be sorted by: a number of each. */
-export const TUBE_ORDERS: Readonly<Record<string, (entry: TubeEntry) => number>> = {
-  ready: (entry) => entry.get(TubeField.Ready),
-  urgent: (entry) => entry.get(TubeField.Urgent),
-  reserved: (entry) => entry.get(TubeField.Reserved),
-  delayed: (entry) => entry.get(TubeField.Delayed),
-  buried: (entry) => entry.get(TubeField.Buried),
-  /** The oldest is the largest: since when, negated. */
-  oldest: (entry) => -entry.get(TubeField.OldestReadyAtMs),
-  oldestReady: (entry) => -entry.get(TubeField.OldestReadyAtMs),
-  oldestBuried: (entry) => -entry.get(TubeField.OldestBuriedAtMs),
-  bodyBytes: (entry) => entry.get(TubeField.BodyBytes),
-  users: (entry) => entry.get(TubeField.Users),
-  watchers: (entry) => entry.get(TubeField.Watchers),
-  waiters: (entry) => entry.get(TubeField.Waiters),
-  pause: (entry) => entry.get(TubeField.PauseUntilMs),
-  ...Object.fromEntries(
-    TUBE_COUNTER_NAMES.flatMap((name) => [
-      [name, (entry: TubeEntry) => entry.get(TUBE_COUNTERS[name])],
-      [`${name}Rate`, (entry: TubeEntry) => entry.rate(TUBE_COUNTERS[name])],
-    ]),
-  ),
-};
+/** What tubes can be sorted by besides their name: a number of each. A Map, since clients say which: every object has a "constructor". */
+const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
+  Object.entries<(entry: TubeEntry) => number>({
+    ready: (entry) => entry.get(TubeField.Ready),
+    urgent: (entry) => entry.get(TubeField.Urgent),
+    reserved: (entry) => entry.get(TubeField.Reserved),
+    delayed: (entry) => entry.get(TubeField.Delayed),
+    buried: (entry) => entry.get(TubeField.Buried),
+    /** The oldest is the largest: since when, negated. */
+    oldest: (entry) => -entry.get(TubeField.OldestReadyAtMs),
+    oldestReady: (entry) => -entry.get(TubeField.OldestReadyAtMs),
+    oldestBuried: (entry) => -entry.get(TubeField.OldestBuriedAtMs),
+    bodyBytes: (entry) => entry.get(TubeField.BodyBytes),
+    users: (entry) => entry.get(TubeField.Users),
+    watchers: (entry) => entry.get(TubeField.Watchers),
+    waiters: (entry) => entry.get(TubeField.Waiters),
+    pause: (entry) => entry.get(TubeField.PauseUntilMs),
+    ...Object.fromEntries(
+      TUBE_COUNTER_NAMES.flatMap((name) => [
+        [name, (entry: TubeEntry) => entry.get(TUBE_COUNTERS[name])],
+        [`${name}Rate`, (entry: TubeEntry) => entry.rate(TUBE_COUNTERS[name])],
+      ]),
+    ),
+  }),
+);
+
+type Comparison = (a: TubeEntry, b: TubeEntry) => number;
+
+/** The order of tubes that a client asks for: by name, or by a number with the largest first. Throws RangeError where there is none. */
+export function tubeOrder(sort: string, order?: "asc" | "desc"): Comparison {
+  const sign = (order ?? (sort === "name" ? "asc" : "desc")) === "asc" ? 1 : -1;
+  const byName: Comparison = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  if (sort === "name") return (a, b) => sign * byName(a, b);
+  const value = TUBE_ORDERS.get(sort);
+  if (value === undefined)
+    throw new RangeError(`Tubes can't be sorted by "${sort}", but by ${TUBE_SORTS.join(", ")}`);
+  // Infinity minus Infinity is no number, and tubes without a job have that age.
+  const compare = (x: number, y: number): number => (x < y ? -1 : x > y ? 1 : 0);
+  return (a, b) => sign * compare(value(a), value(b)) || byName(a, b);
+}
+
+export const TUBE_SORTS: readonly string[] = ["name", ...TUBE_ORDERS.keys()];

@@ -96,17 +96,16 @@ export function countersOfAll(totals: ShardTotals): Record<TubeCounter, number> 
   >;
 }
 
-/** Tubes for which `isOwn` each by itself, and all others together. */
+/** The tubes of `own`, each by itself with its counters, whether it is there or gone, and all others together. */
 export function seriesOf(
-  tubes: Iterable<TubeEntry>,
-  isOwn: (name: string) => boolean,
-  counters: Record<TubeCounter, number>,
+  tubes: ReadonlyMap<string, TubeEntry>,
+  own: ReadonlyMap<string, Record<TubeCounter, number>>,
+  othersCounters: Record<TubeCounter, number>,
 ): TubeSeries[] {
-  const own: TubeSeries[] = [];
-  const others: TubeEntry[] = [];
-  for (const entry of tubes) {
-    if (isOwn(entry.name)) own.push({ tube: entry.name, entries: [entry] });
-    else others.push(entry);
-  }
-  return [...own, { tube: OTHERS, entries: others, counters }];
+  const series = Array.from(own, ([tube, counters]): TubeSeries => {
+    const entry = tubes.get(tube);
+    return { tube, entries: entry === undefined ? [] : [entry], counters };
+  });
+  const others = [...tubes.values()].filter(({ name }) => !own.has(name));
+  return [...series, { tube: OTHERS, entries: others, counters: othersCounters }];
 }

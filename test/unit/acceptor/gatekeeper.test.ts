@@ -1,6 +1,7 @@
 // Who is let in, and who is turned away: passwords that take their time, and guesses.
 
 import assert from "node:assert/strict";
+import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
 import { drawSecret, hashOf, proofOfPassword } from "../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../src/access/token-file.ts";
@@ -10,6 +11,10 @@ const PASSWORD = "correct-horse-battery";
 const secret = drawSecret();
 const [mailer] = parseTokenFile(`mailer worker sha256:${hashOf(secret)}`).tokens;
 const person: Token = { ...mailer!, name: "person", proof: await proofOfPassword(PASSWORD) };
+// So cheap that many passwords take no time.
+const cost = { N: 2, r: 8, p: 1 };
+const hash = scryptSync(PASSWORD, "salt", 32, cost).toString("base64url");
+const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost, salt: "salt", hash } };
 
 describe("Gatekeeper", () => {
   it("answers who half-closes behind a password, when that has been checked", async () => {
@@ -115,5 +120,28 @@ describe("Gatekeeper", () => {
       assert.ok(client.ended);
     }
     assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
+  });
+
+  it("checks ten of the passwords that an address guesses at once, and lets nobody in behind them", async () => {
+    const guarded = new GuardedHandDriven([mailer!, person, cheap]);
+    const clients = Array.from({ length: 200 }, () => guarded.connect());
+    for (const [index, client] of clients.entries())
+      client.say(`auth cheap:${index === 150 ? PASSWORD : `wrong-${index}`}\r\n`);
+    for (const client of clients) {
+      assert.equal(await guarded.answered(client), "UNAUTHORIZED\r\n");
+      assert.ok(client.ended);
+    }
+    assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
+    guarded.nowMs += 60_000;
+    const late = guarded.connect();
+    late.say(`auth cheap:${PASSWORD}\r\n`);
+    assert.equal(await guarded.answered(late), "AUTHENTICATED\r\n");
+  });
+
+  it("lets in any number who come at once with the right password", async () => {
+    const guarded = new GuardedHandDriven([mailer!, person, cheap]);
+    const clients = Array.from({ length: 200 }, () => guarded.connect());
+    for (const client of clients) client.say(`auth cheap:${PASSWORD}\r\n`);
+    for (const client of clients) assert.equal(await guarded.answered(client), "AUTHENTICATED\r\n");
   });
 });

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
 import { Authenticator } from "../../../src/access/authenticator.ts";
-import { FailureLimit } from "../../../src/access/failure-limit.ts";
 import { mayTouchTube } from "../../../src/access/identity.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../../src/access/secrets.ts";
 import { parseTokenFile, type Token, tokenLine } from "../../../src/access/token-file.ts";
@@ -97,29 +96,5 @@ describe("mayTouchTube", () => {
     assert.ok(mayTouchTube({ tubes: ["sms", "mail-*"] }, "mail-eu"));
     assert.ok(!mayTouchTube({ tubes: ["sms", "mail-*"] }, "mail"));
     assert.ok(!mayTouchTube({ tubes: [] }, "mail"));
-  });
-});
-
-describe("FailureLimit", () => {
-  it("is over after ten failures of an address in a minute, and no more after that", () => {
-    const limit = new FailureLimit();
-    for (let failure = 0; failure < 10; failure++) {
-      assert.ok(!limit.isOver("a", failure));
-      limit.note("a", failure);
-    }
-    assert.ok(limit.isOver("a", 100));
-    assert.ok(!limit.isOver("b", 100));
-    assert.ok(!limit.isOver("a", 60_000));
-    limit.note("a", 60_001);
-    assert.ok(!limit.isOver("a", 60_002));
-  });
-
-  it("remembers a bounded number of addresses, the latest", () => {
-    const limit = new FailureLimit();
-    for (let failure = 0; failure < 10; failure++) limit.note("old", 0);
-    for (let address = 0; address < 10_000; address++) limit.note(`${address}`, 1);
-    assert.ok(!limit.isOver("old", 2));
-    for (let failure = 0; failure < 9; failure++) limit.note("9999", 2);
-    assert.ok(limit.isOver("9999", 3));
   });
 });

@@ -1,0 +1,129 @@
+// How often an address may guess: one after the other, all at once, and by every address that is its own.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { FailureLimit } from "../../../src/access/failure-limit.ts";
+
+const FAILURES_MAX = 10;
+const MINUTE_MS = 60_000;
+const identity = { name: "person" };
+
+/** Guesses whose checks end when the test says so. */
+class Guesses {
+  readonly limit = new FailureLimit();
+  nowMs = 1000;
+  checked = 0;
+  readonly #ends: ((found: typeof identity | undefined) => void)[] = [];
+
+  send(count: number, address = "192.0.2.1"): Promise<(typeof identity | "over" | undefined)[]> {
+    const check = (): Promise<typeof identity | undefined> => {
+      this.checked++;
+      return new Promise((resolve) => this.#ends.push(resolve));
+    };
+    return Promise.all(
+      Array.from({ length: count }, () => this.limit.attempt(address, () => this.nowMs, check)),
+    );
+  }
+
+  /** Ends the checks that are under way, and lets what waited for them go on. */
+  async end(found: typeof identity | undefined): Promise<number> {
+    const ends = this.#ends.splice(0);
+    for (const end of ends) end(found);
+    await new Promise(setImmediate);
+    return ends.length;
+  }
+}
+
+describe("FailureLimit", () => {
+  it("is over after ten failures of an address in a minute, and no more after that", () => {
+    const limit = new FailureLimit();
+    for (let failure = 0; failure < 10; failure++) {
+      assert.ok(!limit.isOver("a", failure));
+      limit.note("a", failure);
+    }
+    assert.ok(limit.isOver("a", 100));
+    assert.ok(!limit.isOver("b", 100));
+    assert.ok(!limit.isOver("a", 60_000));
+    limit.note("a", 60_001);
+    assert.ok(!limit.isOver("a", 60_002));
+  });
+
+  it("remembers a bounded number of addresses, the latest", () => {
+    const limit = new FailureLimit();
+    for (let failure = 0; failure < 10; failure++) limit.note("old", 0);
+    for (let address = 0; address < 10_000; address++) limit.note(`${address}`, 1);
+    assert.ok(!limit.isOver("old", 2));
+    for (let failure = 0; failure < 9; failure++) limit.note("9999", 2);
+    assert.ok(limit.isOver("9999", 3));
+  });
+
+  it("checks no more guesses at once than failures are left, and none after that", async () => {
+    const guesses = new Guesses();
+    const answers = guesses.send(200);
+    assert.equal(guesses.checked, FAILURES_MAX);
+    await guesses.end(undefined);
+    assert.equal(guesses.checked, FAILURES_MAX);
+    const found = await answers;
+    assert.equal(found.filter((each) => each === undefined).length, FAILURES_MAX);
+    assert.equal(found.filter((each) => each === "over").length, 190);
+    assert.deepEqual(await guesses.send(1), ["over"]);
+    guesses.nowMs += MINUTE_MS;
+    const later = guesses.send(20);
+    assert.equal(guesses.checked, 2 * FAILURES_MAX);
+    await guesses.end(undefined);
+    await later;
+  });
+
+  it("gives back what a right secret took: any number may come at once", async () => {
+    const guesses = new Guesses();
+    const answers = guesses.send(500);
+    let rounds = 0;
+    while ((await guesses.end(identity)) > 0) rounds++;
+    assert.deepEqual(new Set(await answers), new Set([identity]));
+    assert.equal(guesses.checked, 500);
+    assert.ok(rounds >= 50, `${rounds} rounds of ${FAILURES_MAX} at most`);
+  });
+
+  it("lets those that wait go on while some of the guesses are right", async () => {
+    const guesses = new Guesses();
+    const answers = guesses.send(100);
+    for (let failure = 0; failure < 9; failure++) await guesses.end(failure === 0 ? identity : undefined);
+    await guesses.end(undefined);
+    const found = await answers;
+    assert.equal(found.filter((each) => each === undefined).length, FAILURES_MAX);
+    assert.ok(found.includes("over"));
+  });
+
+  it("counts a check that breaks off for nothing, and goes on", async () => {
+    const limit = new FailureLimit();
+    const broken = (): Promise<undefined> => Promise.reject(new Error("no memory"));
+    for (let attempt = 0; attempt < 30; attempt++)
+      await assert.rejects(async () => await limit.attempt("a", () => 0, broken), /no memory/);
+    assert.ok(!limit.isOver("a", 0));
+  });
+
+  it("bounds how many wait", async () => {
+    const guesses = new Guesses();
+    const answers = guesses.send(2000);
+    for (let round = 0; (await guesses.end(identity)) > 0; round++) assert.ok(round < 1000);
+    const found = await answers;
+    assert.equal(found.filter((each) => each === "over").length, 2000 - 1000 - FAILURES_MAX);
+    // Their places are free again.
+    const again = guesses.send(1000 + FAILURES_MAX);
+    while ((await guesses.end(identity)) > 0);
+    assert.ok((await again).every((each) => each === identity));
+  });
+
+  it("takes all IPv6 addresses of a network for one, and IPv4 in IPv6 for IPv4", () => {
+    const limit = new FailureLimit();
+    const wrong = (): undefined => undefined;
+    for (let guess = 0; guess < FAILURES_MAX; guess++) {
+      limit.attempt(`2001:db8:0:7::${guess}`, () => 0, wrong);
+      limit.attempt("::ffff:192.0.2.1", () => 0, wrong);
+    }
+    assert.ok(limit.isOver("2001:db8:0:7:ffff::1", 1));
+    assert.ok(!limit.isOver("2001:db8:0:8::1", 1));
+    assert.ok(limit.isOver("192.0.2.1", 1));
+    assert.ok(!limit.isOver("192.0.2.2", 1));
+  });
+});
