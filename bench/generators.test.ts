@@ -28,7 +28,7 @@ const hasServer = has("beanstalkd", "-v");
 
 test("nativeTable: the generator in C has the same scenarios", () => {
   const written = readFileSync(nativeTableFile, "utf8");
-  assert.equal(written, nativeTable(), "run: npm exec -- node bench/load/write-native-table.ts");
+  assert.equal(written, nativeTable(), "run: bin/node bench/load/write-native-table.ts");
 });
 
 describe("load generators", { skip: hasServer ? false : "no beanstalkd on the PATH" }, () => {

@@ -1,4 +1,4 @@
-// npm exec -c 'node bench/moves.ts': what the move of a connection from one thread to another costs, its client and the server.
+// bin/node bench/moves.ts: what the move of a connection from one thread to another costs, its client and the server.
 //
 // One client asks for a tube of one thread and of the other by turns. With moves at every opportunity (test/support/eager-moves.ts)
 // its connection moves for each command; with --no-migration every second command crosses threads; with one tube it is where its

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { dashboard, ROWS } from "../deploy/grafana/generate.ts";
 import { checkFile, parseOptions } from "../src/server/options.ts";
@@ -19,13 +19,6 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DEPLOY = join(ROOT, "deploy");
 const read = (path: string): string => readFileSync(join(DEPLOY, path), "utf8");
 
-function has(t: TestContext, program: string): boolean {
-  if (spawnSync("sh", ["-c", `command -v ${program}`]).status === 0) return true;
-  assert.notEqual(process.env["CI"], "true", `${program} is missing`);
-  t.skip(`${program} is not installed`);
-  return false;
-}
-
 /** Whether the server takes these arguments. */
 function assertArguments(args: readonly string[]): void {
   const options = parseOptions(args, "runnerbean", {});
@@ -34,7 +27,7 @@ function assertArguments(args: readonly string[]): void {
 
 describe("deploy: systemd", () => {
   it("units are as systemd wants them", (t) => {
-    if (!has(t, "systemd-analyze")) return;
+    if (!canRun(t, NEEDS.systemdAnalyze)) return;
     const folder = temporaryFolder(t, "units");
     const program = join(folder, "runnerbean");
     writeFileSync(program, "#!/bin/sh\n");
@@ -80,7 +73,7 @@ describe("deploy: systemd", () => {
 
 describe("deploy: metrics", () => {
   it("rules are well formed, fire when they should and only then", (t) => {
-    if (!has(t, "promtool")) return;
+    if (!canRun(t, NEEDS.promtool)) return;
     const rules = join(DEPLOY, "prometheus/alerts.yaml");
     execFileSync("promtool", ["check", "rules", rules]);
     execFileSync("promtool", ["check", "config", join(DEPLOY, "prometheus/prometheus.yaml")]);
@@ -177,7 +170,7 @@ describe("deploy: containers", () => {
   });
 
   it("compose and Kubernetes say what the server takes", (t) => {
-    if (!has(t, "ruby")) return;
+    if (!canRun(t, NEEDS.ruby)) return;
     const program = "require 'yaml'; require 'json'; puts YAML.load_stream(ARGF.read).to_json";
     const load = (path: string) =>
       JSON.parse(execFileSync("ruby", ["-e", program, join(DEPLOY, path)], { encoding: "utf8" }));

@@ -156,7 +156,7 @@ describe("the check of the documents (canary)", () => {
     ["a tool of a tool that does not exist", "`runnerbean token nothing`"],
     ["an option that a tool does not have", "    runnerbean move a b --state ready --nothing"],
     ["a value that an option does not have", "Say runnerbean tubes --sort nothing"],
-    ["a program that does not exist", "    npm exec -- node bench/nothing.ts results.jsonl"],
+    ["a program that does not exist", "    bin/node bench/nothing.ts results.jsonl"],
   ];
   for (const [name, line] of bad) {
     it(`finds ${name}, with file and line`, () => {

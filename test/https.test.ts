@@ -11,6 +11,7 @@ import { connect, type SecureContextOptions } from "node:tls";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
+import { missing, NEEDS } from "./support/need.ts";
 import { launch } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { untilItSays } from "./support/until-it-says.ts";
@@ -23,7 +24,9 @@ interface Answer {
 
 const certificateName = "spiffe://test/client-7";
 
-describe("https", () => {
+const skip = missing(NEEDS.openssl) ?? false;
+
+describe("https", { skip }, () => {
   const folder = temporaryFolder({ after }, "https");
   const person = newToken("person", "admin");
   const other = newToken("other", "viewer");
@@ -167,7 +170,7 @@ describe("https", () => {
   });
 });
 
-describe("https with client certificates", () => {
+describe("https with client certificates", { skip }, () => {
   it("lets in who has one, takes him for whom it names, and nobody else", async (t) => {
     const folder = temporaryFolder(t, "https-clients");
     const files = makeCertificates(folder);

@@ -9,7 +9,7 @@ import { CLIENTS } from "./clients/all-clients.ts";
 import { makeCertificates } from "./support/certificates.ts";
 import { eventually } from "./support/eventually.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
-import { canRun, NEEDS } from "./support/need.ts";
+import { canRun, missing, NEEDS } from "./support/need.ts";
 import { OUR_MAIN, TEST_ENV } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
 import { WireClient } from "./support/wire-client.ts";
@@ -35,7 +35,7 @@ async function startProxy(args: readonly string[]): Promise<Proxy> {
   return { process: child, port: Number(port), said: () => stderr };
 }
 
-describe("proxy with TLS and a token", () => {
+describe("proxy with TLS and a token", { skip: missing(NEEDS.openssl) ?? false }, () => {
   const folder = temporaryFolder({ after }, "proxy");
   const operator = newToken("old", "operator");
   const secretFile = join(folder, "secret");

@@ -17,6 +17,7 @@ import { choosePlacement } from "../src/server/placement.ts";
 import { usableCores } from "../src/server/usable-cores.ts";
 import { COMPILE_CACHE } from "./support/compile-cache.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
+import { remediesOf } from "./support/need.ts";
 import { bundleServer } from "./support/server-bundle.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
@@ -81,6 +82,11 @@ const { TEST_SECONDS = "280" } = process.env;
 const TEST_MS = Number(TEST_SECONDS) * 1000;
 /** Longer than any file takes, also where others use the machine; one that hangs is ended. */
 const FILE_MS = 2 * TEST_MS;
+/** Longer than any file of test/unit takes, without the time for which it has no core. */
+const { UNIT_SECONDS = "60" } = process.env;
+const UNIT_MS = Number(UNIT_SECONDS) * 1000;
+/** So often the files that run for as long are named: nobody waits for five minutes without a word. */
+const TELL_MS = 60_000;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
@@ -112,6 +118,8 @@ const ERROR_LINES = 20;
 const LONGEST_SHOWN = 8;
 
 const skipped: Skip[] = [];
+/** Reasons to skip, each told once with so many names. */
+const NAMES_SHOWN = 3;
 const took: { readonly file: string; readonly seconds: number }[] = [];
 /** Files whose results are not all there: as bad as failures, which may be among what is missing. */
 const incomplete: string[] = [];
@@ -157,12 +165,15 @@ async function runFiles(
   });
   /** Results heard of, by file: compared with what the file itself says at its end. */
   const heard = new Map<string, number>();
+  /** Files with a suite that was skipped: there may be nothing else in them. */
+  const withSkippedSuite = new Set<string>();
   const unfinished = new Set(paths);
   const hear = (file: string | undefined): void => {
     if (file !== undefined) heard.set(file, (heard.get(file) ?? 0) + 1);
   };
   stream.on("test:pass", (test) => {
     if (test.details.type !== "suite") hear(test.file);
+    if (test.details.type === "suite" && test.skip !== undefined) withSkippedSuite.add(test.file ?? "");
     if (test.skip !== undefined) skipped.push({ name: test.name, why: `${test.skip}` });
     else if (test.details.type !== "suite") passed++;
   });
@@ -178,7 +189,7 @@ async function runFiles(
     took.push({ file: relative(root, file), seconds: duration_ms / 1000 });
     unfinished.delete(file);
     const count = heard.get(file) ?? 0;
-    if (count === counts.tests && count > 0) return;
+    if (count === counts.tests && (count > 0 || withSkippedSuite.has(file))) return;
     incomplete.push(`${file}: ${counts.tests} tests were run, ${count} results were heard`);
   });
   const reporter = new spec();
@@ -280,14 +291,34 @@ async function runOthers(left: readonly string[]): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
+/** Each reason with the names that it is told for, and at the end the commands after which nothing of this is missing. */
+function tellSkipped(): void {
+  const byReason = Map.groupBy(skipped, ({ why }) => why);
+  for (const [why, all] of byReason) {
+    const names = all.slice(0, NAMES_SHOWN).map(({ name }) => name);
+    const more = all.length > names.length ? ` and ${all.length - names.length} more` : "";
+    console.log(`SKIPPED ${names.join(", ")}${more}: ${why}`);
+  }
+  const remedies = remediesOf([...byReason.keys()]);
+  if (remedies.length > 0) console.log(`To skip less: ${remedies.join("; ")}`);
+}
+
 const startedAt = performance.now();
+const secondsOf = (ms: number): number => Math.round(ms / 1000);
 const stopLooking = endHungFiles(
   files.map((file) => `${root}${file}`),
-  FILE_MS,
-  (file) => {
-    const what = `${file}: it still ran after ${FILE_MS / 1000} s, and was ended`;
-    console.error(what);
-    incomplete.push(what);
+  {
+    limitOf: (file) => ({
+      wallMs: FILE_MS,
+      ownMs: file.startsWith(`${root}test/unit/`) ? UNIT_MS : FILE_MS,
+    }),
+    onHung: (file, afterMs) => {
+      const what = `${file}: it still ran after ${secondsOf(afterMs)} s, and was ended`;
+      console.error(what);
+      incomplete.push(what);
+    },
+    onStillRunning: (file, afterMs) => console.error(`${file}: runs for ${secondsOf(afterMs)} s`),
+    tellMs: TELL_MS,
   },
 );
 const other = onceMore();
@@ -305,7 +336,7 @@ console.log(
 took.sort((a, b) => b.seconds - a.seconds);
 const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
 console.log(`the longest: ${longest.join(", ")}`);
-for (const { name, why } of skipped) console.log(`SKIPPED ${name}: ${why}`);
+tellSkipped();
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 for (const what of failures) console.log(`FAILED ${what}`);
 if (files.length === 0) console.error("No test file found");

@@ -10,6 +10,7 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { urisOf } from "../src/acceptor/tls-context.ts";
 import { type Certificates, makeCertificates } from "./support/certificates.ts";
 import { GuardedServer, newToken } from "./support/guarded-server.ts";
+import { missing, NEEDS } from "./support/need.ts";
 import { SeededRandom } from "./support/seeded-random.ts";
 import { launch } from "./support/server-process.ts";
 import { temporaryFolder } from "./support/temporary-folder.ts";
@@ -20,7 +21,9 @@ const BODY_BYTES = 300_000;
 /** More than the sockets of both ends take together. */
 const UNREAD_BYTES = 16 << 20;
 
-describe("tls", () => {
+const skip = missing(NEEDS.openssl) ?? false;
+
+describe("tls", { skip }, () => {
   const folder = temporaryFolder({ after }, "tls");
   const worker = newToken("mailer", "worker");
   let files: Certificates;
@@ -200,7 +203,7 @@ ${tls(`, min = "1.3"`)}
   });
 });
 
-describe("tls at a stop", () => {
+describe("tls at a stop", { skip }, () => {
   for (const flags of [[], ["--transport", "libuv"]]) {
     it(`ends as soon as its clients have their replies ${flags.join(" ")}`, async (t) => {
       const folder = temporaryFolder(t, "tls");

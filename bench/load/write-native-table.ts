@@ -1,4 +1,4 @@
-// Writes the table of scenarios for the generator in C: npm exec -- node bench/load/write-native-table.ts
+// Writes the table of scenarios for the generator in C: bin/node bench/load/write-native-table.ts
 import { writeFileSync } from "node:fs";
 import { nativeTable, nativeTableFile } from "./native-table.ts";
 

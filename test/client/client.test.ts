@@ -23,7 +23,7 @@ import {
   work,
 } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { canRun, NEEDS, type Need } from "../support/need.ts";
+import { missing, NEEDS, type Need } from "../support/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
 import { BrokenNetwork } from "./broken-network.ts";
 
@@ -48,7 +48,8 @@ function besides(tube: string, name: string): string {
 }
 
 for (const { kind, need, flags } of SERVERS) {
-  describe(`the client on ${[kind, ...flags].join(" ")}`, { concurrency: true, timeout: 60_000 }, () => {
+  const title = `the client on ${[kind, ...flags].join(" ")}`;
+  describe(title, { concurrency: true, timeout: 60_000, skip: missing(need) ?? false }, () => {
     const isPlain = kind !== "ours";
     let server: ServerProcess | undefined;
     let names = 0;
@@ -83,13 +84,7 @@ for (const { kind, need, flags } of SERVERS) {
       return [queue, tube, proxy];
     }
 
-    const test = (name: string, run: (t: TestContext) => Promise<void>): void => {
-      it(name, async (t) => {
-        if (canRun(t, need)) await run(t);
-      });
-    };
-
-    test("puts, reserves and deletes bytes as they are", async (t) => {
+    it("puts, reserves and deletes bytes as they are", async (t) => {
       const [queue, tube] = await open(t);
       const all = Uint8Array.from({ length: 256 }, (_, byte) => byte);
       for (const body of [all, new Uint8Array(0), Buffer.from("a\r\nb")]) {
@@ -108,7 +103,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(textOf(await queue.reserve()), "grüße");
     });
 
-    test("hands out by pri, and after a delay", async (t) => {
+    it("hands out by pri, and after a delay", async (t) => {
       const [queue, tube] = await open(t);
       await queue.put(tube, "late", { delay: 100 });
       await queue.put(tube, "second");
@@ -122,7 +117,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.reserve({ timeout: 0 }), undefined);
     });
 
-    test("encodes and decodes with a codec; what can't be decoded can be buried", async (t) => {
+    it("encodes and decodes with a codec; what can't be decoded can be buried", async (t) => {
       const [plain, tube] = await open(t);
       const queue = await connect(`127.0.0.1:${server!.port}`, { codec: json<{ to: string }>() });
       t.after(() => queue.close());
@@ -139,7 +134,7 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(queue.put(tube, undefined as never), TypeError);
     });
 
-    test("does all that beanstalkd does with a job", async (t) => {
+    it("does all that beanstalkd does with a job", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "x", { pri: 7, ttr: 90 });
       const job = await queue.reserve();
@@ -172,7 +167,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(typeof stats["id"], "string");
     });
 
-    test("puts many from an iterable, in its order", async (t) => {
+    it("puts many from an iterable, in its order", async (t) => {
       const [queue, tube] = await open(t);
       const count = 2000;
       async function* bodies(): AsyncGenerator<string> {
@@ -199,7 +194,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.touchAll(), count - 1);
     });
 
-    test("has at most 1 MiB of putMany under way", async (t) => {
+    it("has at most 1 MiB of putMany under way", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       await queue.put(tube, "so that the tube is in use");
       proxy.holdReplies();
@@ -217,7 +212,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.ok(proxy.bytes > 100 * body.length);
     });
 
-    test("ends putMany at the first error, and tells what was put", async (t) => {
+    it("ends putMany at the first error, and tells what was put", async (t) => {
       const [queue, tube] = await open(t);
       const put: number[] = [];
       let given = 0;
@@ -242,7 +237,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await queue.tube(tube).stats()).totalJobs, put.length + 1);
     });
 
-    test("deletes many, and names those that it could not", async (t) => {
+    it("deletes many, and names those that it could not", async (t) => {
       const [queue, tube] = await open(t);
       const ids: number[] = [];
       await queue.putMany(tube, Array(1500).fill("x"), {}, ({ id }) => ids.push(id));
@@ -252,7 +247,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await jobsOf(queue, tube)).ready, 0);
     });
 
-    test("sends nothing that is no name, number or body", async (t) => {
+    it("sends nothing that is no name, number or body", async (t) => {
       const [queue, tube] = await open(t);
       await assert.rejects(queue.put("a b", "x"), TypeError);
       await assert.rejects(queue.put(`${tube}\r\ndelete 1`, "x"), TypeError);
@@ -268,7 +263,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await queue.put(tube, "y")).duplicate, false, "the connection goes on");
     });
 
-    test("says of each extension that the server lacks that it is not supported", async (t) => {
+    it("says of each extension that the server lacks that it is not supported", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "x");
       const has = await queue.extensions();
@@ -290,7 +285,7 @@ for (const { kind, need, flags } of SERVERS) {
       await queue.job(id).delete();
     });
 
-    test("never lets a command wait behind a reserve", async (t) => {
+    it("never lets a command wait behind a reserve", async (t) => {
       const [queue, tube] = await open(t);
       await queue.putMany(tube, ["a", "b"]);
       const [a, b] = await queue.reserveMany(2);
@@ -305,7 +300,7 @@ for (const { kind, need, flags } of SERVERS) {
       for (const job of [a!, ...all]) await job.delete();
     });
 
-    test("takes no further connection for a reserve that does not wait", async (t) => {
+    it("takes no further connection for a reserve that does not wait", async (t) => {
       const [queue, tube] = await open(t);
       await queue.putMany(tube, Array(20).fill("x"));
       for (let job = 0; job < 20; job++) assert.ok(await queue.reserve({ timeout: 0 }));
@@ -314,7 +309,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(await queue.touchAll(), 20);
     });
 
-    test("ends a wait by an AbortSignal, and loses nothing", async (t) => {
+    it("ends a wait by an AbortSignal, and loses nothing", async (t) => {
       const [queue, tube] = await open(t);
       const already = AbortSignal.abort(new Error("no more"));
       await assert.rejects(queue.reserve({ signal: already }), /no more/);
@@ -336,7 +331,7 @@ for (const { kind, need, flags } of SERVERS) {
       await held.touch();
     });
 
-    test("loses no job to an abort that comes with it", async (t) => {
+    it("loses no job to an abort that comes with it", async (t) => {
       const [queue, tube] = await open(t);
       const [other] = await open(t);
       let given = 0;
@@ -356,7 +351,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
-    test("works on jobs, so many at the same time and no more", async (t) => {
+    it("works on jobs, so many at the same time and no more", async (t) => {
       const [queue, tube] = await open(t);
       await queue.putMany(
         tube,
@@ -388,7 +383,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
-    test("does with a job that failed what onError says, and buries it else", async (t) => {
+    it("does with a job that failed what onError says, and buries it else", async (t) => {
       const [queue, tube] = await open(t);
       const warnings: unknown[] = [];
       await queue.putMany(tube, ["release", "delete", "bury", "throw", "own", "good"]);
@@ -426,7 +421,7 @@ for (const { kind, need, flags } of SERVERS) {
       );
     });
 
-    test("keeps a job for longer than its time to run", async (t) => {
+    it("keeps a job for longer than its time to run", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "slow", { ttr: 3 });
       let end = (): void => {};
@@ -446,7 +441,7 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(queue.job(id).stats(), NotFound);
     });
 
-    test("knows by a touch that the time of a job was over", async (t) => {
+    it("knows by a touch that the time of a job was over", async (t) => {
       const [queue, tube] = await open(t);
       await queue.put(tube, "x", { ttr: 1 });
       const job = await queue.reserve();
@@ -460,7 +455,7 @@ for (const { kind, need, flags } of SERVERS) {
       await job.delete();
     });
 
-    test("stops a worker when its jobs are done", async (t) => {
+    it("stops a worker when its jobs are done", async (t) => {
       const [queue, tube] = await open(t);
       await queue.putMany(tube, ["a", "b", "c"]);
       const begun: string[] = [];
@@ -483,7 +478,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual([currentJobsReady, currentJobsReserved, currentWatching], [2, 0, 0]);
     });
 
-    test("gives back what is not done when the time of grace is over", async (t) => {
+    it("gives back what is not done when the time of grace is over", async (t) => {
       const [queue, tube] = await open(t);
       const { id } = await queue.put(tube, "endless");
       let signal: AbortSignal | undefined;
@@ -506,7 +501,7 @@ for (const { kind, need, flags } of SERVERS) {
       if ((await queue.extensions()).has("update-job")) assert.equal(stats.releases, 1, "no lost attempt");
     });
 
-    test("stops a worker that waits, at once", async (t) => {
+    it("stops a worker that waits, at once", async (t) => {
       const [queue, tube] = await open(t);
       const worker = work(queue, [tube], () => assert.fail("there is no job"));
       await eventually("it waits", async () => (await waits(queue, tube)) === 1);
@@ -515,7 +510,7 @@ for (const { kind, need, flags } of SERVERS) {
       await worker.stop();
     });
 
-    test("connects again, and watches and uses the same tubes", async (t) => {
+    it("connects again, and watches and uses the same tubes", async (t) => {
       const events: string[] = [];
       const [queue, tube, proxy] = await openBehind(t, { onConnection: ({ state }) => events.push(state) });
       await queue.put(tube, "before");
@@ -538,7 +533,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.ok(events.includes("lost") && events.at(-1) === "connected", `${events}`);
     });
 
-    test("waits again for a job when the connection breaks meanwhile", async (t) => {
+    it("waits again for a job when the connection breaks meanwhile", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       const [direct] = await open(t);
       const waiting = queue.reserve();
@@ -548,7 +543,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal(textOf(await waiting), "x");
     });
 
-    test("says of a command under way that nobody knows whether it was done", async (t) => {
+    it("says of a command under way that nobody knows whether it was done", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       await queue.put(tube, "first");
       proxy.holdReplies();
@@ -563,7 +558,7 @@ for (const { kind, need, flags } of SERVERS) {
       await assert.rejects(reading, NotFound);
     });
 
-    test("lets commands wait for a connection, in their order, for so long and no longer", async (t) => {
+    it("lets commands wait for a connection, in their order, for so long and no longer", async (t) => {
       const lost = new Set<string>();
       const [queue, tube, proxy] = await openBehind(t, {
         offlineMs: 60_000,
@@ -592,7 +587,7 @@ for (const { kind, need, flags } of SERVERS) {
       );
     });
 
-    test("goes on working after the connection broke, and does what was lost again", async (t) => {
+    it("goes on working after the connection broke, and does what was lost again", async (t) => {
       const [queue, tube, proxy] = await openBehind(t);
       await queue.putMany(
         tube,
@@ -621,7 +616,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
     });
 
-    test("loses nothing on a network that breaks again and again", async (t) => {
+    it("loses nothing on a network that breaks again and again", async (t) => {
       const [queue, tube, network] = await openBehind(t, { retryMs: [1, 5] });
       const [direct] = await open(t);
       const count = 150;
@@ -665,7 +660,7 @@ for (const { kind, need, flags } of SERVERS) {
       assert.equal((await jobsOf(direct, tube)).buried, 0);
     });
 
-    test("closes: waits end, held jobs go back, and nothing more is taken", async (t) => {
+    it("closes: waits end, held jobs go back, and nothing more is taken", async (t) => {
       const [direct, tube] = await open(t);
       const queue = await connect(`127.0.0.1:${server!.port}`);
       queue.watch(tube);
@@ -687,7 +682,7 @@ for (const { kind, need, flags } of SERVERS) {
     /** For what beanstalkd does not have. */
     const testOurs = (name: string, verb: string, run: (t: TestContext) => Promise<void>): void => {
       if (isPlain) return;
-      test(name, async (t) => {
+      it(name, async (t) => {
         const [queue] = await open(t);
         assert.ok((await queue.extensions()).has(verb));
         await run(t);

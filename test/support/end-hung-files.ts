@@ -1,47 +1,83 @@
 // Ends the processes of test files that run for too long: node's runner has a limit for tests, but none for a process that
-// something keeps open when its tests are over.
+// something keeps open when its tests are over, nor for one whose thread never gives it a turn.
 
 import { readdirSync, readFileSync } from "node:fs";
 
 const LOOK_MS = 250;
 /** So long has a process to end its servers. */
 const GRACE_MS = 2000;
+const NS_PER_MS = 1e6;
+
+export interface HungFilesOptions {
+  /** How long a file may take, in ms. */
+  readonly limitOf: (file: string) => Limit;
+  readonly onHung: (file: string, afterMs: number) => void;
+  /** Called each `tellMs` for a file that still runs. */
+  readonly onStillRunning: (file: string, afterMs: number) => void;
+  readonly tellMs: number;
+}
+
+export interface Limit {
+  /** Of wall-clock time. */
+  readonly wallMs: number;
+  /** Of time that it computed or slept: the time for which it waited for a core on a busy machine doesn't count. */
+  readonly ownMs: number;
+}
 
 interface Child {
   readonly file: string;
   readonly sinceMs: number;
-  isAsked: boolean;
+  toldAtMs: number;
+  askedAtMs: number | undefined;
 }
 
 /**
- * Looks after the children of this process whose command line names one of `files`: one that runs for `limitMs` is told to
+ * Looks after the children of this process whose command line names one of `files`: one that takes longer than its limit is told to
  * end, then killed. Returns what ends the looking.
  */
 export function endHungFiles(
   files: readonly string[],
-  limitMs: number,
-  onHung: (file: string) => void,
+  { limitOf, onHung, onStillRunning, tellMs }: HungFilesOptions,
 ): () => void {
   const children = new Map<number, Child>();
+  const lookAt = (pid: number, child: Child, nowMs: number): void => {
+    if (child.askedAtMs !== undefined) {
+      if (nowMs - child.askedAtMs >= GRACE_MS) end(pid, "SIGKILL");
+      return;
+    }
+    const wallMs = nowMs - child.sinceMs;
+    const limit = limitOf(child.file);
+    if (wallMs >= limit.wallMs || (wallMs >= limit.ownMs && wallMs - waitedMs(pid) >= limit.ownMs)) {
+      child.askedAtMs = nowMs;
+      onHung(child.file, wallMs);
+      end(pid, "SIGTERM");
+    } else if (nowMs - child.toldAtMs >= tellMs) {
+      child.toldAtMs = nowMs;
+      onStillRunning(child.file, wallMs);
+    }
+  };
   const look = (): void => {
     const nowMs = performance.now();
     const pids = childProcesses();
     for (const pid of children.keys()) if (!pids.includes(pid)) children.delete(pid);
     for (const pid of pids) {
       const child = children.get(pid);
-      const file = child?.file ?? fileOf(pid, files);
-      if (child === undefined) {
-        if (file !== undefined) children.set(pid, { file, sinceMs: nowMs, isAsked: false });
-      } else if (nowMs - child.sinceMs >= limitMs + GRACE_MS) end(pid, "SIGKILL");
-      else if (nowMs - child.sinceMs >= limitMs && !child.isAsked) {
-        child.isAsked = true;
-        onHung(child.file);
-        end(pid, "SIGTERM");
+      if (child !== undefined) lookAt(pid, child, nowMs);
+      else {
+        const file = fileOf(pid, files);
+        if (file !== undefined)
+          children.set(pid, { file, sinceMs: nowMs, toldAtMs: nowMs, askedAtMs: undefined });
       }
     }
   };
   const timer = setInterval(look, LOOK_MS);
   return () => clearInterval(timer);
+}
+
+/** How long its main thread was ready to run and had no core. */
+function waitedMs(pid: number): number {
+  const [, waitedNs = "0"] = read(`/proc/${pid}/schedstat`).split(" ");
+  return Number(waitedNs) / NS_PER_MS;
 }
 
 function childProcesses(): number[] {

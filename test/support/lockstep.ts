@@ -479,7 +479,7 @@ export class Lockstep implements ConversationView {
       expected === undefined ? "" : `${this.#reference.name}: ${JSON.stringify(expected.slice(0, 1500))}`,
       got === undefined ? "" : `${this.#tested.name}: ${JSON.stringify(got.slice(0, 1500))}`,
       `last steps:\n  ${this.#log.join("\n  ")}`,
-      `again: SEED=${seed} STEPS=${steps} node --test test/differential.test.ts`,
+      `again: SEED=${seed} STEPS=${steps} bin/node --test test/differential.test.ts`,
     ];
     const message = lines.filter((line) => line !== "").join("\n");
     if (this.#wasDisturbed || this.#calendar.isOverdue(performance.now()))

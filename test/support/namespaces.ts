@@ -2,6 +2,7 @@
 
 import { spawnSync } from "node:child_process";
 import type { TestContext } from "node:test";
+import { missing, NEEDS } from "./need.ts";
 
 /** So many groups of machines at the same time at most: their addresses differ. */
 const NETWORKS = 200;
@@ -14,8 +15,9 @@ function ip(...args: string[]): void {
 /** Why there are none here, or undefined. */
 export function noNamespaces(): string | undefined {
   if (process.getuid?.() !== 0) return "network namespaces need root";
-  if (spawnSync("ip", ["netns", "list"]).status !== 0) return "ip netns does not work here";
-  return undefined;
+  const reason = missing(NEEDS.ip);
+  if (reason !== undefined) return reason;
+  return spawnSync("ip", ["netns", "list"]).status === 0 ? undefined : "ip netns does not work here";
 }
 
 export class Namespaces {

@@ -25,6 +25,8 @@ export const NEEDS = {
   perl: { path: "/usr/bin/perl", remedy: "apt-get install perl" },
   unshare: { path: "/usr/bin/unshare", remedy: "apt-get install util-linux" },
   socketActivate: { path: "/usr/bin/systemd-socket-activate", remedy: "apt-get install systemd" },
+  systemdAnalyze: { path: "/usr/bin/systemd-analyze", remedy: "apt-get install systemd" },
+  ip: { path: "/usr/sbin/ip", remedy: "apt-get install iproute2" },
   promtool: { path: "/usr/bin/promtool", remedy: "apt-get install prometheus" },
   fish: { path: "/usr/bin/fish", remedy: "apt-get install fish" },
   zsh: { path: "/usr/bin/zsh", remedy: "apt-get install zsh" },
@@ -40,6 +42,23 @@ export function missing(...needs: readonly Need[]): string | undefined {
   if (CI === "true") throw new Error(`Cannot skip under CI: ${reason}`);
   console.error(`\n!!!! SKIPPED: ${reason}\n`);
   return reason;
+}
+
+/**
+ * Returns the commands that bring what is missing according to `reasons`, which are sentences of `missing` among others: what apt-get
+ * installs in one line.
+ */
+export function remediesOf(reasons: readonly string[]): readonly string[] {
+  const packages = new Set<string>();
+  const others = new Set<string>();
+  for (const reason of reasons)
+    for (const [, remedy = ""] of reason.matchAll(/ is missing \(([^)]+)\)/g)) {
+      const [, names] = /^apt-get install (.+)$/.exec(remedy) ?? [];
+      if (names === undefined) others.add(remedy);
+      else for (const name of names.split(" ")) packages.add(name);
+    }
+  const apt = packages.size === 0 ? [] : [`sudo apt-get install ${[...packages].sort().join(" ")}`];
+  return [...apt, ...others];
 }
 
 /** Skips the running test when a need is absent. True when the test may go on. */

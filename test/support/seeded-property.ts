@@ -14,7 +14,7 @@ export const seed: number = SEED === undefined ? drawnSeed() : Number(SEED);
 export function printSeed(t: TestContext): void {
   const file = t.filePath === undefined ? "test/…" : relative(process.cwd(), t.filePath);
   t.diagnostic(
-    `again: SEED=${seed} node --test --test-name-pattern='${t.name.replaceAll("'", ".")}' ${file}`,
+    `again: SEED=${seed} bin/node --test --test-name-pattern='${t.name.replaceAll("'", ".")}' ${file}`,
   );
 }
 

@@ -3,7 +3,12 @@
 // Families are written one by one, with a pause after some thousand lines, so that no other request waits for long.
 
 import { setImmediate as pause } from "node:timers/promises";
-import { openMetricsContentType, prometheusContentType, Registry } from "@prometheus-io/client";
+import {
+  openMetricsContentType,
+  prometheusContentType,
+  Registry,
+  type RegistryContentType,
+} from "prom-client";
 import type { Family, Sample } from "./family.ts";
 
 const PREFIX = "runnerbean_";
@@ -24,7 +29,8 @@ const fullName = (name: string): string => (name.startsWith("process_") ? name :
 
 export async function metricsText(families: Iterable<Family>, openMetrics: boolean): Promise<MetricsText> {
   const contentType = openMetrics ? openMetricsContentType : prometheusContentType;
-  const registry = openMetrics ? new Registry(openMetricsContentType) : new Registry();
+  const registry = new Registry<RegistryContentType>();
+  registry.setContentType(contentType);
   const parts: string[] = [];
   let lines = 0;
   for (const family of families) {
@@ -48,7 +54,7 @@ function* slicesOf(samples: readonly Sample[]): Iterable<{ samples: readonly Sam
 }
 
 function familyText(
-  registry: Registry,
+  registry: Registry<RegistryContentType>,
   { name, help, type }: Family,
   samples: readonly Sample[],
   openMetrics: boolean,
