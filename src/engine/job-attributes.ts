@@ -29,6 +29,8 @@ export class JobAttributes {
   reason: number = DeathReason.None;
   moved = false;
   leaving = false;
+  /** A KeyState; undefined if the log doesn't say what has become of its key. */
+  keyState: number | undefined;
 
   clear(): this {
     this.fixed.clear();
@@ -41,6 +43,7 @@ export class JobAttributes {
     this.reason = DeathReason.None;
     this.moved = false;
     this.leaving = false;
+    this.keyState = undefined;
     return this;
   }
 
@@ -94,6 +97,9 @@ export class JobAttributes {
         break;
       case Attribute.Leaving:
         this.leaving = true;
+        break;
+      case Attribute.Key:
+        this.keyState = bytes[valueAt]!;
         break;
       default:
         // What a later version adds is kept, as long as it does not change.

@@ -613,7 +613,7 @@ export class EngineWitness {
     const { engine } = this;
     const expected = [...this.#model.jobs.values()].filter((job) => job.tube.shard === this.#shard);
     const keys = this.#model.keys.filter(({ tube }) => this.#model.tubeShard(tube) === this.#shard);
-    assert.equal(engine.policies.keys.size, keys.length, `unique keys of shard ${this.#shard}`);
+    assert.equal(engine.policies.keys.table.size, keys.length, `unique keys of shard ${this.#shard}`);
     const copies = this.#model.copiesOn(this.#shard);
     assert.equal(engine.jobs.live, expected.length + copies.length, `jobs of shard ${this.#shard}`);
     for (const job of expected) {
