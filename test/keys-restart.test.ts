@@ -1,5 +1,5 @@
-// Unique keys over restarts: each key has the holder that it had, whatever has happened to its jobs, however the server ended,
-// at any number of shards, and after a compaction.
+// Unique keys over restarts: each key has the holder that it had, whatever has happened to its
+// jobs, however the server ended, at any number of shards, and after a compaction.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -101,7 +101,10 @@ function asker(client: WireClient): Ask {
   };
 }
 
-/** What a put with the key is told in each tube: DUPLICATE with the holder, or "free". It changes nothing. */
+/**
+ * What a put with the key is told in each tube: DUPLICATE with the holder, or "free". It changes
+ * nothing.
+ */
 async function holders(server: ServerProcess): Promise<Record<string, string>> {
   const client = await WireClient.connect(server.address);
   const ask = asker(client);
@@ -164,7 +167,8 @@ it("each key has the holder that it had before", async (t) => {
     try {
       assert.deepEqual(await holders(server), before, `${shards} shards`);
       if (shards !== 3) continue;
-      // Nobody's key passes to a job that was put with it and has lost it, and what is remembered stays so.
+      // Nobody's key passes to a job that was put with it and has lost it, and what is remembered
+      // stays so.
       await deleteHolders(server, before);
       before = await holders(server);
     } finally {

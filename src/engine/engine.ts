@@ -1306,8 +1306,8 @@ export class Engine {
     const slot = this.find(id);
     if (slot === NO_SLOT) return "";
     const tube = this.tubeOf(slot);
-    const target = this.policies.endLeaving(slot, tube);
-    if (target === "" || target === tube.name) return "";
+    const target = this.policies.endLeaving(slot, tube, nowMs);
+    if (target === "") return "";
     if (!this.#ownsTube(target)) return target;
     const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);
     // A dead job has a time to live only if it was given one since: that may be over.

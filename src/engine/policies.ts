@@ -193,7 +193,7 @@ export class Policies {
     const row = rowOf(slot);
     this.#keep(page.makeExtras(), row, attributes);
     if (attributes.leaving) this.#markLeaving(slot);
-    this.#joinGroup(slot, tube, true);
+    this.#joinGroup(slot, tube, !attributes.moved, page.id[row]!);
     this.keys.restore(slot, tube, attributes);
   }
 
@@ -215,8 +215,8 @@ export class Policies {
 
   // --- groups ---------------------------------------------------------------------------------------------
 
-  /** A job enters its group in a tube, if it was put with one. What it weighs there is said by a put only. */
-  #joinGroup(slot: number, tube: Tube, isPut: boolean): void {
+  /** A job enters its group in a tube, if it was put with one. What the group weighs is said by puts only: see `JobGroups.join`. */
+  #joinGroup(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     const extras = page.extras!;
@@ -227,7 +227,7 @@ export class Policies {
     const weightAt = attribute.findAttribute(bytes, 0, bytes.length, attribute.Attribute.Weight);
     const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
     const groups = tube.groupsMade(tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
-    const number = groups.join(key, isPut ? weight : 0);
+    const number = groups.join(key, isPut ? weight : 0, by);
     extras.groupRow[row] = number;
     groups.makeRoom(number);
   }
@@ -324,14 +324,23 @@ export class Policies {
     return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Leaving) !== 0;
   }
 
-  /** Takes the mark of a job away, unless somebody is sending it elsewhere; returns the tube where it has to go, or "" for none. */
-  endLeaving(slot: number, tube: Tube): string {
+  /**
+   * Takes the mark of a job away, unless somebody is sending it elsewhere; returns the tube where it has to go, or "" for none. A job
+   * that stays is buried anew, behind the others, with a record: in the log it would still be on its way, and leave after a start.
+   */
+  endLeaving(slot: number, tube: Tube, nowMs: number): string {
     if (!this.isLeaving(slot)) return "";
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
     this.#unmark(page, row);
-    return page.state[row] === JobState.Buried ? (tube.policy?.deadLetter ?? "") : "";
+    if (page.state[row] !== JobState.Buried) return "";
+    const target = tube.policy?.deadLetter ?? "";
+    if (target !== "" && target !== tube.name) return target;
+    this.#host.queues.leave(slot);
+    this.#host.queues.becomeBuried(slot, tube, nowMs);
+    this.#host.records.updated(slot);
+    return "";
   }
 
   #unmark({ id, extras }: JobPage, row: number): void {

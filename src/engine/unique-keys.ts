@@ -1,8 +1,10 @@
-// Unique keys of a shard's jobs: which job holds a key, which key outlives its job, and what the log says of both.
+// Unique keys of a shard's jobs: which job holds a key, which key outlives its job, and what the
+// log says of both.
 //
-// Each record of a job that was put with a key says what has become of the key (`KeyState`), so a start brings back the
-// holders that the shard had and guesses nothing. Older servers didn't log that. Their records are read by the rule that
-// these servers had: a job that lives holds its key, unless the key has ended with a reservation.
+// Each record of a job that was put with a key says what has become of the key (`KeyState`), so a
+// start brings back the holders that the shard had and guesses nothing. Older servers didn't log
+// that. Their records are read by the rule that these servers had: a job that lives holds its key,
+// unless the key has ended with a reservation.
 
 import type { AttributeWriter } from "../protocol/job-attribute.ts";
 import * as attribute from "../protocol/job-attribute.ts";
@@ -40,7 +42,10 @@ interface Claim {
 export class UniqueKeys {
   readonly table: KeyTable;
   readonly #host: KeyHost;
-  /** Remembered keys of the log that lost to another claim: their records end when the log takes records. */
+  /**
+   * Remembered keys of the log that lost to another claim: their records end when the log takes
+   * records.
+   */
   readonly #orphans: number[] = [];
   /** Rows that rest on a guess, while the log is read. */
   readonly #guessed = new Set<number>();
@@ -80,8 +85,8 @@ export class UniqueKeys {
   }
 
   /**
-   * A job is about to be forgotten. Its key is forgotten too, or is remembered, which is logged instead of the job's end.
-   * Returns whether it is remembered.
+   * A job is about to be forgotten. Its key is forgotten too, or is remembered, which is logged
+   * instead of the job's end. Returns whether it is remembered.
    */
   end(slot: number, nowMs: number): boolean {
     const { extras } = this.#host.jobs.pageOf(slot);
@@ -106,7 +111,10 @@ export class UniqueKeys {
     extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
 
-  /** A job was given out. A key that lasts until then ends, which is logged: another put may take it from now on. */
+  /**
+   * A job was given out. A key that lasts until then ends, which is logged: another put may take it
+   * from now on.
+   */
   reserved(slot: number, nowMs: number): void {
     const extras = this.#host.jobs.pageOf(slot).extras!;
     const row = rowOf(slot);
@@ -147,7 +155,8 @@ export class UniqueKeys {
     return key;
   }
 
-  // --- time -----------------------------------------------------------------------------------------------
+  // --- time
+  // -----------------------------------------------------------------------------------------------
 
   /** Forgets one key that is due; false if none is. */
   runOne(nowMs: number): boolean {
@@ -168,7 +177,8 @@ export class UniqueKeys {
     return true;
   }
 
-  // --- the log --------------------------------------------------------------------------------------------
+  // --- the log
+  // --------------------------------------------------------------------------------------------
 
   /** Writes what every record of a job says of the key that it was put with. */
   write(extras: JobExtras, row: number, writer: AttributeWriter): void {
@@ -269,9 +279,9 @@ function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim
 }
 
 /**
- * Which of two claims to one key counts. The log of this version has two only after a salvage. What the log says is more
- * than a guess, a holder more than a key that is only remembered, a later time more than an earlier one; among holders
- * the smaller id has it.
+ * Which of two claims to one key counts. The log of this version has two only after a salvage. What
+ * the log says is more than a guess, a holder more than a key that is only remembered, a later time
+ * more than an earlier one; among holders the smaller id has it.
  */
 function isStronger(claim: Claim, known: Claim): boolean {
   if (claim.isGuess !== known.isGuess) return known.isGuess;

@@ -96,6 +96,7 @@ class Bench {
       const known = new JobAttributes().read(attributes, 0, attributes.length, 0);
       const job = { ...facts, ...counts, tube: "a", state, deadlineAtMs: 0 };
       next.engine.restore(job, EMPTY_BODY, known);
+      next.log.set(id, { state, attributes });
     }
     next.engine.endRestore();
     return next;
@@ -245,6 +246,23 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     other.put(1);
     other.die(1);
     assert.deepEqual(other.again(settings).leaving(), []);
+  });
+
+  it("stays for good where there was no such tube any more when it was to leave", () => {
+    const bench = new Bench(settings);
+    for (const id of [1, 2]) {
+      bench.put(id);
+      bench.die(id);
+    }
+    bench.engine.setTubes("a", { maxAttempts: 1 }, 0);
+    assert.deepEqual(bench.leaving(), [
+      [1, ""],
+      [2, ""],
+    ]);
+    bench.check();
+    // The tube is set again, and the server starts anew.
+    assert.deepEqual(bench.again(settings).leaving(), []);
+    assert.equal(bench.engine.kickJob(1, 0), Outcome.Done);
   });
 
   it("leaves after all if somebody has sent it elsewhere, and it is refused there", () => {
