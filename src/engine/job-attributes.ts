@@ -78,10 +78,10 @@ export class JobAttributes {
         this.fixed.flag(Attribute.UntilReserve);
         break;
       case Attribute.UniqueUntil:
-        this.uniqueUntilMs = view.getFloat64(valueAt, true) - wallOffsetMs;
+        this.uniqueUntilMs = sinceStart(view.getFloat64(valueAt, true), wallOffsetMs);
         break;
       case Attribute.ExpiresAt:
-        this.expiresAtMs = view.getFloat64(valueAt, true) - wallOffsetMs;
+        this.expiresAtMs = sinceStart(view.getFloat64(valueAt, true), wallOffsetMs);
         break;
       case Attribute.AttemptsBase:
         this.attemptsBase = view.getUint32(valueAt, true);
@@ -106,4 +106,12 @@ export class JobAttributes {
         if (tag < FIRST_MUTABLE_ATTRIBUTE) this.fixed.text(tag as Attribute, bytes, valueAt, end);
     }
   }
+}
+
+/**
+ * A time of the log by the monotonic clock. One before that clock began is over, and must not read
+ * as "never", which is 0: the job's next record would lose it.
+ */
+function sinceStart(atMs: number, wallOffsetMs: number): number {
+  return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - wallOffsetMs);
 }

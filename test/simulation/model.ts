@@ -265,21 +265,30 @@ export class Model {
 
   /** A key whose job is gone is back. */
   restoreKey({ id, tube, key, untilMs }: KeptKey): void {
-    this.keys.push({ tube, key, id, isHeld: false, untilMs: untilMs - this.wallOffsetMs });
+    this.keys.push({ tube, key, id, isHeld: false, untilMs: this.#sinceStart(untilMs) });
   }
 
   /** All jobs are back: groups begin anew, and weigh what the youngest job says that was put into them. */
   endRestore(): void {
+    // The time of a key that a job was given out with may be over, without a record, and another job have it.
+    const isPassed = (key: ModelKey): boolean =>
+      this.keys.some(({ tube, key: name, isHeld }) => isHeld && tube === key.tube && name === key.key);
+    this.keys = this.keys.filter((key) => key.isHeld || !isPassed(key));
     for (const job of [...this.jobs.values()].sort((a, b) => a.id - b.id))
       this.#joinGroup(job, !job.policy.hasMoved);
     for (const job of this.jobs.values()) if (job.state === "ready") job.tube.groups?.becameReady(job);
+  }
+
+  /** A time of the wall clock, 0 for never; one before the process began is over. */
+  #sinceStart(atMs: number): number {
+    return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - this.wallOffsetMs);
   }
 
   #restoreOwnKey(id: number, { tube, policy: kept }: KeptJob): void {
     const { key, keyState, keyUntilMs } = kept;
     if (key === "" || keyState === KeyState.Lost) return;
     const isHeld = keyState !== KeyState.Remembered;
-    this.keys.push({ tube, key, id, isHeld, untilMs: keyUntilMs === 0 ? 0 : keyUntilMs - this.wallOffsetMs });
+    this.keys.push({ tube, key, id, isHeld, untilMs: this.#sinceStart(keyUntilMs) });
   }
 
   /** Brings a job back after a restart at `nowMs`; buried ones in the order of their burial. */
@@ -309,7 +318,7 @@ export class Model {
       ...NO_POLICY,
       ...kept,
       keyUntilWallMs: keyUntilMs,
-      expiresAtMs: expiresAtMs === 0 ? 0 : expiresAtMs - this.wallOffsetMs,
+      expiresAtMs: this.#sinceStart(expiresAtMs),
     };
   }
 
