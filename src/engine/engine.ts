@@ -699,6 +699,7 @@ export class Engine {
   /** All jobs of the log are back. */
   endRestore(): void {
     for (const tube of this.#queues.readyTubes) tube.ready.sortOrder();
+    this.policies.keys.endRestore();
   }
 
   // --- reserve --------------------------------------------------------------------------------------------
@@ -973,7 +974,7 @@ export class Engine {
 
   /** A job was given out: its key may end, and its tube may give none for a while. */
   #passGate(slot: number, nowMs: number): void {
-    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.reserved(slot, nowMs);
+    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
     const tube = this.tubeOf(slot);
     if (tube.gate === undefined) return;
     tube.gate.took(nowMs);
@@ -1053,7 +1054,7 @@ export class Engine {
       this.#sessionTimers.set(session);
     } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     else this.#queues.leave(slot);
-    if (page.extras === undefined || !this.policies.endKey(slot, nowMs)) this.#records.deleted(id);
+    if (page.extras === undefined || !this.policies.keys.end(slot, nowMs)) this.#records.deleted(id);
     this.#endDeleted(slot, nowMs);
     return Outcome.Done;
   }
@@ -1305,8 +1306,8 @@ export class Engine {
     const slot = this.find(id);
     if (slot === NO_SLOT) return "";
     const tube = this.tubeOf(slot);
-    const target = this.policies.endLeaving(slot, tube);
-    if (target === "" || target === tube.name) return "";
+    const target = this.policies.endLeaving(slot, tube, nowMs);
+    if (target === "") return "";
     if (!this.#ownsTube(target)) return target;
     const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);
     // A dead job has a time to live only if it was given one since: that may be over.

@@ -29,6 +29,8 @@ export class JobAttributes {
   reason: number = DeathReason.None;
   moved = false;
   leaving = false;
+  /** A KeyState; undefined if the log doesn't say what has become of its key. */
+  keyState: number | undefined;
 
   clear(): this {
     this.fixed.clear();
@@ -41,6 +43,7 @@ export class JobAttributes {
     this.reason = DeathReason.None;
     this.moved = false;
     this.leaving = false;
+    this.keyState = undefined;
     return this;
   }
 
@@ -75,10 +78,10 @@ export class JobAttributes {
         this.fixed.flag(Attribute.UntilReserve);
         break;
       case Attribute.UniqueUntil:
-        this.uniqueUntilMs = view.getFloat64(valueAt, true) - wallOffsetMs;
+        this.uniqueUntilMs = sinceStart(view.getFloat64(valueAt, true), wallOffsetMs);
         break;
       case Attribute.ExpiresAt:
-        this.expiresAtMs = view.getFloat64(valueAt, true) - wallOffsetMs;
+        this.expiresAtMs = sinceStart(view.getFloat64(valueAt, true), wallOffsetMs);
         break;
       case Attribute.AttemptsBase:
         this.attemptsBase = view.getUint32(valueAt, true);
@@ -95,9 +98,20 @@ export class JobAttributes {
       case Attribute.Leaving:
         this.leaving = true;
         break;
+      case Attribute.Key:
+        this.keyState = bytes[valueAt]!;
+        break;
       default:
         // What a later version adds is kept, as long as it does not change.
         if (tag < FIRST_MUTABLE_ATTRIBUTE) this.fixed.text(tag as Attribute, bytes, valueAt, end);
     }
   }
+}
+
+/**
+ * A time of the log by the monotonic clock. One before that clock began is over, and must not read
+ * as "never", which is 0: the job's next record would lose it.
+ */
+function sinceStart(atMs: number, wallOffsetMs: number): number {
+  return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - wallOffsetMs);
 }

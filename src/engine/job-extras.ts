@@ -91,4 +91,6 @@ export const ExtraFlag = {
   UntilReserve: 0x20,
   /** It is dead, and has to go to the dead-letter tube of its tube. */
   Leaving: 0x40,
+  /** It was put with a unique key, whether it still has it or not. */
+  Keyed: 0x80,
 } as const;

@@ -21,6 +21,8 @@ interface Group {
   readonly ready: PriHeap;
   /** That of its latest put, 1 to 1000. */
   weight: number;
+  /** Which put that was, while the log is read: the id of its job. Infinity for a put of this process. */
+  weighedBy: number;
   /** Jobs of any state, those in work among them. */
   jobs: number;
   /** Jobs that somebody holds. */
@@ -161,8 +163,11 @@ export class JobGroups {
     return this.#byKey.size >= groupsMax;
   }
 
-  /** The number of the group with this key, with one job more; made if there is none. `weight` 0 leaves it as it is. */
-  join(key: string, weight: number): number {
+  /**
+   * The number of the group with this key, with one job more; made if there is none. `weight` 0 leaves it as it is. Jobs of
+   * the log come in any order: of them the one with the highest id, `by`, says what the group weighs.
+   */
+  join(key: string, weight: number, by = Number.POSITIVE_INFINITY): number {
     let number = this.#byKey.get(key);
     if (number === undefined) {
       number = this.#freeNumbers.pop() ?? this.#groups.length;
@@ -174,7 +179,9 @@ export class JobGroups {
     const group = this.#group(number);
     group.jobs++;
     if (group.idlePosition >= 0) this.#idle.remove(number);
-    if (weight !== 0 && weight !== group.weight) this.#change(number, () => (group.weight = weight));
+    if (weight === 0 || by < group.weighedBy) return number;
+    group.weighedBy = by;
+    if (weight !== group.weight) this.#change(number, () => (group.weight = weight));
     return number;
   }
 
@@ -343,6 +350,7 @@ function newGroup(key: string, ready: PriHeap): Group {
     key,
     ready,
     weight: 1,
+    weighedBy: 0,
     jobs: 0,
     inWork: 0,
     turn: 0,

@@ -16,10 +16,11 @@ import { ExtraFlag, type JobExtras } from "./job-extras.ts";
 import { NO_GROUP } from "./job-groups.ts";
 import type { JobQueues } from "./job-queues.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
-import { KEYS_MAX, KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
+import { NO_ROW } from "./key-table.ts";
 import type { Tube } from "./tube.ts";
 import { NOTHING_SET, type TubePolicy } from "./tube-settings.ts";
 import type { TubeTable } from "./tube-table.ts";
+import { UniqueKeys } from "./unique-keys.ts";
 
 const NO_BYTES: Uint8Array = new Uint8Array(0);
 
@@ -48,29 +49,21 @@ export interface PolicyHost {
 }
 
 export class Policies {
-  readonly keys: KeyTable;
+  readonly keys: UniqueKeys;
   /** The job that a put was a duplicate of. */
   duplicateOf = 0;
   readonly #host: PolicyHost;
   /** Dead jobs that are marked to leave: their ids, in the order of their deaths. */
   #leaving: number[] = [];
-  /** Keys of a log that must not be remembered: their jobs are other ones. */
-  readonly #orphans: number[] = [];
 
   constructor(host: PolicyHost) {
     this.#host = host;
-    this.keys = new KeyTable(host.bodies, host.keySeed, KEYS_MAX, host.seldom);
+    this.keys = new UniqueKeys(host);
   }
 
   /** When the next job expires, or the next key is forgotten; Infinity for never. */
   get nextAtMs(): number {
-    return Math.min(this.#host.queues.nextExpiryAtMs, this.keys.nextAtMs);
-  }
-
-  /** A key of the log, of job `id`, that must not be remembered: its record goes when the log takes records. */
-  #disown(id: number): void {
-    this.#orphans.push(id);
-    this.keys.overdue = true;
+    return Math.min(this.#host.queues.nextExpiryAtMs, this.keys.table.nextAtMs);
   }
 
   // --- a job begins ---------------------------------------------------------------------------------------
@@ -78,13 +71,13 @@ export class Policies {
   /** Whether a put is taken, before anything is done for it. */
   judge(tube: Tube, bodyBytes: number, attributes: JobAttributes | undefined): PutVerdict {
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart) {
-      const row = this.keys.find(this.#keyOf(tube, attributes));
+      const row = this.keys.rowFor(tube, attributes);
       if (row !== NO_ROW) {
-        this.duplicateOf = this.keys.idOf(row);
+        this.duplicateOf = this.keys.table.idOf(row);
         tube.counts.duplicates++;
         return PutVerdict.Duplicate;
       }
-      if (this.keys.isFull) return PutVerdict.NoRoom;
+      if (this.keys.table.isFull) return PutVerdict.NoRoom;
     }
     const { policy } = tube;
     if (this.#hasNoGroupFor(tube, attributes)) {
@@ -141,17 +134,6 @@ export class Policies {
     extras.attemptsBase[row] = page.reserves[row]!;
   }
 
-  /** The key in attributes; valid until the next call. */
-  #keyOf(tube: Tube, { fixed, keyStart, keyEnd }: JobAttributes): TubeKey {
-    const key = this.#key;
-    key.tube = tube.nameBytes;
-    key.bytes = fixed.bytes;
-    key.start = keyStart;
-    key.end = keyEnd;
-    return key;
-  }
-  readonly #key = { tube: NO_BYTES, bytes: NO_BYTES, start: 0, end: 0 };
-
   #hasNoGroupFor(tube: Tube, attributes: JobAttributes | undefined): boolean {
     if (attributes === undefined || tube.groups === undefined) return false;
     const { bytes, length } = attributes.fixed;
@@ -175,7 +157,7 @@ export class Policies {
     if (attributes !== undefined && hasGroup(attributes)) this.#joinGroup(slot, tube, true);
     // `judge` has looked for it and not found it.
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart)
-      extras.keyRow[row] = this.keys.addAsked(slot, page.id[row]!, attributes.uniqueUntilMs);
+      this.keys.begin(slot, attributes);
   }
 
   #keep(extras: JobExtras, row: number, attributes: JobAttributes): void {
@@ -192,7 +174,8 @@ export class Policies {
     extras.flags[row] =
       attributes.reason |
       (attributes.moved ? ExtraFlag.Moved : 0) |
-      (attributes.untilReserve ? ExtraFlag.UntilReserve : 0);
+      (attributes.untilReserve ? ExtraFlag.UntilReserve : 0) |
+      (attributes.keyEnd > attributes.keyStart ? ExtraFlag.Keyed : 0);
   }
 
   #setOrigin(extras: JobExtras, row: number, origin: Uint8Array): void {
@@ -210,72 +193,11 @@ export class Policies {
     const row = rowOf(slot);
     this.#keep(page.makeExtras(), row, attributes);
     if (attributes.leaving) this.#markLeaving(slot);
-    this.#joinGroup(slot, tube, true);
-    if (attributes.keyEnd === attributes.keyStart) return;
-    if ((attributes.reason & ExtraFlag.Reason) !== DeathReason.None) return;
-    const id = page.id[row]!;
-    const holds = !(attributes.untilReserve && page.reserves[row]! > 0);
-    const untilMs = attributes.moved ? 0 : attributes.uniqueUntilMs;
-    if (!holds && untilMs === 0) return;
-    const key = this.#keyOf(tube, attributes);
-    const known = this.keys.find(key);
-    if (known !== NO_ROW) {
-      // Two of one key, as only a salvage leaves them: the smaller id has it.
-      if (this.keys.idOf(known) < id) return;
-      this.#lose(known);
-    }
-    page.extras!.keyRow[row] = this.keys.add(key, holds ? slot : NO_HOLDER, id, untilMs);
-  }
-
-  /** A key of the log whose job is gone. */
-  restoreKey(tube: Uint8Array, id: number, attributes: JobAttributes): void {
-    const key = { tube, bytes: attributes.fixed.bytes, start: attributes.keyStart, end: attributes.keyEnd };
-    const known = this.keys.find(key);
-    if (key.start === key.end || (known !== NO_ROW && this.keys.idOf(known) < id)) {
-      this.#disown(id);
-      return;
-    }
-    if (known !== NO_ROW) this.#lose(known);
-    this.keys.add(key, NO_HOLDER, id, attributes.uniqueUntilMs);
-  }
-
-  /** Another job has the key of this row from now on. */
-  #lose(row: number): void {
-    const id = this.keys.idOf(row);
-    const slot = this.#host.find(id);
-    this.keys.remove(row);
-    if (slot === NO_SLOT) this.#disown(id);
-    else this.#host.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+    this.#joinGroup(slot, tube, !attributes.moved, page.id[row]!);
+    this.keys.restore(slot, tube, attributes);
   }
 
   // --- a job ends -----------------------------------------------------------------------------------------
-
-  /**
-   * A job is about to be forgotten: its key is, too, or is remembered, which is logged instead of the job's end. Returns
-   * whether it was.
-   */
-  endKey(slot: number, nowMs: number): boolean {
-    const { extras } = this.#host.jobs.pageOf(slot);
-    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
-    if (keyRow === NO_ROW) return false;
-    if (this.keys.untilOf(keyRow) <= nowMs) {
-      this.dropKey(slot);
-      return false;
-    }
-    this.#host.records.remembered(slot);
-    if (this.keys.slotOf(keyRow) !== NO_HOLDER) this.keys.letGo(keyRow);
-    extras!.keyRow[rowOf(slot)] = NO_ROW;
-    return true;
-  }
-
-  /** A job gives its key up, and what is remembered of it. */
-  dropKey(slot: number): void {
-    const { extras } = this.#host.jobs.pageOf(slot);
-    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
-    if (keyRow === NO_ROW) return;
-    this.keys.remove(keyRow);
-    extras!.keyRow[rowOf(slot)] = NO_ROW;
-  }
 
   /** Gives back what a job had besides its row; it is in no queue. */
   forget(slot: number): void {
@@ -283,7 +205,7 @@ export class Policies {
     if (extras === undefined) return;
     const row = rowOf(slot);
     const { bodies, jobs } = this.#host;
-    this.dropKey(slot);
+    this.keys.drop(slot);
     this.#unmark(jobs.pageOf(slot), row);
     this.#leaveGroup(extras, row, slot);
     bodies.free(extras.attributes[row]!);
@@ -293,8 +215,8 @@ export class Policies {
 
   // --- groups ---------------------------------------------------------------------------------------------
 
-  /** A job enters its group in a tube, if it was put with one. What it weighs there is said by a put only. */
-  #joinGroup(slot: number, tube: Tube, isPut: boolean): void {
+  /** A job enters its group in a tube, if it was put with one. What the group weighs is said by puts only: see `JobGroups.join`. */
+  #joinGroup(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     const extras = page.extras!;
@@ -305,7 +227,7 @@ export class Policies {
     const weightAt = attribute.findAttribute(bytes, 0, bytes.length, attribute.Attribute.Weight);
     const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
     const groups = tube.groupsMade(tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
-    const number = groups.join(key, isPut ? weight : 0);
+    const number = groups.join(key, isPut ? weight : 0, by);
     extras.groupRow[row] = number;
     groups.makeRoom(number);
   }
@@ -318,18 +240,7 @@ export class Policies {
     this.#host.queues.tubeOf(slot).groups!.leave(number);
   }
 
-  // --- a reservation --------------------------------------------------------------------------------------
-
-  /** A job was given out: a key that lasts until then ends. */
-  reserved(slot: number, nowMs: number): void {
-    const extras = this.#host.jobs.pageOf(slot).extras!;
-    const row = rowOf(slot);
-    const keyRow = extras.keyRow[row]!;
-    if ((extras.flags[row]! & ExtraFlag.UntilReserve) === 0 || keyRow === NO_ROW) return;
-    if (this.keys.slotOf(keyRow) === NO_HOLDER) return;
-    if (this.keys.untilOf(keyRow) <= nowMs) this.dropKey(slot);
-    else this.keys.letGo(keyRow);
-  }
+  // --- the end of a reservation ---------------------------------------------------------------------------
 
   /**
    * A reservation ended, by release, time or close: the job, in no queue, goes where the policies say. Returns the tube where
@@ -413,14 +324,23 @@ export class Policies {
     return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Leaving) !== 0;
   }
 
-  /** Takes the mark of a job away, unless somebody is sending it elsewhere; returns the tube where it has to go, or "" for none. */
-  endLeaving(slot: number, tube: Tube): string {
+  /**
+   * Takes the mark of a job away, unless somebody is sending it elsewhere; returns the tube where it has to go, or "" for none. A job
+   * that stays is buried anew, behind the others, with a record: in the log it would still be on its way, and leave after a start.
+   */
+  endLeaving(slot: number, tube: Tube, nowMs: number): string {
     if (!this.isLeaving(slot)) return "";
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving && page.previous[row] === JobState.Buried) return "";
     this.#unmark(page, row);
-    return page.state[row] === JobState.Buried ? (tube.policy?.deadLetter ?? "") : "";
+    if (page.state[row] !== JobState.Buried) return "";
+    const target = tube.policy?.deadLetter ?? "";
+    if (target !== "" && target !== tube.name) return target;
+    this.#host.queues.leave(slot);
+    this.#host.queues.becomeBuried(slot, tube, nowMs);
+    this.#host.records.updated(slot);
+    return "";
   }
 
   #unmark({ id, extras }: JobPage, row: number): void {
@@ -439,7 +359,7 @@ export class Policies {
   #markDead(slot: number, tube: Tube, reason: DeathReason): void {
     const extras = this.#host.jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
-    this.dropKey(slot);
+    this.keys.drop(slot);
     extras.expiresAtMs[row] = 0;
     extras.flags[row] = (extras.flags[row]! & ~ExtraFlag.Reason) | reason;
     if (extras.origin[row] === EMPTY_BODY) this.#setOrigin(extras, row, tube.nameBytes);
@@ -484,7 +404,7 @@ export class Policies {
     bodies.free(extras.origin[row]!);
     extras.origin[row] = EMPTY_BODY;
     extras.originBytes[row] = 0;
-    this.takeKey(slot, tube);
+    this.keys.take(slot, tube);
   }
 
   /** The job, which is in no queue, lives in another tube from now on. Its key stays behind, if it can't have it there. */
@@ -501,8 +421,8 @@ export class Policies {
     tube.bytes -= page.bodyBytes[row]!;
     target.bytes += page.bodyBytes[row]!;
     extras.flags[row]! |= ExtraFlag.Moved;
-    this.dropKey(slot);
-    if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.takeKey(slot, target);
+    this.keys.drop(slot);
+    if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.keys.take(slot, target);
     this.#joinGroup(slot, target, false);
     // After that: a tube may be its own dead-letter tube, and the only job of a group keeps what the group weighs.
     if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
@@ -524,27 +444,7 @@ export class Policies {
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     this.#joinGroup(slot, tube, false);
     if (!staysDead && this.isDead(slot)) this.forgetDeath(slot);
-    if (!this.isDead(slot)) this.takeKey(slot, tube);
-  }
-
-  /** Gives a job the key that it was put with, if that is free. */
-  takeKey(slot: number, tube: Tube): void {
-    const page = this.#host.jobs.pageOf(slot);
-    const row = rowOf(slot);
-    const extras = page.extras!;
-    if (extras.keyRow[row] !== NO_ROW || extras.attributes[row] === EMPTY_BODY || this.keys.isFull) return;
-    if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.reserves[row]! > 0) return;
-    const bytes = this.#fixedOf(extras, row);
-    const start = attribute.findAttribute(bytes, 0, bytes.length, attribute.Attribute.UniqueKey);
-    if (start < 0) return;
-    const key = { tube: tube.nameBytes, bytes, start, end: start + bytes[start - 1]! };
-    if (this.keys.find(key) !== NO_ROW) return;
-    try {
-      extras.keyRow[row] = this.keys.add(key, slot, page.id[row]!, 0);
-    } catch (error) {
-      // Without memory for it the job goes on without its key.
-      if (!(error instanceof RangeError)) throw error;
-    }
+    if (!this.isDead(slot)) this.keys.take(slot, tube);
   }
 
   // --- time -----------------------------------------------------------------------------------------------
@@ -554,31 +454,14 @@ export class Policies {
    * on top now.
    */
   runOne(nowMs: number): Tube | undefined {
-    const { queues, records } = this.#host;
-    const orphan = this.#orphans.pop();
-    if (orphan !== undefined) {
-      records.deleted(orphan);
-      this.keys.overdue = this.#orphans.length > 0;
-    } else if (this.keys.nextAtMs <= nowMs) this.#forgetKey();
-    else {
-      const slot = queues.nextExpiring;
-      assert(slot !== NO_SLOT, "a timer that is due has a job");
-      const tube = queues.tubeOf(slot);
-      queues.leave(slot);
-      this.#expire(slot, tube, nowMs);
-      return tube;
-    }
-    return undefined;
-  }
-
-  #forgetKey(): void {
-    const { jobs, records, find } = this.#host;
-    const row = this.keys.next;
-    const id = this.keys.idOf(row);
-    this.keys.remove(row);
-    const slot = find(id);
-    if (slot === NO_SLOT) records.deleted(id);
-    else jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+    const { queues } = this.#host;
+    if (this.keys.runOne(nowMs)) return undefined;
+    const slot = queues.nextExpiring;
+    assert(slot !== NO_SLOT, "a timer that is due has a job");
+    const tube = queues.tubeOf(slot);
+    queues.leave(slot);
+    this.#expire(slot, tube, nowMs);
+    return tube;
   }
 
   /** The time of a job that is in no queue is over. */
@@ -592,7 +475,7 @@ export class Policies {
       return;
     }
     const id = jobs.pageOf(slot).id[rowOf(slot)]!;
-    if (!this.endKey(slot, nowMs)) records.deleted(id);
+    if (!this.keys.end(slot, nowMs)) records.deleted(id);
     end(slot, tube);
   }
 
@@ -632,8 +515,7 @@ export class Policies {
     const fixed = this.#fixedOf(extras, row);
     for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
       writer.text(fixed[at] as Attribute, fixed, at + 2, at + 2 + fixed[at + 1]!);
-    const keyRow = extras.keyRow[row]!;
-    const untilMs = keyRow === NO_ROW ? 0 : this.keys.untilOf(keyRow);
+    const untilMs = this.keys.untilOf(extras, row);
     if (untilMs > 0) writer.float64(attribute.Attribute.UniqueUntil, untilMs + wallOffsetMs);
   }
 
@@ -646,6 +528,7 @@ export class Policies {
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
     if ((flags & ExtraFlag.Leaving) !== 0) writer.flag(Attribute.Leaving);
+    this.keys.write(extras, row, writer);
     if (extras.expiresAtMs[row]! > 0)
       writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
     if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);

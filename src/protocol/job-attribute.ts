@@ -33,8 +33,23 @@ export const Attribute = {
   Moved: 21,
   /** No value: it is dead, and on its way to the dead-letter tube of its tube. */
   Leaving: 22,
+  /** u8, a KeyState: what has become of the unique key of a job that was put with one. Without it an older server wrote the record. */
+  Key: 23,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
+
+/** What has become of the unique key that a job was put with. */
+export const KeyState = {
+  /** The job doesn't have it any more: it has died or moved, and another job may have it. */
+  Lost: 0,
+  /** The job holds it, and it ends with the job. */
+  Held: 1,
+  /** The job holds it, and it is remembered until UniqueUntil. */
+  HeldFor: 2,
+  /** The job was given out, which has ended it; it is remembered until UniqueUntil. */
+  Remembered: 3,
+} as const;
+export type KeyState = (typeof KeyState)[keyof typeof KeyState];
 
 /** Why a job died. */
 export const DeathReason = { None: 0, Attempts: 1, Expired: 2 } as const;

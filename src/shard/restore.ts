@@ -134,7 +134,8 @@ export class Restore {
     const attributesAt = tubeAt + tubeBytesOf(view, offset);
     const end = offset + recordHeadBytes(view, offset);
     const attributes = this.#attributes.read(bytes, attributesAt, end, this.#wallOffsetMs);
-    this.#engine.policies.restoreKey(bytes.slice(tubeAt, attributesAt), this.#fields.id, attributes);
+    const tube = bytes.slice(tubeAt, attributesAt);
+    this.#engine.policies.keys.restoreRemembered(tube, this.#fields.id, attributes);
   }
 
   /** A delay that ended while there was no server is over. */

@@ -9,10 +9,14 @@ import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
+import type { SettingValues } from "../../src/engine/tube-settings.ts";
 import { RecordState } from "../../src/message/record.ts";
+import { KeyState } from "../../src/protocol/job-attribute.ts";
+import { settingsText } from "../../src/shard/work/tube-setter.ts";
 import { Model as LogModel, type Operation } from "../binlog/model.ts";
 import { jobsOfBatch } from "../support/recovered-jobs.ts";
-import type { KeptJob, ModelChange } from "./model.ts";
+import { keyInLog, policyInLog } from "./kept-policy.ts";
+import type { Kept, KeptJob, ModelChange } from "./model.ts";
 
 /** How a process ended: power cut, killed, or stopped in order. */
 export type ProcessEnd = "power" | "kill" | "stop";
@@ -57,6 +61,9 @@ export class DurabilityLedger {
   readonly #knownIds = new Set<number>();
   /** Ids that jobs have had, in all processes. */
   readonly #givenIds = new Set<number>();
+  /** The ids of patterns, and what texts of settings mean. */
+  readonly #patterns = new Map<string, number>();
+  readonly #values = new Map<string, Partial<SettingValues>>();
   #synced: (shard: number) => number = () => 0;
   #syncEvery: SyncEvery = "never";
 
@@ -151,6 +158,23 @@ export class DurabilityLedger {
     }
   }
 
+  /** A shard's record log has made a record of what is set for a pattern. Settings have ids below 0. */
+  noteSetting(
+    shard: number,
+    n: number,
+    pattern: string,
+    values: Partial<SettingValues>,
+    nowMs: number,
+  ): void {
+    if (!this.#patterns.has(pattern)) this.#patterns.set(pattern, -1 - this.#patterns.size);
+    const text = settingsText(values);
+    this.#values.set(text, { ...values });
+    this.#owed[shard]!.set(n, {
+      ...{ shard, n, id: this.#patterns.get(pattern)!, place: ++this.#changes, atMs: nowMs },
+      ...{ acknowledged: false, flushedAtMs: Number.POSITIVE_INFINITY, job: text === "" ? undefined : text },
+    });
+  }
+
   // --- after the end ----------------------------------------------------------------------------------------------
 
   /**
@@ -158,11 +182,14 @@ export class DurabilityLedger {
    * each buried job in the order of its tube.
    */
   settle(
-    recovered: ReadonlyMap<number, string>,
+    found: ReadonlyMap<number, string>,
+    settings: ReadonlyMap<string, string>,
     burials: ReadonlyMap<number, number>,
     nextId: number,
     end: ProcessEnd,
   ): void {
+    const patterns = [...settings].map(([pattern, text]) => [this.#patterns.get(pattern)!, text] as const);
+    const recovered = new Map([...found, ...patterns]);
     const taken = this.#taken.map((record) => this.#change(record)).filter((each) => each !== undefined);
     checkOrder(taken);
     const must = new Set<Operation>(taken.filter((change) => this.#isPromised(change, end)));
@@ -196,8 +223,7 @@ export class DurabilityLedger {
     const places = new Set([...taken.map(({ place }) => place), ...this.#burialsFound.values()]);
     this.#burialsFound.clear();
     const lastOf = new Map<string, number>();
-    const jobs = [...this.#log.jobs.values()].map((text) => JSON.parse(text) as KeptJob);
-    const buried = jobs.filter(({ state }) => state === "buried");
+    const buried = this.#kept.filter((each): each is KeptJob => each.state === "buried");
     for (const job of buried.sort((a, b) => order.get(a.id)! - order.get(b.id)!)) {
       const from = Math.max(promised.get(job.id) ?? 0, (lastOf.get(job.tube) ?? 0) + 1);
       const place = this.#burials.get(burialKey(job))?.find((each) => each >= from && places.has(each));
@@ -216,29 +242,59 @@ export class DurabilityLedger {
     return this.#syncEvery !== "never" && flushedAtMs + this.#syncEvery <= this.#lastFlushMs;
   }
 
-  /** The jobs as they were found by the last `settle`, buried ones in the order of their burial. */
-  get jobs(): KeptJob[] {
-    const jobs = [...this.#log.jobs.values()].map((text): KeptJob => {
-      const job = JSON.parse(text) as KeptJob;
-      return { ...job, body: this.#bodies.get(job.id)! };
-    });
-    const burial = ({ id }: KeptJob): number => this.#burialsFound.get(id) ?? 0;
-    return jobs.sort((a, b) => burial(a) - burial(b));
+  /** Jobs and keys as they were found by the last `settle`; buried jobs in the order of their burial. */
+  get found(): Kept[] {
+    const burial = ({ id }: Kept): number => this.#burialsFound.get(id) ?? 0;
+    return this.#kept
+      .map((each) => (each.state === "remembered" ? each : { ...each, body: this.#bodies.get(each.id)! }))
+      .sort((a, b) => burial(a) - burial(b));
   }
 
-  #text(job: KeptJob, place: number): string {
-    let digest = this.#digests.get(job.id);
-    if (digest === undefined || this.#bodies.get(job.id) !== job.body) {
-      digest = bodyDigest(Buffer.from(job.body, "latin1"));
-      this.#digests.set(job.id, digest);
-      this.#bodies.set(job.id, job.body);
+  /** The same with digests of bodies. */
+  get #kept(): Kept[] {
+    const texts = [...this.#log.jobs.entries()].filter(([id]) => id > 0);
+    return texts.map(([, text]) => JSON.parse(text) as Kept);
+  }
+
+  /** What was found to be set. */
+  get settings(): [pattern: string, values: Partial<SettingValues>][] {
+    const patterns = [...this.#patterns.entries()].filter(([, id]) => this.#log.jobs.has(id));
+    return patterns.map(([pattern, id]) => [pattern, this.#values.get(this.#log.jobs.get(id)!)!]);
+  }
+
+  /** Throws if the state in which a process ended in order is not what the log says: something has changed without a record. */
+  checkStopped(before: readonly Kept[], wallMs: number): void {
+    const texts = new Map(before.map((each) => [each.id, JSON.stringify(this.#digested(each))]));
+    const found = new Map([...this.#log.jobs.entries()].filter(([id]) => id > 0));
+    assert.deepEqual([...found.keys()].sort(), [...texts.keys()].sort(), "jobs and keys after a stop");
+    for (const [id, text] of texts)
+      assert.deepEqual(
+        toBeKept(JSON.parse(found.get(id)!) as Kept, wallMs),
+        toBeKept(JSON.parse(text) as Kept, wallMs),
+        `job ${id} after a stop, and before`,
+      );
+  }
+
+  #digested(kept: Kept): Kept {
+    return kept.state === "remembered"
+      ? kept
+      : { ...kept, body: bodyDigest(Buffer.from(kept.body, "latin1")) };
+  }
+
+  #text(kept: Kept, place: number): string {
+    if (kept.state === "remembered") return JSON.stringify(kept);
+    let digest = this.#digests.get(kept.id);
+    if (digest === undefined || this.#bodies.get(kept.id) !== kept.body) {
+      digest = bodyDigest(Buffer.from(kept.body, "latin1"));
+      this.#digests.set(kept.id, digest);
+      this.#bodies.set(kept.id, kept.body);
     }
-    if (job.state === "buried") {
-      const burials = this.#burials.get(burialKey(job));
-      if (burials === undefined) this.#burials.set(burialKey(job), [place]);
+    if (kept.state === "buried") {
+      const burials = this.#burials.get(burialKey(kept));
+      if (burials === undefined) this.#burials.set(burialKey(kept), [place]);
       else burials.push(place);
     }
-    return JSON.stringify({ ...job, body: digest });
+    return JSON.stringify({ ...kept, body: digest });
   }
 }
 
@@ -249,6 +305,22 @@ function checkOrder(taken: readonly OwedChange[]): void {
     assert.ok((places.get(id) ?? 0) < place, `changes of job ${id} are in the log in their order`);
     places.set(id, place);
   }
+}
+
+/**
+ * Without what a restart may change. A reservation of a plain job that its client's end has ended leaves no record, so its count comes
+ * back as it was before; nor does the end of a delay, or of a remembered key, which a start sees by its time.
+ */
+function toBeKept(kept: Kept, wallMs: number): Kept {
+  if (kept.state === "remembered") return kept;
+  const { state, deadlineAtMs } = kept;
+  const [, ...others] = kept.counts;
+  const isReady = state === "delayed" && deadlineAtMs <= wallMs;
+  const now = isReady ? ({ state: "ready", deadlineAtMs: 0 } as const) : { state, deadlineAtMs };
+  const { keyState, keyUntilMs } = kept.policy;
+  const isOver = keyState === KeyState.Remembered && keyUntilMs <= wallMs;
+  const key = isOver ? { keyState: KeyState.Lost, keyUntilMs: 0 } : { keyState, keyUntilMs };
+  return { ...kept, ...now, counts: [0, ...others], policy: { ...kept.policy, ...key } };
 }
 
 /** A job that moves to another tube is buried there anew, and the log may end before that. */
@@ -268,8 +340,12 @@ const KEPT_STATES = {
 export function* keptTexts(
   batch: RecoveredBatch,
 ): Generator<[id: number, text: string, burySequence: number]> {
-  for (const { fields, tube, body } of jobsOfBatch(batch)) {
-    if (fields.state === RecordState.remembered) continue;
+  for (const { fields, tube, body, attributes } of jobsOfBatch(batch)) {
+    const list = Buffer.from(attributes, "hex");
+    if (fields.state === RecordState.remembered) {
+      yield [fields.id, JSON.stringify(keyInLog(fields.id, tube, list)), 0];
+      continue;
+    }
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
     const { reserves, timeouts, releases, buries, kicks } = fields;
     const job: KeptJob = {
@@ -282,6 +358,7 @@ export function* keptTexts(
       ttrSeconds,
       deadlineAtMs,
       counts: [reserves, timeouts, releases, buries, kicks],
+      policy: policyInLog(list),
     };
     yield [id, JSON.stringify(job), fields.burySequence];
   }

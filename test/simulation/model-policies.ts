@@ -27,6 +27,8 @@ export interface JobPolicy {
   readonly key: string;
   readonly untilReserve: boolean;
   readonly keyUntilMs: number;
+  /** The same by the wall clock, as its put was logged. */
+  keyUntilWallMs: number;
   readonly group: string;
   readonly weight: number;
   expiresAtMs: number;
@@ -36,12 +38,17 @@ export interface JobPolicy {
   origin: string;
   /** It has died and has to go to another shard. */
   leaves: boolean;
+  /** It has been moved to another tube, once. */
+  hasMoved: boolean;
 }
 
 export const NO_POLICY: JobPolicy = {
-  ...{ key: "", untilReserve: false, keyUntilMs: 0, group: "", weight: 1 },
-  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false },
+  ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
+  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
 };
+
+/** By DeathReason. */
+export const REASONS: readonly JobPolicy["reason"][] = ["none", "attempts", "expired"];
 
 /** A key of a tube: some job has it, or nobody, and then it is remembered. */
 export interface ModelKey {

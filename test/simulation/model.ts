@@ -9,9 +9,11 @@ import { shardOfTube } from "../../src/base/tube-hash.ts";
 import type { JobChange } from "../../src/engine/new-job.ts";
 import { backoffMs } from "../../src/engine/policies.ts";
 import type { SettingValues } from "../../src/engine/tube-settings.ts";
+import { KeyState } from "../../src/protocol/job-attribute.ts";
 import { DEADLINE_MARGIN_MS } from "../../src/protocol/limits.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
 import type { State } from "./job-state.ts";
+import { type KeptKey, type KeptPolicy, keptPolicy } from "./kept-policy.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import { ModelGroups } from "./model-groups.ts";
 import {
@@ -138,8 +140,11 @@ export type ByIdResult = "done" | "not found";
 /** A change that a log must keep: of what a restart brings back of a job, or undefined for its end. */
 export interface ModelChange {
   readonly id: number;
-  readonly job: KeptJob | undefined;
+  readonly job: Kept | undefined;
 }
+
+/** What the log has of an id. */
+export type Kept = KeptJob | KeptKey;
 
 /** What outlives the process: a reservation does not. */
 export interface KeptJob {
@@ -154,6 +159,7 @@ export interface KeptJob {
   readonly deadlineAtMs: number;
   /** Reserves, timeouts, releases, buries, kicks. */
   readonly counts: readonly [number, number, number, number, number];
+  readonly policy: KeptPolicy;
 }
 
 export class Model {
@@ -213,7 +219,76 @@ export class Model {
       ttrSeconds,
       deadlineAtMs: job.state === "delayed" ? deadlineAtMs + this.wallOffsetMs : 0,
       counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
+      policy: keptPolicy(job.policy, this.keyOf(job), this.wallOffsetMs),
     };
+  }
+
+  /** What a job has of the key that it was put with. */
+  keyOf({ id, tube }: ModelJob): ModelKey | undefined {
+    return this.keys.find((key) => key.id === id && key.tube === tube.name);
+  }
+
+  /** All that a restart in this moment would have to bring back, but for the reservations that no record tells of. */
+  get kept(): Kept[] {
+    const jobs = [...this.jobs.values()];
+    const isGone = ({ id }: ModelKey): boolean => !this.jobs.has(id);
+    return [
+      ...jobs.map((job) => this.#kept(job)),
+      ...this.keys.filter(isGone).map((key) => this.#keptKey(key)),
+    ];
+  }
+
+  #keptKey({ id, tube, key, untilMs }: ModelKey): KeptKey {
+    return { id, tube, state: "remembered", key, untilMs: untilMs + this.wallOffsetMs };
+  }
+
+  /** Whether the log is told of each end of a reservation: something is set for the tube, or the job has options. */
+  #hasPolicy({ policy, tube }: ModelJob): boolean {
+    const { key, group, weight, expiresAtMs, attemptsBase, reason, leaves } = policy;
+    const isPlain = key === "" && group === "" && weight === 1 && expiresAtMs === 0 && attemptsBase === 0;
+    return !isPlain || reason !== "none" || leaves || Object.keys(tube.resolved.sources).length > 0;
+  }
+
+  /** What was set for a pattern before the restart. */
+  restoreSetting(pattern: string, values: Readonly<Partial<SettingValues>>): void {
+    for (const [shard, settings] of this.settings.entries())
+      if (pattern.endsWith("*") || this.tubeShard(pattern) === shard) settings.set(pattern, values);
+  }
+
+  /** All settings are back, before any job is. */
+  endSettings(): void {
+    const tube = this.tube("default");
+    tube.resolved = this.settings[tube.shard]!.resolve(tube.name);
+    tube.bucket = this.#bucketOf(tube.name, tube.resolved);
+    tube.wasLimited = isLimited(tube.resolved);
+  }
+
+  /** A key whose job is gone is back. */
+  restoreKey({ id, tube, key, untilMs }: KeptKey): void {
+    this.keys.push({ tube, key, id, isHeld: false, untilMs: this.#sinceStart(untilMs) });
+  }
+
+  /** All jobs are back: groups begin anew, and weigh what the youngest job says that was put into them. */
+  endRestore(): void {
+    // The time of a key that a job was given out with may be over, without a record, and another job have it.
+    const isPassed = (key: ModelKey): boolean =>
+      this.keys.some(({ tube, key: name, isHeld }) => isHeld && tube === key.tube && name === key.key);
+    this.keys = this.keys.filter((key) => key.isHeld || !isPassed(key));
+    for (const job of [...this.jobs.values()].sort((a, b) => a.id - b.id))
+      this.#joinGroup(job, !job.policy.hasMoved);
+    for (const job of this.jobs.values()) if (job.state === "ready") job.tube.groups?.becameReady(job);
+  }
+
+  /** A time of the wall clock, 0 for never; one before the process began is over. */
+  #sinceStart(atMs: number): number {
+    return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - this.wallOffsetMs);
+  }
+
+  #restoreOwnKey(id: number, { tube, policy: kept }: KeptJob): void {
+    const { key, keyState, keyUntilMs } = kept;
+    if (key === "" || keyState === KeyState.Lost) return;
+    const isHeld = keyState !== KeyState.Remembered;
+    this.keys.push({ tube, key, id, isHeld, untilMs: this.#sinceStart(keyUntilMs) });
   }
 
   /** Brings a job back after a restart at `nowMs`; buried ones in the order of their burial. */
@@ -221,10 +296,11 @@ export class Model {
     const deadlineAtMs = kept.state === "delayed" ? kept.deadlineAtMs - this.wallOffsetMs : 0;
     const [reserves, timeouts, releases, buries, kicks] = kept.counts;
     const { id, pri, delaySeconds, ttrSeconds, body } = kept;
+    this.#restoreOwnKey(id, kept);
     this.jobs.set(id, {
       ...{ id, pri, delaySeconds, ttrSeconds, body, reserves, timeouts, releases, buries, kicks },
       tube: this.tube(kept.tube),
-      policy: { ...NO_POLICY },
+      policy: this.#restoredPolicy(kept.policy),
       ...AT_HOME,
       state: kept.state === "delayed" && deadlineAtMs <= nowMs ? "ready" : kept.state,
       deadlineAtMs,
@@ -235,6 +311,15 @@ export class Model {
       readySince: this.event,
       touchedAt: 0,
     });
+  }
+
+  #restoredPolicy({ keyState: _, keyUntilMs, expiresAtMs, ...kept }: KeptPolicy): JobPolicy {
+    return {
+      ...NO_POLICY,
+      ...kept,
+      keyUntilWallMs: keyUntilMs,
+      expiresAtMs: this.#sinceStart(expiresAtMs),
+    };
   }
 
   /** Runs one event on a shard and checks that its effects are those that were seen. */
@@ -408,7 +493,7 @@ export class Model {
     this.#endWait(session, shard);
     const held = this.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
-      this.#endReservation(job, 0, nowMs);
+      this.#endReservation(job, 0, false, nowMs);
       this.#serve(job.tube, nowMs);
     }
     this.unuse(session, shard);
@@ -542,8 +627,7 @@ export class Model {
       job.timeouts++;
       this.jobTimeouts++;
       session.expiredAt = this.event;
-      this.#endReservation(job, 0, nowMs);
-      this.#keep(job);
+      this.#endReservation(job, 0, true, nowMs);
       this.#serve(job.tube, nowMs);
     }
     const wait = this.waitOf(session, shard);
@@ -675,6 +759,7 @@ export class Model {
     const { policy } = job;
     const { ttlMs } = tube.resolved.values;
     if (policy.expiresAtMs === 0 && ttlMs > 0) policy.expiresAtMs = nowMs + ttlMs;
+    policy.keyUntilWallMs = policy.keyUntilMs + this.wallOffsetMs;
     if (policy.key !== "")
       this.keys.push({
         tube: tube.name,
@@ -767,9 +852,11 @@ export class Model {
 
   /** Those that need not be remembered any more. */
   #forgetKeys(shard: number, nowMs: number): void {
-    this.keys = this.keys.filter(
-      ({ tube, untilMs, isHeld }) => isHeld || untilMs > nowMs || this.tubeShard(tube) !== shard,
-    );
+    const isOver = ({ tube, untilMs, isHeld }: ModelKey): boolean =>
+      !isHeld && untilMs <= nowMs && this.tubeShard(tube) === shard;
+    const gone = this.keys.filter((key) => isOver(key) && this.#on(shard, key.id) === undefined);
+    for (const { id } of gone) this.changes.push({ id, job: undefined });
+    this.keys = this.keys.filter((key) => !isOver(key));
   }
 
   /** Jobs whose time is over, the first first. Their tube may have a token since, and gives what is behind them. */
@@ -798,8 +885,10 @@ export class Model {
     if (tube.resolved.values.expireBuries) {
       this.#markDead(job, "expired");
       this.#bury(job);
+      this.#keep(job);
     } else {
       this.#endKey(job, nowMs);
+      this.#keepEnd(job);
       this.#forget(job);
     }
   }
@@ -818,6 +907,7 @@ export class Model {
     }
     policy.leaves = target !== "";
     this.#bury(job);
+    this.#keep(job);
   }
 
   /** It is without its key and its time to live from now on, and knows where it died. */
@@ -853,8 +943,13 @@ export class Model {
     if (job.state === "moving" && job.stateBefore === "buried") return "";
     job.policy.leaves = false;
     const { tube } = job;
-    const target = job.state === "buried" ? tube.resolved.values.deadLetter : "";
-    if (target === "" || target === tube.name) return "";
+    if (job.state !== "buried") return "";
+    const target = tube.resolved.values.deadLetter;
+    if (target === "" || target === tube.name) {
+      this.#buryLast(job);
+      this.#keep(job);
+      return "";
+    }
     if (this.tubeShard(target) !== shard) return target;
     this.#enterDeadLetter(job, target);
     this.#offer(job.tube, nowMs);
@@ -892,8 +987,14 @@ export class Model {
     this.keys = this.keys.filter((key) => !isMeant(key) || key.untilMs > nowMs);
   }
 
-  /** A reservation ended by a release, its time or its holder's end. */
-  #endReservation(job: ModelJob, delayMs: number, nowMs: number): void {
+  /** A job is about to go: so does its record, unless its key is remembered, which then takes the record's place. */
+  #keepEnd(job: ModelJob): void {
+    const key = this.keyOf(job);
+    this.changes.push({ id: job.id, job: key === undefined ? undefined : this.#keptKey(key) });
+  }
+
+  /** A reservation ended by a release, its time or its holder's end; `isLogged`, even if the job has no policy. */
+  #endReservation(job: ModelJob, delayMs: number, isLogged: boolean, nowMs: number): void {
     const { tube, policy } = job;
     const { values } = tube.resolved;
     job.holder = undefined;
@@ -913,6 +1014,7 @@ export class Model {
     }
     if (waitMs > 0) this.#becomeDelayed(job, nowMs, waitMs);
     else this.#becomeReady(job);
+    if (isLogged || this.#hasPolicy(job)) this.#keep(job);
   }
 
   /** A job that was kicked has all its attempts again, and lives again if it died here. */
@@ -1097,8 +1199,8 @@ export class Model {
   }
 
   #deleteOne(job: ModelJob, nowMs: number): void {
+    this.#keepEnd(job);
     this.jobs.delete(job.id);
-    this.changes.push({ id: job.id, job: undefined });
     job.tube.deletes++;
     job.tube.groups?.left();
     this.#serve(job.tube, nowMs);
@@ -1119,8 +1221,7 @@ export class Model {
     job.pri = pri;
     job.delaySeconds = delaySeconds;
     job.releases++;
-    this.#endReservation(job, delaySeconds * 1000, nowMs);
-    this.#keep(job);
+    this.#endReservation(job, delaySeconds * 1000, true, nowMs);
     this.#serve(job.tube, nowMs);
     return "done";
   }
@@ -1408,6 +1509,7 @@ export class Model {
       policy.attemptsBase = job.reserves;
     }
     there.movedIn++;
+    policy.hasMoved = true;
     job.tube = there;
     left();
     if (policy.reason === "none") this.#takeKey(job);
@@ -1467,7 +1569,10 @@ export class Model {
     job.tube.groups?.taken(job);
     job.tube.bucket?.take(nowMs);
     this.given.set(job.id, job);
-    if (job.policy.untilReserve) this.#endKey(job, nowMs);
+    if (job.policy.untilReserve && this.keyOf(job)?.isHeld === true) {
+      this.#endKey(job, nowMs);
+      this.#keep(job);
+    }
     return job;
   }
 

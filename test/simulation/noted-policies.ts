@@ -6,13 +6,12 @@ import type { JobAttributes } from "../../src/engine/job-attributes.ts";
 import { ExtraFlag } from "../../src/engine/job-extras.ts";
 import { NO_GROUP } from "../../src/engine/job-groups.ts";
 import { rowOf } from "../../src/engine/job-table.ts";
+import { NO_HOLDER } from "../../src/engine/key-table.ts";
 import type { Tube } from "../../src/engine/tube.ts";
 import type { SettingName } from "../../src/engine/tube-settings.ts";
 import { Attribute, findAttribute } from "../../src/protocol/job-attribute.ts";
 import type { ModelJob, ModelTube } from "./model.ts";
-import { type JobPolicy, NO_POLICY } from "./model-policies.ts";
-
-const REASONS: readonly JobPolicy["reason"][] = ["none", "attempts", "expired"];
+import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "./model-policies.ts";
 
 /** What a put brings. */
 export function policyOf(attributes: JobAttributes | undefined): JobPolicy {
@@ -36,6 +35,8 @@ function textOf(bytes: Uint8Array, length: number, tag: number): string {
 type Compared = Pick<JobPolicy, "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group"> & {
   /** What its group weighs now. */
   readonly weightOfGroup: number;
+  /** What it has of its key: whether it holds it, and until when it is remembered. */
+  readonly owned: readonly [isHeld: boolean, untilMs: number] | undefined;
 };
 
 /** What a job has now. */
@@ -51,13 +52,20 @@ export function policyAt(engine: Engine, slot: number): Compared {
     key: textOf(fixed, fixed.length, Attribute.UniqueKey),
     group: textOf(fixed, fixed.length, Attribute.Group),
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
+    owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
   };
 }
 
-export const compared = ({ policy, tube }: ModelJob): Compared => {
+function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
+  const { table } = policies.keys;
+  return keyRow < 0 ? undefined : [table.slotOf(keyRow) !== NO_HOLDER, table.untilOf(keyRow)];
+}
+
+export const compared = ({ policy, tube }: ModelJob, owns: ModelKey | undefined): Compared => {
   const { expiresAtMs, attemptsBase, reason, origin, key, group } = policy;
   const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
-  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup };
+  const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
+  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned };
 };
 
 /** What is set for a tube, each with its source, and what it has counted. */

@@ -7,7 +7,7 @@ export interface PlantedBug {
   readonly name: string;
   readonly options: Pick<
     SimulationOptions,
-    "createServer" | "plant" | "extensions" | "policies" | "jobMoves"
+    "createServer" | "plant" | "extensions" | "policies" | "jobMoves" | "durable"
   >;
 }
 

@@ -190,8 +190,8 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
       const { arrive } = policies;
       policies.arrive = (...args) =>
         without(
-          policies,
-          "takeKey",
+          policies.keys,
+          "take",
           () => {},
           () => arrive.apply(policies, args),
         );
@@ -204,8 +204,8 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
       const { departed } = engine;
       engine.departed = (...args) =>
         without(
-          engine.policies,
-          "dropKey",
+          engine.policies.keys,
+          "drop",
           () => {},
           () => departed.apply(engine, args),
         );

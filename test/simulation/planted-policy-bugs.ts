@@ -64,22 +64,22 @@ function plantedInGates(name: string, plant: (gate: TubeGate, policy: TubePolicy
 
 export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInEngine("a key is kept after its job", ({ policies }) => {
-    policies.dropKey = () => {};
+    policies.keys.drop = () => {};
   }),
   plantedInEngine("a key is forgotten with its job, although it is to be remembered", ({ policies }) => {
-    policies.endKey = (slot) => {
-      policies.dropKey(slot);
+    policies.keys.end = (slot) => {
+      policies.keys.drop(slot);
       return false;
     };
   }),
   plantedInEngine("a key that lasts until the first reservation lasts on", ({ policies }) => {
-    policies.reserved = () => {};
+    policies.keys.reserved = () => {};
   }),
   plantedInEngine("a duplicate is named after the put that is refused", ({ policies }) => {
-    const find = policies.keys.find.bind(policies.keys);
-    policies.keys.find = (key) => {
+    const find = policies.keys.table.find.bind(policies.keys.table);
+    policies.keys.table.find = (key) => {
       const row = find(key);
-      if (row !== NO_ROW) policies.keys.idOf = () => 1;
+      if (row !== NO_ROW) policies.keys.table.idOf = () => 1;
       return row;
     };
   }),

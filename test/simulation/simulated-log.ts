@@ -11,7 +11,7 @@ import type { SeededRandom } from "../support/seeded-random.ts";
 import { DiskWeather } from "./disk-weather.ts";
 import { DurabilityLedger, keptTexts, type ProcessEnd } from "./durability-ledger.ts";
 import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
-import type { KeptJob } from "./model.ts";
+import type { Kept, Model } from "./model.ts";
 
 /** The rings of all shards together may hold a quarter of a segment: so much may come after the log is full. */
 const SEGMENT_BYTES = 128 * 1024;
@@ -31,6 +31,8 @@ export class SimulatedLog {
   #clockMs: () => number = () => 0;
   #nextId = 1;
   #lastEnd: ProcessEnd = "stop";
+  /** What was there when the last process had ended in order. */
+  #stoppedWith: { readonly kept: readonly Kept[]; readonly wallMs: number } | undefined;
 
   constructor(random: SeededRandom) {
     this.#random = random;
@@ -102,10 +104,10 @@ export class SimulatedLog {
   #onFull: (id: number, segment: number) => void = () => {};
 
   /**
-   * Brings the jobs into the new server and checks that they are those that may be there after such an `end`. Returns
-   * them, buried ones in the order of their burial. From here on the log sees what the server does.
+   * Brings what the log has into the new server and checks that it may be there after such an `end`; `ledger` tells what
+   * it is. From here on the log sees what the server does.
    */
-  restore(server: InProcessServer, end: ProcessEnd): KeptJob[] {
+  restore(server: InProcessServer, end: ProcessEnd): void {
     const recovered = new Map<number, string>();
     const burials = new Map<number, number>();
     server.restore((batch) => {
@@ -115,13 +117,14 @@ export class SimulatedLog {
         burials.set(id, burySequence);
       }
     });
-    this.ledger.settle(recovered, burials, this.#nextId, end);
+    this.ledger.settle(recovered, server.log!.opened.settings, burials, this.#nextId, end);
+    if (this.#stoppedWith !== undefined)
+      this.ledger.checkStopped(this.#stoppedWith.kept, this.#stoppedWith.wallMs);
     this.#clockMs = () => server.nowMs;
     this.#onFull = (id, segment) => server.binlog!.noteFile(id, segment);
     this.#watch(server);
     this.weather = new DiskWeather(this.disk, this.#random);
     this.weather.begin(server);
-    return this.ledger.jobs;
   }
 
   #watch(server: InProcessServer): void {
@@ -157,6 +160,18 @@ export class SimulatedLog {
         updated(slot);
         note(server.jobId(shard, slot), before);
       };
+      const remembered = records.remembered.bind(records);
+      records.remembered = (slot) => {
+        const before = records.lastNumber;
+        remembered(slot);
+        note(server.jobId(shard, slot), before);
+      };
+      const set = records.set.bind(records);
+      records.set = (pattern, text) => {
+        set(pattern, text);
+        const values = server.shards[shard]!.engine.settings.get(pattern) ?? {};
+        ledger.noteSetting(shard, records.lastNumber, pattern, values, server.nowMs);
+      };
       records.deleted = (id) => {
         const before = records.lastNumber;
         deleted(id);
@@ -176,7 +191,8 @@ export class SimulatedLog {
   }
 
   /** The process has ended at `nowMs` of its clock. */
-  end(end: ProcessEnd, ranMs: number): void {
+  end(end: ProcessEnd, ranMs: number, nowMs: number, model: Model): void {
+    this.#stoppedWith = end === "stop" ? { kept: model.kept, wallMs: nowMs + model.wallOffsetMs } : undefined;
     this.#lastEnd = end;
     this.weather.end();
     this.#wallMs += Math.floor(ranMs);

@@ -12,6 +12,7 @@ import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
 import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted-move-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted-policy-bugs.ts";
+import { PLANTED_RESTART_BUGS } from "./planted-restart-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 
@@ -169,6 +170,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_JOB_MOVE_BUGS,
     ...PLANTED_BATCH_BUGS,
     ...PLANTED_POLICY_BUGS,
+    ...PLANTED_RESTART_BUGS,
   ];
 
   /** Where bugs were found that have long been looked for elsewhere: lines for FOUND_LAST. */

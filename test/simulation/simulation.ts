@@ -67,6 +67,8 @@ export interface SimulationOptions {
   readonly extensions?: boolean;
   /** Whether jobs have options and tubes settings, where there is no log; they do if it is left out. */
   readonly policies?: boolean;
+  /** Whether there is a log, and jobs have options and tubes settings all the same; every other run with a log is so where nothing is said of extensions. */
+  readonly durable?: boolean;
   /** Whether jobs are moved; they are where nothing is said of extensions. */
   readonly jobMoves?: boolean;
   /** Told of each step before it is taken. */
@@ -166,11 +168,13 @@ class Simulation {
     this.#ringBytes = hasHugeBodies ? 1 << 16 : random.pick([4096, 4096, 8192]);
     this.#tickMs = random.pick([0, 0.01, 1]);
     this.#firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
-    this.#log = random.chance(0.5) ? new SimulatedLog(random) : undefined;
-    this.#policies = this.#extensions && this.#log === undefined && (options.policies ?? true);
+    const isLogged = random.chance(0.5) || options.durable === true;
+    this.#log = isLogged ? new SimulatedLog(random) : undefined;
     // No draw, so that two seeds of three are the same run as before there were rates.
     this.#hasRates = options.seed % 3 === 0;
     this.#isUsual = options.jobMoves === undefined && options.extensions === undefined;
+    const isDurable = options.durable ?? (this.#isUsual && options.seed % 2 === 1);
+    this.#policies = this.#extensions && (this.#log === undefined || isDurable) && (options.policies ?? true);
     const jobMoves = options.jobMoves ?? this.#isUsual;
     this.#jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
   }
@@ -226,13 +230,26 @@ class Simulation {
     this.#firstJobId = 1;
     this.#options.plant?.(server);
     this.#model = new Model(this.#shards, log?.wallOffsetMs);
-    const jobs = this.#log?.restore(server, end) ?? [];
-    for (const tube of this.#tubesInOrder()) this.#model.tube(tube);
-    for (const job of jobs) this.#model.restore(job, server.nowMs);
+    this.#log?.restore(server, end);
+    this.#restoreModel();
     this.#watchServer();
     this.#clients = [];
     this.#check();
     for (let i = 0; i < 3; i++) this.#connect();
+  }
+
+  /** The model is what the log was found to say. */
+  #restoreModel(): void {
+    const model = this.#model;
+    const ledger = this.#log?.ledger;
+    for (const [pattern, values] of ledger?.settings ?? []) model.restoreSetting(pattern, values);
+    model.endSettings();
+    for (const tube of this.#tubesInOrder()) model.tube(tube);
+    for (const each of ledger?.found ?? []) {
+      if (each.state === "remembered") model.restoreKey(each);
+      else model.restore(each, this.#server.nowMs);
+    }
+    model.endRestore();
   }
 
   /** Restored tubes come in an order of their own. */
@@ -315,7 +332,7 @@ class Simulation {
     const inVain = how === "stop" && wasShort && failure?.code === "BINLOG_NO_SPACE";
     if (failure !== undefined && !struck && !inVain) throw failure;
     this.#schedulerSteps += server.stepsTaken;
-    log.end(end, server.nowMs - this.#startedAtMs);
+    log.end(end, server.nowMs - this.#startedAtMs, server.nowMs, this.#model);
     this.#restarts++;
     await this.#startProcess(end);
   }

@@ -613,7 +613,22 @@ export class EngineWitness {
     const { engine } = this;
     const expected = [...this.#model.jobs.values()].filter((job) => job.tube.shard === this.#shard);
     const keys = this.#model.keys.filter(({ tube }) => this.#model.tubeShard(tube) === this.#shard);
-    assert.equal(engine.policies.keys.size, keys.length, `unique keys of shard ${this.#shard}`);
+    assert.equal(engine.policies.keys.table.size, keys.length, `unique keys of shard ${this.#shard}`);
+    for (const { tube, key, id, isHeld, untilMs } of keys) {
+      const { table } = engine.policies.keys;
+      const row = table.find({
+        tube: Buffer.from(tube, "latin1"),
+        bytes: Buffer.from(key, "latin1"),
+        start: 0,
+        end: key.length,
+      });
+      assert.ok(row >= 0, `key ${key} of ${tube} is known`);
+      assert.deepEqual(
+        [table.idOf(row), table.slotOf(row) >= 0, table.untilOf(row)],
+        [id, isHeld, untilMs],
+        `who has key ${key} of ${tube}, and until when`,
+      );
+    }
     const copies = this.#model.copiesOn(this.#shard);
     assert.equal(engine.jobs.live, expected.length + copies.length, `jobs of shard ${this.#shard}`);
     for (const job of expected) {
@@ -644,7 +659,7 @@ export class EngineWitness {
           pri: job.pri,
           holder: job.holder?.index,
           deadlineAtMs: timed ? job.deadlineAtMs : 0,
-          policy: compared(job),
+          policy: compared(job, this.#model.keyOf(job)),
           counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
         },
         `job ${job.id}`,

@@ -63,7 +63,7 @@ class InvariantCheck {
 
   /** Extras agree with their jobs, keys with theirs, the bytes of a tube with the sum of its bodies. */
   #extras(): void {
-    const { keys } = this.#engine.policies;
+    const { table: keys } = this.#engine.policies.keys;
     const expiring = new Map<Tube, number>();
     const bytes = new Map<Tube, number>();
     let held = 0;
@@ -406,7 +406,7 @@ class InvariantCheck {
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");
     assert.equal(
       this.#engine.nextDueAtMs,
-      Math.min(this.#engine.policies.keys.nextAtMs, ...timers.map((timer) => timer.atMs)),
+      Math.min(this.#engine.policies.keys.table.nextAtMs, ...timers.map((timer) => timer.atMs)),
       "the next timer",
     );
   }

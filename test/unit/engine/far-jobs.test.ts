@@ -11,7 +11,12 @@ import { JobState, rowOf } from "../../../src/engine/job-table.ts";
 import { Travel } from "../../../src/engine/job-travel.ts";
 import type { JobChange } from "../../../src/engine/new-job.ts";
 import type { SettingValues } from "../../../src/engine/tube-settings.ts";
-import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import {
+  ATTRIBUTE_BYTES_MAX,
+  Attribute,
+  AttributeWriter,
+  findAttribute,
+} from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/effects.ts";
 import { checkInvariants } from "../../support/engine-invariants.ts";
 
@@ -96,6 +101,7 @@ class Bench {
       const known = new JobAttributes().read(attributes, 0, attributes.length, 0);
       const job = { ...facts, ...counts, tube: "a", state, deadlineAtMs: 0 };
       next.engine.restore(job, EMPTY_BODY, known);
+      next.log.set(id, { state, attributes });
     }
     next.engine.endRestore();
     return next;
@@ -247,6 +253,23 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     assert.deepEqual(other.again(settings).leaving(), []);
   });
 
+  it("stays for good where there was no such tube any more when it was to leave", () => {
+    const bench = new Bench(settings);
+    for (const id of [1, 2]) {
+      bench.put(id);
+      bench.die(id);
+    }
+    bench.engine.setTubes("a", { maxAttempts: 1 }, 0);
+    assert.deepEqual(bench.leaving(), [
+      [1, ""],
+      [2, ""],
+    ]);
+    bench.check();
+    // The tube is set again, and the server starts anew.
+    assert.deepEqual(bench.again(settings).leaving(), []);
+    assert.equal(bench.engine.kickJob(1, 0), Outcome.Done);
+  });
+
   it("leaves after all if somebody has sent it elsewhere, and it is refused there", () => {
     const bench = new Bench(settings);
     bench.put(1);
@@ -274,4 +297,26 @@ describe("a job that dies where the dead-letter tube is on another shard", () =>
     for (const id of [1, 2, 3]) assert.ok(!bench.engine.isLeaving(id));
     bench.check();
   });
+});
+
+it("a time to live that was over before the process began is in the next record, too", () => {
+  const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  writer.float64(Attribute.ExpiresAt, 1000);
+  const startedAtMs = 5000;
+  const attributes = new JobAttributes().read(writer.bytes, 0, writer.length, startedAtMs);
+  const bench = new Bench({});
+  const facts = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, file: 0 };
+  const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 1, kicks: 0 };
+  const job = { ...facts, ...counts, tube: "a", state: JobState.Buried, deadlineAtMs: 0 };
+  bench.engine.restore(job, EMPTY_BODY, attributes);
+  bench.engine.endRestore();
+  // A buried job doesn't expire, but it changes.
+  assert.equal(
+    bench.engine.update(bench.engine.session(0), 1, { ...GONE, pri: 7, tube: undefined }, 1),
+    Outcome.Done,
+  );
+  const { attributes: logged } = bench.log.get(1)!;
+  assert.ok(findAttribute(logged, 0, logged.length, Attribute.ExpiresAt) >= 0);
+  assert.equal(bench.engine.kickJob(1, 2), Outcome.Done);
+  assert.equal(bench.engine.jobs.live, 0, "it has expired");
 });

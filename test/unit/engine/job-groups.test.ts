@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import { GroupedReady } from "../../../src/engine/grouped-ready.ts";
-import { NO_GROUP } from "../../../src/engine/job-groups.ts";
+import { JobGroups, NO_GROUP } from "../../../src/engine/job-groups.ts";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
-import { ReadyHeap } from "../../../src/engine/slot-heap.ts";
+import { PriHeap, ReadyHeap } from "../../../src/engine/slot-heap.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
 /** Ready and held jobs of one tube, as an engine moves them. */
@@ -326,4 +326,20 @@ describe("JobGroups", () => {
     // Fifty have a job to give; those that are remembered are as many as time takes to pass them.
     assert.ok(most <= 150, `${most} groups`);
   });
+});
+
+it("weighs after a start what the youngest of its jobs was put with, in whatever order the log has them", () => {
+  for (const ids of [
+    [3, 7, 5],
+    [7, 5, 3],
+    [5, 3, 7],
+  ]) {
+    const groups = new JobGroups(new JobTable(), new PriHeap(new JobTable()), 0);
+    for (const id of ids) groups.join("g", id * 10, id);
+    // A job that was moved there says nothing.
+    const number = groups.join("g", 0, 9);
+    assert.equal(groups.describe(number)!.weight, 70);
+    groups.join("g", 20);
+    assert.equal(groups.describe(number)!.weight, 20, "a put says what it weighs from then on");
+  }
 });
