@@ -1,12 +1,14 @@
 // How often an address may fail to say who it is before it is not even asked any more.
 
+import { RecentMap } from "../base/recent-map.ts";
+
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-/** Addresses that are remembered; the one that failed longest ago is forgotten first. */
+/** Addresses that are remembered; those that failed longest ago are forgotten first. */
 const ADDRESSES_MAX = 10_000;
 
 export class FailureLimit {
-  readonly #failures = new Map<string, { count: number; sinceMs: number }>();
+  readonly #failures = new RecentMap<string, { count: number; sinceMs: number }>(ADDRESSES_MAX);
 
   /** Whether the address has to wait before it may try again. */
   isOver(address: string, nowMs: number): boolean {
@@ -16,16 +18,10 @@ export class FailureLimit {
 
   note(address: string, nowMs: number): void {
     const before = this.#failures.get(address);
-    this.#failures.delete(address);
     const isOld = before === undefined || nowMs >= before.sinceMs + WINDOW_MS;
     this.#failures.set(
       address,
       isOld ? { count: 1, sinceMs: nowMs } : { ...before, count: before.count + 1 },
     );
-    if (this.#failures.size <= ADDRESSES_MAX) return;
-    for (const oldest of this.#failures.keys()) {
-      this.#failures.delete(oldest);
-      break;
-    }
   }
 }
