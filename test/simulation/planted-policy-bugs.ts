@@ -193,7 +193,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInGates("a bucket keeps twice as many tokens as it should", (gate, policy) => {
     const set = gate.set.bind(gate);
     gate.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
-    gate.set(policy, gate.atMs);
+    gate.set(policy, 0);
   }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {

@@ -13,7 +13,7 @@ import { backoffMs } from "../../../src/engine/policies.ts";
 import { MoveOutcome } from "../../../src/engine/tube-moving.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tube-settings.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { checkArenaAtRest, checkInvariants } from "../../support/engine-invariants.ts";
 import { findOf } from "../../support/planted-find.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -175,6 +175,7 @@ class RandomRun {
     this.#due();
     this.#compare();
     checkInvariants(this.#engine, [0]);
+    checkArenaAtRest(this.#engine);
   }
 
   // --- the model ---------------------------------------------------------------------------------------------
