@@ -42,4 +42,9 @@ export class RecentMap<Key, Value> {
   delete(key: Key): void {
     if (!this.#young.delete(key)) this.#old.delete(key);
   }
+
+  clear(): void {
+    this.#young.clear();
+    this.#old.clear();
+  }
 }
