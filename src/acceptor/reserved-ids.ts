@@ -2,9 +2,10 @@
 // may do something by id only with these, since nobody but their shard knows of other ids which tube they are in.
 
 import * as ascii from "../base/ascii.ts";
+import { RecentMap } from "../base/recent-map.ts";
 
 const { CR, LF, SPACE } = ascii;
-/** The one given longest ago is forgotten first. */
+/** Those given longest ago are forgotten first. */
 const IDS_MAX = 100_000;
 /** No reply with a body has a longer line, but for the name of a tube at its end. */
 const LINE_BYTES_MAX = 300;
@@ -15,7 +16,7 @@ const FOUND = Buffer.from("FOUND ");
 const OK = Buffer.from("OK ");
 
 export class ReservedIds {
-  readonly #ids = new Set<number>();
+  readonly #ids = new RecentMap<number, true>(IDS_MAX);
   /** The line that has not come to its end. */
   readonly #line = Buffer.alloc(LINE_BYTES_MAX);
   #lineBytes = 0;
@@ -81,12 +82,6 @@ export class ReservedIds {
   }
 
   #note(id: number): void {
-    this.#ids.delete(id);
-    this.#ids.add(id);
-    if (this.#ids.size <= IDS_MAX) return;
-    for (const oldest of this.#ids) {
-      this.#ids.delete(oldest);
-      break;
-    }
+    this.#ids.set(id, true);
   }
 }

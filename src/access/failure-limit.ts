@@ -2,9 +2,11 @@
 
 import ipaddr from "ipaddr.js";
 
+import { RecentMap } from "../base/recent-map.ts";
+
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-/** Addresses that are remembered; the one that failed longest ago is forgotten first. */
+/** Addresses that are remembered; those that failed longest ago are forgotten first. */
 const ADDRESSES_MAX = 10_000;
 /** Guesses of all addresses that may wait until earlier ones are checked. */
 const WAITING_MAX = 1000;
@@ -20,7 +22,7 @@ interface UnderWay {
 type Found<T> = T | undefined;
 
 export class FailureLimit {
-  readonly #failures = new Map<string, { count: number; sinceMs: number }>();
+  readonly #failures = new RecentMap<string, { count: number; sinceMs: number }>(ADDRESSES_MAX);
   readonly #underWay = new Map<string, UnderWay>();
   #waiting = 0;
 
@@ -32,17 +34,11 @@ export class FailureLimit {
   note(address: string, nowMs: number): void {
     const network = networkOf(address);
     const before = this.#failures.get(network);
-    this.#failures.delete(network);
     const isOld = before === undefined || nowMs >= before.sinceMs + WINDOW_MS;
     this.#failures.set(
       network,
       isOld ? { count: 1, sinceMs: nowMs } : { ...before, count: before.count + 1 },
     );
-    if (this.#failures.size <= ADDRESSES_MAX) return;
-    for (const oldest of this.#failures.keys()) {
-      this.#failures.delete(oldest);
-      break;
-    }
   }
 
   /**

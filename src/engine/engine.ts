@@ -20,6 +20,8 @@ import { JobQueues } from "./job-queues.ts";
 import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 import { type Arrival, JobTravel } from "./job-travel.ts";
 import { type JobFilter, JobWalk } from "./job-walk.ts";
+import type { KeptGates } from "./kept-gates.ts";
+import { type Grown, memoryUse } from "./memory-use.ts";
 import type { ChangedFacts, JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
 import { Outcome } from "./outcome.ts";
 import { Policies, PutVerdict } from "./policies.ts";
@@ -100,6 +102,7 @@ export class Engine {
   readonly #ownsTube: (name: string) => boolean;
   readonly waiters: Waiters;
   readonly #search: BodySearch;
+  readonly #grown: Grown;
   readonly #sessions: (Session | undefined)[] = [];
   /** When the first job expires, key is forgotten, pause ends, gate opens. */
   readonly #seldom = new EarliestTime();
@@ -119,7 +122,7 @@ export class Engine {
     this.#meter = options.meter;
     this.bodies = options.arena ?? new BodyArena();
     this.#search = new BodySearch(this.bodies);
-    this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings);
+    this.#tubes = new TubeTable(this.jobs, () => effects.nextTubeSequence(), this.settings, this.#seldom);
     const onSettled = (id: number): void => this.onSettled(id);
     this.#queues = new JobQueues(this.jobs, this.#tubes, this.#seldom, onSettled);
     this.#ownsTube = options.ownsTube ?? (() => true);
@@ -137,6 +140,8 @@ export class Engine {
       onSettled,
     });
     this.waiters = new Waiters(effects);
+    const { bodies, jobs, policies, waiters, settings } = this;
+    this.#grown = { bodies, jobs, tubes: this.#tubes, waiters, policies, settings };
     this.#changes = new JobChanges({
       jobs: this.jobs,
       queues: this.#queues,
@@ -189,6 +194,16 @@ export class Engine {
   /** Tubes by name, in the order in which they were made. */
   get tubes(): ReadonlyMap<string, Tube> {
     return this.#tubes.byName;
+  }
+
+  /** What clients make it keep, in bytes. */
+  get memoryBytes(): number {
+    return memoryUse(this.#grown);
+  }
+
+  /** Token buckets of tubes that are gone. */
+  get keptGates(): KeptGates {
+    return this.#tubes.keptGates;
   }
 
   /** Jobs by JobState, over all tubes. */
@@ -271,6 +286,7 @@ export class Engine {
     }
     if (this.#pauseTimers.nextAtMs <= nowMs) this.#endPauses(nowMs);
     if (this.#gateTimers.nextAtMs <= nowMs) this.#openGates(nowMs);
+    this.#forgetFullGates(nowMs);
     while (this.#sessionTimers.nextAtMs <= nowMs) {
       if (!this.#mayRunDue()) return;
       const session = this.#sessionTimers.first;
@@ -321,6 +337,11 @@ export class Engine {
       assert(tube !== undefined, "a timer that is due has a tube");
       this.#serve(tube, nowMs);
     }
+  }
+
+  #forgetFullGates(nowMs: number): void {
+    const { keptGates } = this.#tubes;
+    while (keptGates.nextAtMs <= nowMs && this.#mayRunDue()) keptGates.forgetNext();
   }
 
   #sessionDue(session: Session, nowMs: number): void {

@@ -175,6 +175,7 @@ export class JobGroups {
       group.turn = this.#virtualTime;
       this.#groups[number] = group;
       this.#byKey.set(key, number);
+      this.#jobs.groups++;
     }
     const group = this.#group(number);
     group.jobs++;
@@ -326,6 +327,7 @@ export class JobGroups {
 
   #forget(number: number): void {
     this.#byKey.delete(this.#group(number).key);
+    this.#jobs.groups--;
     this.#groups[number] = undefined;
     this.#freeNumbers.push(number);
   }

@@ -28,12 +28,15 @@ const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
 
 /** A block of extras that no page has, kept for the next that needs one: jobs that come and go don't allocate. */
 class SpareExtras {
+  /** Jobs in pages that have extras. */
+  rows = 0;
   #block: JobExtras | undefined;
 
-  /** Throws RangeError when memory is exhausted. */
-  take(): JobExtras {
+  /** For a page with so many jobs. Throws RangeError when memory is exhausted. */
+  take(rows: number): JobExtras {
     const block = this.#block ?? new JobExtras(PAGE_ROWS);
     this.#block = undefined;
+    this.rows += rows;
     return block;
   }
 
@@ -139,7 +142,7 @@ export class JobPage {
 
   /** The columns of what few jobs have; throws RangeError when memory for them is exhausted. */
   makeExtras(): JobExtras {
-    return (this.extras ??= this.#spareExtras.take());
+    return (this.extras ??= this.#spareExtras.take(this.live));
   }
 
   /** No job of the page is left. */
@@ -162,6 +165,8 @@ export class JobTable {
   readonly pages: (JobPage | undefined)[] = [];
   /** Jobs in the table. */
   live = 0;
+  /** Groups that tubes remember. */
+  groups = 0;
   /** Memory of the pages. */
   reservedBytes = 0;
   /** No page below this one has a free row. */
@@ -169,6 +174,11 @@ export class JobTable {
   /** Pages without a job; one is kept, so that a queue that comes and goes doesn't allocate. */
   #emptyPages = 0;
   readonly #spareExtras = new SpareExtras();
+
+  /** Jobs in pages where some have extras: each of them has room for extras. */
+  get extraRows(): number {
+    return this.#spareExtras.rows;
+  }
 
   /**
    * The page of a job's slot. (An assert here costs a put, reserve, delete a tenth; without a page its
@@ -187,6 +197,7 @@ export class JobTable {
     const row = page.freeRow;
     page.freeRow = page.next[row]!;
     if (page.live++ === 0) this.#emptyPages--;
+    if (page.extras !== undefined) this.#spareExtras.rows++;
     this.live++;
     return (this.#firstRoomy << PAGE_BITS) | row;
   }
@@ -215,6 +226,7 @@ export class JobTable {
     page.next[row] = page.freeRow;
     page.freeRow = row;
     this.live--;
+    if (page.extras !== undefined) this.#spareExtras.rows--;
     if (number < this.#firstRoomy) this.#firstRoomy = number;
     if (--page.live === 0) this.#emptied(page, number);
   }

@@ -276,6 +276,11 @@ export class KeyTable {
     return scratch.subarray(0, length);
   }
 
+  /** The rows of all keys. */
+  *rows(): Iterable<number> {
+    for (const part of this.#parts) for (const entry of part ?? []) if (entry !== 0) yield rowOfEntry(entry);
+  }
+
   /** Forgets a key. */
   remove(row: number): void {
     const page = this.#pages[row >>> PAGE_BITS]!;

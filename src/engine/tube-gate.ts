@@ -2,6 +2,9 @@
 
 import type { TubePolicy } from "./tube-settings.ts";
 
+/** What `save` writes. */
+export const GATE_NUMBERS = 4;
+
 export class TubeGate {
   #reservedMax = Number.POSITIVE_INFINITY;
   /** Tokens a millisecond; 0: as many as anybody wants. */
@@ -39,19 +42,31 @@ export class TubeGate {
     return perMs(rate) === this.#rate && Math.max(1, burst) === this.#burst;
   }
 
-  /** When it was looked at last, ms. */
-  get atMs(): number {
-    return this.#atMs;
-  }
-
   /** Whether nothing would be different if it were made anew. */
   get isFull(): boolean {
     return this.#rate === 0 || this.#tokens >= this.#burst;
   }
 
-  /** Whether that will be so at `atMs`. */
-  isFullAt(atMs: number): boolean {
-    return this.isFull || this.#tokensAt(atMs) >= this.#burst;
+  /** When that will be so if no job is given until then, ms. */
+  get fullAtMs(): number {
+    return this.#hasAtMs(this.#burst);
+  }
+
+  /** Writes what is left of its bucket, as GATE_NUMBERS numbers. */
+  save(numbers: Float64Array, at: number): void {
+    numbers[at] = this.#rate;
+    numbers[at + 1] = this.#burst;
+    numbers[at + 2] = this.#tokens;
+    numbers[at + 3] = this.#atMs;
+  }
+
+  /** The same bucket again; how many may be given at the same time, the next `set` says. */
+  load(numbers: Float64Array, at: number): this {
+    this.#rate = numbers[at]!;
+    this.#burst = numbers[at + 1]!;
+    this.#tokens = numbers[at + 2]!;
+    this.#atMs = numbers[at + 3]!;
+    return this;
   }
 
   /** Whether one more job may be given while `reserved` are. */
@@ -74,10 +89,15 @@ export class TubeGate {
   /** When there is a token, if there is none: ms, Infinity if it is not for that. */
   tokenAtMs(nowMs: number): number {
     if (this.#rate === 0 || this.tokens(nowMs) >= 1) return Number.POSITIVE_INFINITY;
-    // Not a moment later: what a full bucket would have got meanwhile is lost. In spite of rounding there is one by then.
-    const missingMs = (1 - this.#tokens) / this.#rate;
-    let atMs = nowMs + missingMs;
-    for (let step = Math.max(atMs, missingMs) * Number.EPSILON; this.#tokensAt(atMs) < 1; step *= 2)
+    return this.#hasAtMs(1);
+  }
+
+  /** When there will be so many tokens, which there are not yet, ms. */
+  #hasAtMs(tokens: number): number {
+    // Not a moment later: what a full bucket would have got meanwhile is lost. In spite of rounding they are there by then.
+    const missingMs = (tokens - this.#tokens) / this.#rate;
+    let atMs = this.#atMs + missingMs;
+    for (let step = Math.max(atMs, missingMs) * Number.EPSILON; this.#tokensAt(atMs) < tokens; step *= 2)
       atMs += step;
     return atMs;
   }

@@ -1,6 +1,7 @@
 // The tubes of one shard, by their names, and by the indexes under which their jobs know them.
 
 import { assert } from "../base/assert.ts";
+import type { EarliestTime } from "./earliest-time.ts";
 import type { JobTable } from "./job-table.ts";
 import { KeptGates } from "./kept-gates.ts";
 import { Tube } from "./tube.ts";
@@ -11,14 +12,15 @@ export class TubeTable {
   readonly byName: Map<string, Tube> = new Map();
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
-  /** Those of tubes that are gone. */
-  readonly #gates = new KeptGates();
+  /** Gates of tubes that are gone. */
+  readonly keptGates: KeptGates;
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
   readonly #settings: TubeSettings;
 
-  /** `nextSequence` gives a number greater than all before it on any shard. */
-  constructor(jobs: JobTable, nextSequence: () => number, settings: TubeSettings) {
+  /** `nextSequence` gives a number greater than all before it on any shard; `earliest` is told when a kept gate is full. */
+  constructor(jobs: JobTable, nextSequence: () => number, settings: TubeSettings, earliest?: EarliestTime) {
+    this.keptGates = new KeptGates(earliest);
     this.#jobs = jobs;
     this.#nextSequence = nextSequence;
     this.#settings = settings;
@@ -31,7 +33,7 @@ export class TubeTable {
     const index = this.#freeIndexes.pop() ?? this.#byIndex.length;
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
-    tube.gate = this.#gates.take(name, this.#settings.policyOf(name));
+    tube.gate = this.keptGates.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
     this.#byIndex[index] = tube;
     this.byName.set(name, tube);
@@ -59,7 +61,8 @@ export class TubeTable {
   remove(tube: Tube): void {
     assert(this.#byIndex[tube.index] === tube, "a tube is removed once");
     this.byName.delete(tube.name);
-    if (tube.gate !== undefined) this.#gates.keep(tube.name, tube.gate);
+    this.#jobs.groups -= tube.groups?.size ?? 0;
+    if (tube.gate !== undefined) this.keptGates.keep(tube.name, tube.gate);
     this.#byIndex[tube.index] = undefined;
     this.#freeIndexes.push(tube.index);
   }

@@ -21,6 +21,8 @@ const WIDE_GLANCES = 16;
 export class Waiters {
   /** Sessions that wait on this shard alone. */
   alone = 0;
+  /** Watches of all sessions. */
+  watches = 0;
   readonly #effects: ClientEffects;
   /** By the index of the tube; none where nobody has waited since somebody last began to watch it. */
   readonly #ofTube: (TubeWaiters | undefined)[] = [];
@@ -39,6 +41,7 @@ export class Waiters {
     const watch = new Watch(session, tube);
     session.watches.set(tube, watch);
     tube.watching++;
+    this.watches++;
     // At once, so that the first wait of a session with very many tubes has nothing left to link.
     if (session.watches.size > NARROW_WATCHES_MAX) this.#linkWide(watch);
     else session.remember(watch);
@@ -57,6 +60,7 @@ export class Waiters {
       wide.remove(watch);
     }
     tube.watching--;
+    this.watches--;
     // Its index may be another tube's next.
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }

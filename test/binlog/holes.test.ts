@@ -127,6 +127,37 @@ test("hole f: a flipped bit is noticed, and what follows it is not dropped", asy
   salvaged.storage.close(0);
 });
 
+test("hole f: a bit that flips in a log in use ends it when compaction comes there, and is not copied", async () => {
+  const disk = new VirtualDisk();
+  const { opened, writer } = await openSample(disk);
+  const { storage } = opened;
+  let id = 0;
+  while (storage.stats().currentSegment < 4) {
+    writer.put(++id, `body of job ${id}.`.padEnd(1000));
+    writer.settle();
+  }
+  const content = disk.contentOf(segmentName(1));
+  const at = Buffer.from(content).indexOf("body of job 4.");
+  assert.ok(at > 0, "the job is in the first file, which is sealed");
+  content[at]! ^= 1;
+  for (let each = 1; each <= id && storage.failure === undefined; each++) {
+    if (each === 4) continue;
+    writer.delete(each);
+    writer.settle();
+  }
+  const { failure } = storage;
+  assert.equal(failure?.code, "BINLOG_CORRUPT");
+  assert.match(
+    failure.message,
+    new RegExp(`A durable record is damaged: .*${segmentName(1)} at offset \\d+`),
+  );
+  const damaged = Buffer.from(content.subarray(at, at + "body of job 4.".length));
+  const copies = disk.names().filter((name) => Buffer.from(disk.contentOf(name)).includes(damaged));
+  assert.deepEqual(copies, [segmentName(1)], "files with the damaged body");
+  storage.close(0);
+  await assert.rejects(openBinlog(virtualOptions(disk)), { code: "BINLOG_CORRUPT" });
+});
+
 /** Runs a load and checks after each step that the disk holds no more than was promised. */
 async function bounded(
   load: (writer: JobWriter, step: number) => void,

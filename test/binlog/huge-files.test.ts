@@ -1,7 +1,7 @@
 // Files of more bytes than 31 bits count: read and written in pieces, scanned to their end, refused where the format ends.
 
 import assert from "node:assert/strict";
-import { closeSync, openSync, truncateSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { copyBytes } from "../../src/base/bytes.ts";
@@ -32,8 +32,29 @@ test("a write of more than 2 GiB is made in pieces", () => {
   // What is written to /dev/null takes no room.
   const disk = new RealDisk("/dev");
   const handle = openSync("/dev/null", "w");
-  disk.write(handle, new Uint8Array(HUGE_BYTES), 0, HUGE_BYTES, 0);
+  const bytes = new Uint8Array(HUGE_BYTES);
+  assert.throws(() => writeSync(handle, bytes, 0, HUGE_BYTES, 0), "one call does not take so many");
+  assert.doesNotThrow(() => disk.write(handle, bytes, 0, HUGE_BYTES, 0));
   closeSync(handle);
+});
+
+test("pieces of a write and of a read belong one behind the other", (t) => {
+  const path = temporaryFolder(t);
+  const pieceBytes = 1000;
+  const disk = new RealDisk(path, 0, pieceBytes);
+  for (const length of [0, 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 10 * pieceBytes + 7]) {
+    const bytes = new Uint8Array(length + 20).map((_, at) => (at * 7 + (at >> 8)) & 0xff);
+    const handle = disk.open(`file-${length}`, "create");
+    const position = 13;
+    disk.write(handle, bytes, 5, length, position);
+    assert.equal(disk.bytes(handle), length === 0 ? 0 : position + length);
+    const written = readFileSync(join(path, `file-${length}`)).subarray(position);
+    assert.deepEqual(Buffer.from(written), Buffer.from(bytes.subarray(5, 5 + length)));
+    const got = new Uint8Array(length + 20);
+    assert.equal(readFully(disk, handle, got, 3, length, position), length);
+    assert.deepEqual(got.subarray(3, 3 + length), bytes.subarray(5, 5 + length));
+    disk.close(handle);
+  }
 });
 
 test("zeros behind 2 GiB are scanned to their end, and what stands there is copied", () => {

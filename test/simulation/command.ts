@@ -149,10 +149,14 @@ export function setTube(pattern: string, values: SettingValueChanges): Command {
   return { ...simple(`set-tube ${pattern} ${words.join(" ")}`), kind: "set", pattern, values };
 }
 
+/** What may stand behind a body in the place of CR LF: also with one of the two where it belongs. */
+const WRONG_ENDS = ["!!", "x\n", "\r!", "\n\r", "\n\n", "\r\r"] as const;
+
 /** A put whose body does not end where it should. */
 export function badPut(body: string): Command {
   const text = `put 0 0 1 ${body.length}`;
-  const bytes = Buffer.from(`${text}\r\n${body}!!`, "latin1");
+  const end = WRONG_ENDS[body.length % WRONG_ENDS.length]!;
+  const bytes = Buffer.from(`${text}\r\n${body}${end}`, "latin1");
   return { text: `${text} (without CR LF)`, bytes, kind: "fixed", reply: "EXPECTED_CRLF\r\n" };
 }
 

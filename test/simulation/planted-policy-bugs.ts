@@ -3,7 +3,9 @@
 import type { Engine } from "../../src/engine/engine.ts";
 import { JobAttributes } from "../../src/engine/job-attributes.ts";
 import { NO_GROUP } from "../../src/engine/job-groups.ts";
+import { rowOf } from "../../src/engine/job-table.ts";
 import { NO_ROW } from "../../src/engine/key-table.ts";
+import { Outcome } from "../../src/engine/outcome.ts";
 import type { Tube } from "../../src/engine/tube.ts";
 import type { TubeGate } from "../../src/engine/tube-gate.ts";
 import { isWide, type TubePolicy } from "../../src/engine/tube-settings.ts";
@@ -62,7 +64,41 @@ function plantedInGates(name: string, plant: (gate: TubeGate, policy: TubePolicy
   });
 }
 
+/** Has an arena keep what `run` frees, if `keeps` says so of it. */
+function freeless<Result>({ bodies }: Engine, keeps: (handle: number) => boolean, run: () => Result): Result {
+  const { free } = bodies;
+  bodies.free = (handle) => {
+    if (!keeps(handle)) free.call(bodies, handle);
+  };
+  try {
+    return run();
+  } finally {
+    bodies.free = free;
+  }
+}
+
 export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
+  plantedInEngine("the body of a duplicate is never freed", (engine) => {
+    const put = engine.put.bind(engine);
+    engine.put = (session, job, body, ...rest) => {
+      const outcome = put(session, job, body, ...rest);
+      // As if nobody freed it: the same bytes once more, which nobody has.
+      if (outcome === Outcome.Duplicate) engine.bodies.allocate(job.bodyBytes);
+      return outcome;
+    };
+  }),
+  plantedInEngine("the attributes of a job stay in the arena", (engine) => {
+    const { policies, jobs } = engine;
+    const forget = policies.forget.bind(policies);
+    policies.forget = (slot) => {
+      const kept = jobs.pageOf(slot).extras?.attributes[rowOf(slot)];
+      freeless(
+        engine,
+        (handle) => handle === kept,
+        () => forget(slot),
+      );
+    };
+  }),
   plantedInEngine("a key is kept after its job", ({ policies }) => {
     policies.keys.drop = () => {};
   }),
@@ -193,7 +229,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInGates("a bucket keeps twice as many tokens as it should", (gate, policy) => {
     const set = gate.set.bind(gate);
     gate.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
-    gate.set(policy, gate.atMs);
+    gate.set(policy, 0);
   }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {

@@ -8,6 +8,7 @@ import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { Counter } from "../../src/message/topology.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
 import { commandIn } from "../support/command-lines.ts";
+import { checkArenaAtRest } from "../support/engine-invariants.ts";
 import { checkRings } from "../support/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import type { Command } from "./command.ts";
@@ -1063,6 +1064,7 @@ class Simulation {
 
   #checkRest(): void {
     this.#checkSettings();
+    for (const { engine } of this.#server.shards) checkArenaAtRest(engine);
     for (const { id, policy } of this.#model.jobs.values())
       assert.ok(!policy.leaves, `job ${id}, which has died, has left for its dead-letter tube`);
     for (const client of this.#clients) client.checkRest(this.#shards);

@@ -5,6 +5,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { NO_GROUP } from "../../src/engine/job-groups.ts";
 import type { JobList } from "../../src/engine/job-list.ts";
 import { type JobPage, JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
+import { BYTES_OF } from "../../src/engine/memory-use.ts";
 import { type Session, Waiting, type Watch } from "../../src/engine/session.ts";
 import type { DeadlineHeap, ReadyHeap } from "../../src/engine/slot-heap.ts";
 import type { Timer } from "../../src/engine/timer-heap.ts";
@@ -35,6 +36,35 @@ export function checkInvariants(
   new InvariantCheck(engine, sessions, stillWaiting).run();
 }
 
+/** Throws AssertionError if the arena has more, or less, than the jobs and keys of the engine: nothing may be under way. */
+export function checkArenaAtRest(engine: Engine): void {
+  assert.equal(engine.bodies.usedBytes, arenaBytesOf(engine), "bytes of the arena that jobs and keys have");
+}
+
+/** What the bodies and attributes of all jobs and all keys take in the arena, from their lengths alone. */
+function arenaBytesOf(engine: Engine): number {
+  const { jobs, policies } = engine;
+  let bytes = 0;
+  jobs.forEach((slot) => {
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    bytes += cellBytesOf(page.bodyBytes[row]!);
+    if (page.extras === undefined) return;
+    bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
+  });
+  for (const row of policies.keys.table.rows()) bytes += cellBytesOf(policies.keys.table.cellOf(row).length);
+  return bytes;
+}
+
+/** Steps of 16 to 256 bytes, then four in each doubling to 64 KiB, then whole MiB. */
+function cellBytesOf(bytes: number): number {
+  if (bytes > 65536) return Math.ceil(bytes / 2 ** 20) * 2 ** 20;
+  if (bytes <= 256) return Math.ceil(bytes / 16) * 16;
+  let doubling = 256;
+  while (doubling * 2 < bytes) doubling *= 2;
+  return Math.ceil(bytes / (doubling / 4)) * (doubling / 4);
+}
+
 class InvariantCheck {
   readonly #engine: Engine;
   readonly #sessions: readonly Session[];
@@ -57,6 +87,39 @@ class InvariantCheck {
     this.#waiters();
     this.#timers();
     this.#extras();
+    this.#memory();
+  }
+
+  // --- memory -----------------------------------------------------------------------------------------------------
+
+  /** What clients make the engine keep is counted as it is. */
+  #memory(): void {
+    const engine = this.#engine;
+    const { jobs, policies, settings, keptGates } = engine;
+    let extraRows = 0;
+    for (const page of jobs.pages) if (page?.extras !== undefined) extraRows += page.live;
+    const tubes = [...engine.tubes.values()];
+    const groups = tubes.reduce((sum, tube) => sum + (tube.groups?.size ?? 0), 0);
+    const watches = tubes.reduce((sum, tube) => sum + tube.watching, 0);
+    const counted = {
+      job: jobs.live,
+      extras: extraRows,
+      tube: tubes.length,
+      watch: watches,
+      group: groups,
+      key: policies.keys.table.size,
+      keptGate: keptGates.size,
+      setting: settings.size,
+    };
+    let bytes = engine.bodies.usedBytes;
+    for (const [what, count] of Object.entries(counted))
+      bytes += count * BYTES_OF[what as keyof typeof BYTES_OF];
+    assert.equal(engine.memoryBytes, bytes, "memory that jobs and tubes take");
+    const { usedBytes } = engine.bodies;
+    const ownedBytes = arenaBytesOf(engine);
+    assert.ok(usedBytes >= ownedBytes, `jobs and keys have ${ownedBytes} of ${usedBytes} bytes`);
+    assert.equal(keptGates.size === 0, keptGates.nextAtMs === NEVER, "a bucket is kept until it is full");
+    for (const tube of tubes) assert.ok(!keptGates.has(tube.name), `${tube.name} has its bucket itself`);
   }
 
   // --- extras and keys --------------------------------------------------------------------------------------------
@@ -406,7 +469,11 @@ class InvariantCheck {
       assert.equal(timer.position >= 0, timer.atMs < NEVER, "a timer that is set is in its heap");
     assert.equal(
       this.#engine.nextDueAtMs,
-      Math.min(this.#engine.policies.keys.table.nextAtMs, ...timers.map((timer) => timer.atMs)),
+      Math.min(
+        this.#engine.policies.keys.table.nextAtMs,
+        this.#engine.keptGates.nextAtMs,
+        ...timers.map((timer) => timer.atMs),
+      ),
       "the next timer",
     );
   }

@@ -25,9 +25,12 @@ export class RealDisk implements Disk {
   /** The user to give new files to; undefined where their maker may keep them. */
   #owner: FileOwner | undefined;
 
-  /** `spareDescriptors` are kept back for it until the thread ends. */
-  constructor(path: string, spareDescriptors = 0) {
+  readonly #callBytesMax: number;
+
+  /** `spareDescriptors` are kept back for it until the thread ends; a call of the system moves up to `callBytesMax`. */
+  constructor(path: string, spareDescriptors = 0, callBytesMax = CALL_BYTES_MAX) {
     this.path = path;
+    this.#callBytesMax = callBytesMax;
     this.#reserve = new DescriptorReserve(spareDescriptors);
     if (spareDescriptors > 0) this.#folder = fs.openSync(path, "r");
   }
@@ -65,13 +68,13 @@ export class RealDisk implements Disk {
   }
 
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number {
-    return fs.readSync(handle, into, start, Math.min(length, CALL_BYTES_MAX), position);
+    return fs.readSync(handle, into, start, Math.min(length, this.#callBytesMax), position);
   }
 
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void {
     let done = 0;
     while (done < length) {
-      const bytes = Math.min(length - done, CALL_BYTES_MAX);
+      const bytes = Math.min(length - done, this.#callBytesMax);
       done += fs.writeSync(handle, from, start + done, bytes, position + done);
     }
   }

@@ -1,6 +1,8 @@
 // How often each client may ask: a bucket for each, which holds what it may ask in a second.
 
-/** Clients that are remembered; who has asked nothing for longest is forgotten first. */
+import { RecentMap } from "../../base/recent-map.ts";
+
+/** Clients that are remembered; those that have asked nothing for longest are forgotten first. */
 const CLIENTS_MAX = 10_000;
 
 interface Bucket {
@@ -9,7 +11,7 @@ interface Bucket {
 }
 
 export class RequestRate {
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new RecentMap<string, Bucket>(CLIENTS_MAX);
   #perSecond: number;
 
   /** Infinity for no limit. */
@@ -34,10 +36,7 @@ export class RequestRate {
     const gained = before === undefined ? perSecond : ((nowMs - before.atMs) / 1000) * perSecond;
     const left = Math.min(perSecond, (before?.left ?? 0) + gained);
     const may = left >= 1;
-    // The last in the map is who asked last.
-    this.#buckets.delete(client);
     this.#buckets.set(client, { left: may ? left - 1 : left, atMs: nowMs });
-    if (this.#buckets.size > CLIENTS_MAX) this.#buckets.delete(this.#buckets.keys().next().value!);
     return may;
   }
 }

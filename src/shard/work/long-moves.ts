@@ -31,8 +31,10 @@ export class LongMoves {
   readonly #line: UnderWay[] = [];
   /** Those that stand aside, by the jobs that they wait for. */
   readonly #aside = new Map<number, Set<UnderWay>>();
-  /** Those of them whose job may have arrived unheard, with that job: the one that was looked at last stands last. */
+  /** Those of them whose job may have arrived unheard, with that job. */
   readonly #unheard = new Map<UnderWay, number>();
+  /** Where the next look goes on: entries that were put back at the end would leave holes, which every look would have to pass. */
+  #looks = this.#unheard.entries();
   /** Jobs and watches that commands may still move at once in this turn. */
   #turnLeft = 0;
 
@@ -99,12 +101,22 @@ export class LongMoves {
 
   /** Looks at some of those of which the engine may not tell. */
   #lookAround(): void {
-    if (this.#unheard.size === 0) return;
-    for (const [underWay, job] of [...this.#unheard.entries().take(LOOKS)]) {
+    for (let looks = Math.min(LOOKS, this.#unheard.size); looks > 0; looks--) {
+      const { value } = this.#nextLook();
+      if (value === undefined) return;
+      const [underWay, job] = value;
+      if (underWay.move.awaitedJob !== undefined) continue;
       this.#unheard.delete(underWay);
-      if (underWay.move.awaitedJob === undefined) this.#comeBack(underWay, job);
-      else this.#unheard.set(underWay, job);
+      this.#comeBack(underWay, job);
     }
+  }
+
+  /** The next of those in a circle. */
+  #nextLook(): IteratorResult<[UnderWay, number], undefined> {
+    const next = this.#looks.next();
+    if (next.done !== true) return next;
+    this.#looks = this.#unheard.entries();
+    return this.#looks.next();
   }
 
   #comeBack(underWay: UnderWay, job: number): void {

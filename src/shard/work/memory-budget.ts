@@ -1,25 +1,28 @@
-// What the jobs of a shard take of the memory that --max-memory gives to all shards together.
+// What a shard keeps of the memory that --max-memory gives to all shards together.
 //
 // A shard holds pages a little in advance, and gives back what it has too many: a put is a comparison.
 
 import type { MemoryLimit } from "../../engine/body-arena.ts";
-import type { Engine } from "../../engine/engine.ts";
+import { PUT_BYTES } from "../../engine/memory-use.ts";
 import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/memory-words.ts";
 
-/** What a job takes besides its body: its row, its entry of the index, its place in a heap. */
-export const JOB_BYTES = 112;
 /** Pages that are taken at once, and this share of what a shard would have of the limit if that is less. */
 const LOT_PAGES_MAX = 16;
 const LOT_SHARE = 1 / 1024;
 
+/** What a shard keeps for clients. */
+interface Counted {
+  readonly memoryBytes: number;
+}
+
 export class MemoryBudget implements MemoryLimit {
-  readonly #engine: Engine;
+  readonly #counted: Counted;
   readonly #words: MemoryWords;
   readonly #shards: number;
   #heldPages = 0;
 
-  constructor(engine: Engine, words: MemoryWords, shards: number) {
-    this.#engine = engine;
+  constructor(counted: Counted, words: MemoryWords, shards: number) {
+    this.#counted = counted;
     this.#words = words;
     this.#shards = shards;
   }
@@ -27,13 +30,13 @@ export class MemoryBudget implements MemoryLimit {
   /** Whether all that is there now may be, with one more job. */
   get allows(): boolean {
     if (this.#words.isFull) return false;
-    const missing = this.#usedBytes() + JOB_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
+    const missing = this.#counted.memoryBytes + PUT_BYTES - this.#heldPages * MEMORY_PAGE_BYTES;
     return missing <= 0 || this.#claim(Math.ceil(missing / MEMORY_PAGE_BYTES));
   }
 
   /** After a turn: counts what it took without asking, and gives back what is not needed. */
   settle(): void {
-    const needed = Math.ceil(this.#usedBytes() / MEMORY_PAGE_BYTES);
+    const needed = Math.ceil(this.#counted.memoryBytes / MEMORY_PAGE_BYTES);
     const spare = this.#heldPages - needed;
     if (spare < 0) {
       this.#words.take(-spare);
@@ -56,11 +59,6 @@ export class MemoryBudget implements MemoryLimit {
       return false;
     }
     return true;
-  }
-
-  #usedBytes(): number {
-    const { bodies, jobs } = this.#engine;
-    return bodies.usedBytes + jobs.live * JOB_BYTES;
   }
 
   #lotPages(): number {

@@ -137,6 +137,23 @@ describe("LineReader", () => {
     );
   });
 
+  it("takes a body for well formed only with CR and LF behind it, whole or in pieces, however they are cut", () => {
+    const ends = ["\r\n", "x\n", "\rx", "\n\r", "\n\n", "\r\r", "\0\n", "xx"];
+    for (const end of ends)
+      for (const [word, told] of [
+        ["body", (endsWell: boolean) => [`body abc ${endsWell}`]],
+        ["pieces", (endsWell: boolean) => ["piece abc", `last piece ${endsWell}`]],
+      ] as const)
+        for (let cut = 0; cut <= 5; cut++) {
+          const handler = new NotingHandler();
+          const body = `abc${end}`;
+          handler.take(`${word} 3\r\n${body.slice(0, cut)}`);
+          handler.take(`${body.slice(cut)}next\r\n`);
+          const expected = [`line ${word} 3`, ...told(end === "\r\n"), "line next"];
+          assert.deepEqual(handler.told, expected, JSON.stringify([word, end, cut]));
+        }
+  });
+
   it("says when a line has been told before", () => {
     const handler = new NotingHandler();
     handler.ready = false;

@@ -234,6 +234,23 @@ describe("SharedReserve that waits", () => {
     assert.deepEqual(stage.did, ["done"]);
   });
 
+  for (const before of [0, 1, 2])
+    it(`keeps it from all of them where ${before} have come before the job`, () => {
+      const stage = new Stage(2000);
+      stage.waitAll();
+      stage.nowMs = 2000;
+      stage.due(0);
+      for (let shard = 0; shard < before; shard++) stage.ack(shard);
+      assert.deepEqual(stage.did, RECHECKS);
+      stage.word = 0;
+      stage.reserve.onReply(2);
+      assert.deepEqual(stage.did, ["StopWait at 0", "StopWait at 1"], "the others are told at once");
+      for (let shard = before; shard < 2; shard++) stage.ack(shard);
+      assert.deepEqual(stage.did, [], "an answer is still under way");
+      stage.ack(2);
+      assert.deepEqual(stage.did, ["done"]);
+    });
+
   it("goes on when the reservation whose margin had begun is gone", () => {
     const stage = new Stage(NEVER);
     stage.waitAll();

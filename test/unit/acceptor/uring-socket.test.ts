@@ -10,11 +10,14 @@ import type { HandedOver } from "../../../src/acceptor/transport.ts";
 import { UringSocket } from "../../../src/acceptor/uring-socket.ts";
 import { UringSockets } from "../../../src/acceptor/uring-sockets.ts";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
+import { BodyArena, type BodyPlace } from "../../../src/engine/body-arena.ts";
 import { closeDescriptor, KernelError } from "../../../src/uring/kernel.ts";
 
 const BYTES = asciiBytes("put 0 0 60 1\r\nx\r\n");
 /** Far longer than a thread that has something to do takes to see it. */
 const SLEEP_MS = 4000;
+const BODY_BYTES = 40_000;
+const ECANCELED = 125;
 
 /** A socket that has got BYTES during a pause that is over, and is still to deliver them. */
 function stage(t: TestContext) {
@@ -61,6 +64,47 @@ describe("bytes that came during a pause", () => {
     socket.begin(() => socket.cancel());
     deliver();
     assert.deepEqual(given, [latin1(BYTES, 0, BYTES.length)]);
+  });
+});
+
+describe("a body that is received where it will lie", () => {
+  it("keeps its memory until the kernel is done with it, although its connection has been broken off", (t) => {
+    const descriptor = openSync("/dev/null", "r");
+    t.after(() => closeSync(descriptor));
+    const arena = new BodyArena();
+    const handle = arena.allocate(BODY_BYTES);
+    let asked = 0;
+    const sockets = {
+      ring: { receiveMessage: () => void asked++ },
+      messages: { areTaken: false, take: () => 0, add() {}, address: () => ({ low: 0, high: 0 }), give() {} },
+      finishLater: () => {},
+    } as unknown as ConstructorParameters<typeof UringSocket>[0];
+    const connection = {
+      awaitsBody: true,
+      findBodyRoom: (place: BodyPlace) => {
+        arena.findRoom(handle, 0, BODY_BYTES, place);
+        return true;
+      },
+      endsBody: () => false,
+    } as unknown as Connection;
+    const socket = new UringSocket(
+      sockets,
+      0,
+      { fd: descriptor, close: () => {} },
+      { disconnect: () => {} } as unknown as AcceptorCore,
+      {} as ConnectionLog,
+    );
+    socket.open(connection);
+    assert.equal(asked, 1, "the kernel has been told where to write");
+    socket.end();
+    arena.free(handle);
+    const { usedBytes } = arena;
+    assert.ok(usedBytes >= BODY_BYTES, "what the kernel may still write to is in use");
+    const other = arena.allocate(BODY_BYTES);
+    assert.notEqual(other, handle, "no other body lies there");
+    socket.onBodyReceived(-ECANCELED, false);
+    arena.free(other);
+    assert.equal(arena.usedBytes, 0, "then it is given back");
   });
 });
 

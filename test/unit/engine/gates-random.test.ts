@@ -11,7 +11,7 @@ import { JobState, rowOf } from "../../../src/engine/job-table.ts";
 import { type Session, Waiting } from "../../../src/engine/session.ts";
 import type { SettingValues } from "../../../src/engine/tube-settings.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { checkArenaAtRest, checkInvariants } from "../../support/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -124,6 +124,7 @@ class GatesRun implements ClientEffects {
 
   check(): void {
     checkInvariants(this.#engine, this.#sessions.keys());
+    checkArenaAtRest(this.#engine);
   }
 
   #put(): void {

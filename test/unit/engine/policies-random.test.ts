@@ -18,7 +18,7 @@ import {
   AttributeWriter,
   KeyState,
 } from "../../../src/protocol/job-attribute.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { checkArenaAtRest, checkInvariants } from "../../support/engine-invariants.ts";
 import { findOf } from "../../support/planted-find.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -180,6 +180,7 @@ class RandomRun {
     this.#due();
     this.#compare();
     checkInvariants(this.#engine, [0]);
+    checkArenaAtRest(this.#engine);
   }
 
   // --- the model ---------------------------------------------------------------------------------------------

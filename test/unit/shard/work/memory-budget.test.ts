@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BodyArena, CELL_BYTES_MAX } from "../../../../src/engine/body-arena.ts";
-import type { Engine } from "../../../../src/engine/engine.ts";
+import { BYTES_OF } from "../../../../src/engine/memory-use.ts";
 import { createTopology, memoryWords } from "../../../../src/message/topology.ts";
 import { MemoryWords } from "../../../../src/ring/memory-words.ts";
-import { JOB_BYTES, MemoryBudget } from "../../../../src/shard/work/memory-budget.ts";
+import { MemoryBudget } from "../../../../src/shard/work/memory-budget.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const MIB = 1 << 20;
@@ -19,12 +19,12 @@ class Shard {
   readonly budget: MemoryBudget;
 
   constructor(words: ReturnType<typeof memoryWords>, shards: number) {
-    this.budget = new MemoryBudget(this as unknown as Engine, words, shards);
+    this.budget = new MemoryBudget(this, words, shards);
     this.bodies.limit = this.budget;
   }
 
-  get usedBytes(): number {
-    return this.bodies.usedBytes + this.jobs.live * JOB_BYTES;
+  get memoryBytes(): number {
+    return this.bodies.usedBytes + this.jobs.live * BYTES_OF.job;
   }
 
   /** As PutIntake. */
@@ -59,7 +59,7 @@ function shardsWith(
   return { words, shards: Array.from({ length: count }, () => new Shard(words, count)) };
 }
 
-const sum = (shards: readonly Shard[]): number => shards.reduce((total, each) => total + each.usedBytes, 0);
+const sum = (shards: readonly Shard[]): number => shards.reduce((total, each) => total + each.memoryBytes, 0);
 
 /** Puts and deletes at random, ever more and ever less; returns how many puts were refused. */
 function putAndDelete(shards: readonly Shard[], limitBytes: number): number {
@@ -74,7 +74,7 @@ function putAndDelete(shards: readonly Shard[], limitBytes: number): number {
     if (!random.chance(step % 2000 < 1200 ? 0.9 : 0.1)) shard.delete();
     else if (!shard.put(bytes)) {
       refused++;
-      const takes = bytes > CELL_BYTES_MAX ? MIB : bytes * 1.25 + 16 + JOB_BYTES;
+      const takes = bytes > CELL_BYTES_MAX ? MIB : bytes * 1.25 + 16 + BYTES_OF.job;
       assert.ok(before + takes > early, `step ${step}: ${bytes} refused at ${before}`);
     }
     assert.ok(sum(shards) <= limitBytes, `step ${step}: ${sum(shards)}`);
@@ -119,7 +119,7 @@ describe("MemoryBudget", () => {
     const [full, other] = shards as [Shard, Shard];
     for (let job = 0; job < 2000; job++) assert.ok(full.put(1000));
     full.budget.settle();
-    assert.ok(words.usedBytes >= full.usedBytes);
+    assert.ok(words.usedBytes >= full.memoryBytes);
     words.limitBytes = MIB;
     assert.ok(words.isFull);
     assert.ok(!other.put(0));
