@@ -1,4 +1,5 @@
-// Log of the tubes whose best job became better, for sessions that keep their tubes in an order (ready-order.ts).
+// Log of the tubes whose best job became better, for sessions that keep their tubes in an order
+// (ready-order.ts).
 
 import type { Tube } from "./tube.ts";
 

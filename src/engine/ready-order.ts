@@ -1,10 +1,11 @@
-// Watched tubes of one session that have a job to give, best job first: a heap, so that the next reserve of a session with
-// very many such tubes looks at a few of them.
+// Watched tubes of one session that have a job to give, best job first: a heap, so that the next
+// reserve of a session with very many such tubes looks at a few of them.
 //
-// Each entry has the pri and id that its tube's best job had when it was looked at. The heap is lazy: a best job that left
-// or became worse is noticed when its entry comes up, and the entry sinks to its new place. Only a tube whose best job
-// became better must be told of, by `BetterTubes`: the session reads the new entries of that log before it chooses. So no
-// entry is ever later than its tube belongs, and the first one that is still true is the best of all.
+// Each entry has the pri and id that its tube's best job had when it was looked at. The heap is
+// lazy: a best job that left or became worse is noticed when its entry comes up, and the entry
+// sinks to its new place. Only a tube whose best job became better must be told of, by
+// `BetterTubes`: the session reads the new entries of that log before it chooses. So no entry is
+// ever later than its tube belongs, and the first one that is still true is the best of all.
 
 import { BETTER_TUBES_KEPT, type BetterTubes } from "./better-tubes.ts";
 import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";

@@ -1,8 +1,8 @@
-// Table of attacks: one client with one command, pipelined, over very many of something. Each row says how many lines prepare
-// it, what is pipelined, and whether beanstalkd has the command.
+// Table of attacks: one client with one command, pipelined, over very many of something. Each row
+// says how many lines prepare it, what is pipelined, and whether beanstalkd has the command.
 //
-// test/attacks/attacks.test.ts judges each row in one process; `npm run attacks` measures them on the running server, beside
-// beanstalkd.
+// test/attacks/attacks.test.ts judges each row in one process; `npm run attacks` measures them on
+// the running server, beside beanstalkd.
 
 /** Commands that are pipelined: as many as a connection may have under way. */
 export const DEPTH = 256;

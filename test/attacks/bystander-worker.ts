@@ -1,4 +1,5 @@
-// A client in a thread of its own that puts one job after the other, and notes how long each answer takes.
+// A client in a thread of its own that puts one job after the other, and notes how long each answer
+// takes.
 
 import type { NetConnectOpts } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

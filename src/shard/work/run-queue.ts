@@ -1,13 +1,16 @@
-// Run queue of a shard: connections whose commands are costly take turns, so that no pipeline delays others.
+// Run queue of a shard: connections whose commands are costly take turns, so that no pipeline
+// delays others.
 //
-// Commands come to a shard in the order of its rings, and cheap ones are executed in that order. A connection whose command
-// cost more than `cheapWork` is set aside: its next messages wait in `session.deferred`, as behind a reserve that waits for
-// a job, while the rings go on with other connections. The queue then gives it turns between those of the rings.
+// Commands come to a shard in the order of its rings, and cheap ones are executed in that order. A
+// connection whose command cost more than `cheapWork` is set aside: its next messages wait in
+// `session.deferred`, as behind a reserve that waits for a job, while the rings go on with other
+// connections. The queue then gives it turns between those of the rings.
 //
-// Among the connections set aside it is start-time fair queueing. Each has a tag, the work that it had done, counted from
-// when it joined the others; the smallest tag is next, and a command adds its cost. So ten connections with commands of
-// 0.1 ms and one with commands of 10 ms each get an eleventh of the time, and nobody waits while a shard has nothing to do.
-// Order within a connection is that of its deferred messages. Their memory is bounded by the commands that a connection may
+// Among the connections set aside it is start-time fair queueing. Each has a tag, the work that it
+// had done, counted from when it joined the others; the smallest tag is next, and a command adds
+// its cost. So ten connections with commands of 0.1 ms and one with commands of 10 ms each get an
+// eleventh of the time, and nobody waits while a shard has nothing to do. Order within a connection
+// is that of its deferred messages. Their memory is bounded by the commands that a connection may
 // have under way (acceptor/lane.ts).
 
 import { Timer, TimerHeap } from "../../engine/timer-heap.ts";
