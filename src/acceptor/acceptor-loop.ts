@@ -8,7 +8,7 @@
 // was rung, and goes on to the next point when the event loop has read all sockets that are ready.
 
 import { Point, type Surroundings } from "../loop/point.ts";
-import type { Resident } from "../loop/role.ts";
+import type { Resident, ResidentShard } from "../loop/role.ts";
 import type { Asked, Patience } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
@@ -21,7 +21,7 @@ const PASSES_PER_TURN = 8;
  * sockets are read.
  */
 const RESIDENT_TURNS = 32;
-/** With so much time behind it in a pass a resident has no further turn: one that moves many jobs takes a millisecond or more. */
+/** With so much time behind it in a pass a resident has no further turn. Without commands it has one: answers leave between slices of long work. */
 const RESIDENT_MS = 2;
 
 /** With more messages in a pass there may be clients whose commands have not arrived yet, and the log waits for them … */
@@ -80,7 +80,7 @@ export class AcceptorLoop {
   /** Without them the event loop moves the bytes between two turns. */
   sockets: LoopSockets | undefined;
   /** Shards in this thread that are ready to serve. */
-  readonly residents: Resident[] = [];
+  readonly residents: ResidentShard[] = [];
   /** The log, if it lives in this thread. */
   log: Resident | undefined;
   /** At `Point.Asleep`: when a resident has something due, ms; Infinity for nothing. */
@@ -254,11 +254,11 @@ export class AcceptorLoop {
     return true;
   }
 
-  #hasTurn(resident: Resident): boolean {
+  #hasTurn(resident: ResidentShard): boolean {
     if (resident.isInTurn) return true;
     const { surroundings } = this.#options;
     if (this.#residentTurns === 0) return resident.hasWork || resident.nextDueAtMs <= surroundings.nowMs();
-    return resident.hasWork && surroundings.nowMs() - this.#residentSinceMs < RESIDENT_MS;
+    return resident.hasCommands && surroundings.nowMs() - this.#residentSinceMs < RESIDENT_MS;
   }
 
   /** It goes on to its next point once in a pass: replies leave in the middle of its turn. */

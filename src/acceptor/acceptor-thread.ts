@@ -2,7 +2,7 @@
 
 import type { BodyArena } from "../engine/body-arena.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
-import type { Resident } from "../loop/role.ts";
+import type { Resident, ResidentShard } from "../loop/role.ts";
 import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import { Counter, hostOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -89,7 +89,7 @@ export class AcceptorThread implements AcceptorSurroundings {
   }
 
   /** A shard of this thread is ready to serve. */
-  addResident(role: Resident, shard: number, arena: BodyArena): void {
+  addResident(role: ResidentShard, shard: number, arena: BodyArena): void {
     for (const { core } of this.#acceptors) core.addLocalShard(shard, arena);
     this.#loop.residents.push(role);
     this.wake();

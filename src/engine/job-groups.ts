@@ -93,11 +93,16 @@ class IdleGroups extends IndexedHeap {
   }
 }
 
+/** Groups that one change forgets at once; where time passed more turns, `forgetPassed` goes on with them. */
+const FORGOTTEN_AT_ONCE = 64;
+
 /** A group that comes to its limit, or leaves it, costs so many looks at one that does not. */
 const CHANGE_LOOKS = 9;
 
 /** Numbers of groups are small, and used again; a job keeps that of its group from its put to its end. */
 export class JobGroups {
+  /** Told when another job may be next, or the same one may have become ready. */
+  onChanged: () => void = () => {};
   /** How many jobs of a group may be in work; those of no group are not limited. */
   #inWorkMax = Number.POSITIVE_INFINITY;
   /** Groups with this number and higher ones may not have come to the present limit yet. */
@@ -156,11 +161,17 @@ export class JobGroups {
     return best < 0 ? NO_SLOT : this.#groups[best]!.ready.top;
   }
 
-  /** Whether a put of this key would need one group more than `groupsMax`. Those without jobs make room for it. */
+  /**
+   * Whether a put of this key would need one group more than `groupsMax`. Those without jobs make room for it, some of them
+   * at once: after a limit that became less, it takes the next puts, too, until as few are remembered.
+   */
   isFull(key: string, groupsMax: number): boolean {
     if (this.#byKey.has(key)) return false;
-    while (this.#byKey.size >= groupsMax && this.#idle.size > 0) this.#forgetIdle(this.#idle.top);
-    return this.#byKey.size >= groupsMax;
+    for (let left = FORGOTTEN_AT_ONCE; left > 0 && this.#idle.size > 0; left--) {
+      if (this.#byKey.size < groupsMax) break;
+      this.#forgetIdle(this.#idle.top);
+    }
+    return this.#byKey.size - this.#idle.size >= groupsMax;
   }
 
   /**
@@ -168,7 +179,7 @@ export class JobGroups {
    * the log come in any order: of them the one with the highest id, `by`, says what the group weighs.
    */
   join(key: string, weight: number, by = Number.POSITIVE_INFINITY): number {
-    let number = this.#byKey.get(key);
+    let number = this.#known(key);
     if (number === undefined) {
       number = this.#freeNumbers.pop() ?? this.#groups.length;
       const group = newGroup(key, new PriHeap(this.#jobs));
@@ -184,6 +195,16 @@ export class JobGroups {
     group.weighedBy = by;
     if (weight !== group.weight) this.#change(number, () => (group.weight = weight));
     return number;
+  }
+
+  /** The number of the group with this key; one whose turn has passed while it had no jobs is as good as forgotten. */
+  #known(key: string): number | undefined {
+    const number = this.#byKey.get(key);
+    if (number === undefined) return undefined;
+    const group = this.#group(number);
+    if (group.idlePosition < 0 || group.turn > this.#virtualTime) return number;
+    this.#forgetIdle(number);
+    return undefined;
   }
 
   /** A job that is in no queue and in no work leaves its group for good. */
@@ -233,7 +254,7 @@ export class JobGroups {
       group.turn = Math.max(group.turn, this.#virtualTime) + 1 / group.weight;
     });
     this.#virtualTime += 1 / all;
-    this.#forgetPassed();
+    this.forgetPassed(FORGOTTEN_AT_ONCE);
   }
 
   /** A job that was held goes on counting as work: it is on its way to another shard, or back. It was given out once. */
@@ -297,6 +318,7 @@ export class JobGroups {
     this.#exit(number, group);
     change(group);
     this.#enter(number);
+    this.onChanged();
   }
 
   #isAtLimit(number: number, group: Group): boolean {
@@ -332,13 +354,17 @@ export class JobGroups {
     this.#freeNumbers.push(number);
   }
 
-  /** Time has passed the turns of groups without jobs. */
-  #forgetPassed(): void {
-    for (;;) {
-      const number = this.#idle.top;
-      if (number < 0 || this.#group(number).turn > this.#virtualTime) return;
-      this.#forgetIdle(number);
-    }
+  /** Whether time has passed the turn of a group without jobs that is still remembered. */
+  get hasPassed(): boolean {
+    const number = this.#idle.top;
+    return number >= 0 && this.#group(number).turn <= this.#virtualTime;
+  }
+
+  /** Forgets groups without jobs whose turns time has passed, so many at most; returns how many. */
+  forgetPassed(groupsMax: number): number {
+    let forgotten = 0;
+    for (; forgotten < groupsMax && this.hasPassed; forgotten++) this.#forgetIdle(this.#idle.top);
+    return forgotten;
   }
 
   #forgetIdle(number: number): void {

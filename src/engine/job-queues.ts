@@ -6,6 +6,7 @@
 
 import { assert } from "../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../protocol/limits.ts";
+import { BetterTubes } from "./better-tubes.ts";
 import type { EarliestTime } from "./earliest-time.ts";
 import { NO_GROUP } from "./job-groups.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
@@ -20,6 +21,10 @@ export class JobQueues {
   urgentJobs = 0;
   /** Tubes that have a ready job, paused or not, in no order. */
   readonly readyTubes: Tube[] = [];
+  /** Tubes whose best job became better. */
+  readonly better = new BetterTubes();
+  /** Tubes that remember groups for no reason any more: `tidy` has them forgotten. */
+  readonly untidy = new Set<Tube>();
   readonly #jobs: JobTable;
   readonly #tubes: TubeTable;
   readonly #delayTimers = new TimerHeap<Tube>();
@@ -50,6 +55,16 @@ export class JobQueues {
     return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
   }
 
+  /** Has tubes forget groups whose turns have passed, so many at most. */
+  tidy(groupsMax: number): void {
+    let left = groupsMax;
+    for (const tube of this.untidy) {
+      left -= tube.groups!.forgetPassed(left);
+      if (left <= 0) return;
+      this.untidy.delete(tube);
+    }
+  }
+
   /** When the first ready or delayed job of all tubes expires, or Infinity. */
   get nextExpiryAtMs(): number {
     return this.#expiryTimers.nextAtMs;
@@ -70,7 +85,9 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Ready);
     if (page.pri[row]! < URGENT_PRI_LIMIT) this.#countUrgent(tube, 1);
-    tube.ready.push(slot);
+    const { ready } = tube;
+    ready.push(slot);
+    if (this.better.followers > 0 && ready.top === slot) this.better.note(tube);
     if (page.extras !== undefined) this.#beginExpiry(slot, tube);
     if (tube.readyAt < 0) {
       tube.readyAt = this.readyTubes.length;
@@ -163,6 +180,12 @@ export class JobQueues {
     tube.urgentJobs += change;
     this.urgentJobs += change;
     tube.ready.changePri(slot, pri);
+    this.improved(tube);
+  }
+
+  /** The best job that a tube gives may be better than before; one that became ready is noted by itself. */
+  improved(tube: Tube): void {
+    if (this.better.followers > 0) this.better.note(tube);
   }
 
   /** Moves a reservation from one session to another, as it is; the caller sets the timers of both. */
@@ -292,7 +315,9 @@ export class JobQueues {
 
   #startHolding(page: JobPage, row: number, tube: Tube): void {
     tube.reservedJobs++;
-    if (tube.groups !== undefined) tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+    if (tube.groups === undefined) return;
+    tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+    if (tube.groups.hasPassed) this.untidy.add(tube);
   }
 
   #stopHolding(page: JobPage, row: number, tube: Tube): void {

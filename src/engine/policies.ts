@@ -215,6 +215,8 @@ export class Policies {
 
   // --- groups ---------------------------------------------------------------------------------------------
 
+  readonly #onGroupChanged = (tube: Tube): void => this.#host.queues.improved(tube);
+
   /** A job enters its group in a tube, if it was put with one. What the group weighs is said by puts only: see `JobGroups.join`. */
   #joinGroup(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
     const page = this.#host.jobs.pageOf(slot);
@@ -226,7 +228,8 @@ export class Policies {
     if (key === "") return;
     const weightAt = attribute.findAttribute(bytes, 0, bytes.length, attribute.Attribute.Weight);
     const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
-    const groups = tube.groupsMade(tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+    const inWorkMax = tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY;
+    const groups = tube.groupsMade(inWorkMax, this.#onGroupChanged);
     const number = groups.join(key, isPut ? weight : 0, by);
     extras.groupRow[row] = number;
     groups.makeRoom(number);

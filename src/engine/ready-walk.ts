@@ -37,6 +37,12 @@ export class ReadyWalk {
     if (jobsMax > 0) this.#push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
   }
 
+  /** The job that comes next, or NO_SLOT. */
+  get top(): number {
+    while (this.#places[0]?.source.left === 0) this.#pop();
+    return this.#places[0]?.slot ?? NO_SLOT;
+  }
+
   /** The next best job, or NO_SLOT. */
   next(): number {
     for (;;) {

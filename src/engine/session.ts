@@ -4,6 +4,7 @@
 import { assert } from "../base/assert.ts";
 import { JobList } from "./job-list.ts";
 import { type JobTable, NO_SLOT } from "./job-table.ts";
+import type { ReadyOrder } from "./ready-order.ts";
 import { DeadlineHeap } from "./slot-heap.ts";
 import { Timer } from "./timer-heap.ts";
 import type { Tube } from "./tube.ts";
@@ -56,6 +57,8 @@ export class Session {
   used: Tube | undefined;
   /** Watched tubes on this shard. */
   readonly watches: Map<Tube, Watch> = new Map();
+  /** Goes through them at the end of the session, which takes several steps if they are many. */
+  unwatching: Iterator<Watch> | undefined;
   /** Jobs held here, by deadline. */
   readonly held: DeadlineHeap;
   /** The same jobs in the order in which they were reserved. */
@@ -74,6 +77,8 @@ export class Session {
   linkedInTubes = false;
   /** Watches that are not among their tube's wide waiters; none while it waits as a wide session. */
   unlinked: Watch[] = [];
+  /** Its tubes with ready jobs in their order, once they were many; see ready-order.ts. */
+  order: ReadyOrder | undefined;
   /** Its client can't send any more, so it never waits. */
   halfClosed = false;
   readonly timer: Timer<Session> = new Timer<Session>(this);

@@ -87,13 +87,17 @@ export class Tube {
     return (this.#ready ??= new ReadyHeap(this.#jobs));
   }
 
-  /** Its groups, which begin to be there. `inWorkMax` jobs of each may be held. */
-  groupsMade(inWorkMax: number): JobGroups {
+  /**
+   * Its groups, which begin to be there. `inWorkMax` jobs of each may be held; `onChanged` hears of each change that may
+   * change which job is next.
+   */
+  groupsMade(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
     if (this.groups === undefined) {
       const grouped = new GroupedReady(this.#jobs, this.ready, this.inWork);
       this.#ready = grouped;
       this.groups = grouped.groups;
       this.groups.limit(inWorkMax);
+      this.groups.onChanged = () => onChanged(this);
     }
     return this.groups;
   }

@@ -26,6 +26,12 @@ export interface Resident extends Role {
   readonly isInTurn: boolean;
 }
 
+/** A shard that lives in the thread of an acceptor. */
+export interface ResidentShard extends Resident {
+  /** Whether clients wait for what it has to do now: then it may have several turns in a row. */
+  readonly hasCommands: boolean;
+}
+
 /** A log that lives in the thread of shards, as they see it. */
 export interface LogBeside {
   /** Takes a whole turn in the middle of theirs, if there is something that it can do now. */

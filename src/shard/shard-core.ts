@@ -57,6 +57,7 @@ import { PutIntake } from "./work/put-intake.ts";
 import type { RecordLog } from "./work/record-log.ts";
 import { type RecordNumbers, Replies } from "./work/replies.ts";
 import { ReplyPort } from "./work/reply-port.ts";
+import { CHEAP_WORK_MAX, RunQueue, WORK_PER_MS } from "./work/run-queue.ts";
 import { ShardSession } from "./work/shard-session.ts";
 import { TubeLists } from "./work/tube-lists.ts";
 import { TubeSetter } from "./work/tube-setter.ts";
@@ -66,10 +67,12 @@ import { WhenSettled } from "./work/when-settled.ts";
 const BATCH_MESSAGES = 64;
 /** A reading takes 40 ns. */
 const MESSAGES_PER_CLOCK_READING = 8;
-/** Tubes that the reserves of one turn look at, the last reserve not counted: about a millisecond of work. */
-const TURN_TUBES_MAX = 20_000;
-/** What is due at once, and happens in one turn: a few milliseconds of work, about a microsecond each. */
-const TURN_DUE_MAX = 2000;
+/** Work of costly commands in one turn, the last of them not counted: half a millisecond. */
+const TURN_WORK_MAX = WORK_PER_MS / 2;
+/** After so long a turn takes no more from the rings, so that answers leave. */
+const TURN_MS = 1;
+/** What is due at once, and happens in one turn: about a microsecond each. */
+const TURN_DUE_MAX = 500;
 
 export interface ShardOptions {
   topology: Topology;
@@ -87,6 +90,10 @@ export interface ShardOptions {
   turnJobsMax?: number;
   /** Delayed jobs, pauses, reservations and waits that end in one turn. */
   turnDueMax?: number;
+  /** What a command costs at least, in looks of the engine: a simulation has each set its connection aside. */
+  commandWork?: number;
+  /** See EngineOptions. */
+  orderedTubesMin?: number;
 }
 
 export class ShardCore implements ClientEffects, CommandShard {
@@ -110,6 +117,16 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
   readonly moves: LongMoves;
+  /** Connections with costly commands. */
+  readonly aside = new RunQueue();
+  readonly #commandWork: number;
+  /** Work of costly commands in this turn. */
+  #turnWork = 0;
+  #turnBeganAtMs = 0;
+  /** The acceptor whose ring is first in this turn. */
+  #firstAcceptor = 0;
+  /** The last turn had commands to execute, so that work in slices had to wait. */
+  #owesSlices = false;
   readonly memory: MemoryBudget;
   readonly departures: Departures;
   readonly #deadLetters: DeadLetters;
@@ -157,6 +174,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       ownsTube: owns,
       ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
+      ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
     });
     this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
     this.engine.bodies.limit = this.memory;
@@ -168,7 +186,8 @@ export class ShardCore implements ClientEffects, CommandShard {
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.#looks = new Looks(this.engine, this.ports, topology.acceptors);
-    this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX);
+    this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
+    this.#commandWork = options.commandWork ?? 0;
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
@@ -210,25 +229,61 @@ export class ShardCore implements ClientEffects, CommandShard {
   step(nowMs: number): number {
     this.nowMs = nowMs;
     let taken = 0;
+    this.#turnWork = 0;
+    this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
     this.moves.beginTurn();
     this.engine.runDue(nowMs);
-    if (this.#recordsOpen()) this.#moveOn(nowMs);
     if (this.#resuming.length > 0) this.#runResumed();
-    for (let acceptor = 0; acceptor < this.portCount; acceptor++) taken += this.#takeFrom(acceptor);
+    for (let turn = 0; turn < this.portCount; turn++) {
+      const acceptor = (this.#firstAcceptor + turn) % this.portCount;
+      taken += this.#takeFrom(acceptor);
+      if (this.#isLong() || this.#isLate()) this.#firstAcceptor = (acceptor + 1) % this.portCount;
+    }
     for (let session = this.replies.pumpLong(); session !== undefined; session = this.replies.pumpLong()) {
       this.resume(session);
     }
-    this.lists.pump();
+    if (this.#resuming.length > 0) this.#runResumed();
+    if (!this.aside.isEmpty) this.#runAside();
+    // Answers leave before work that nobody waits for, or whose client can wait; but it has every second turn.
+    if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
+    else this.#workOn();
     if (this.#deadLetters.hasWork) this.#deadLetters.step(this.nowMs);
     this.departures.step();
+    if (this.#resuming.length > 0) this.#runResumed();
+    this.memory.settle();
+    return taken;
+  }
+
+  /** Goes on with what takes many turns. */
+  #workOn(): void {
+    this.#owesSlices = false;
+    this.readClock();
+    if (this.#recordsOpen()) this.#moveOn(this.nowMs);
+    this.lists.pump();
     if (this.control !== undefined) {
       this.readClock();
       this.control.step();
     }
-    if (this.#resuming.length > 0) this.#runResumed();
-    this.memory.settle();
-    return taken;
+    if (this.engine.isUntidy) this.engine.tidy();
+  }
+
+  /** Gives connections with costly commands their turns, until the turn of the shard is long. */
+  #runAside(): void {
+    while (!this.#isLong() && this.#recordsOpen()) {
+      const session = this.aside.next();
+      if (session === undefined) return;
+      this.resume(session);
+      this.#runResumed();
+    }
+  }
+
+  /** A command may have been costly. */
+  #charge(session: ShardSession): void {
+    const work = this.engine.looks + this.moves.spentMs * WORK_PER_MS;
+    this.moves.spentMs = 0;
+    this.#turnWork += work;
+    if (work > CHEAP_WORK_MAX && !session.ended) this.aside.setAside(session, work);
   }
 
   /**
@@ -241,10 +296,13 @@ export class ShardCore implements ClientEffects, CommandShard {
     const ring = this.requests[acceptor]!;
     let taken = 0;
     while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && this.#recordsOpen() && !this.#isLong()) {
+      if (taken > 0 && taken % MESSAGES_PER_CLOCK_READING === 0) {
+        this.readClock();
+        if (this.#isLate()) break;
+      }
       const offset = ring.next();
       if (offset === EMPTY) break;
-      if (taken % MESSAGES_PER_CLOCK_READING === 0) this.readClock();
-      taken++;
+      if (taken++ === 0) this.readClock();
       this.#receive(ring, offset, acceptor);
       if (this.#resuming.length > 0) this.#runResumed();
     }
@@ -266,6 +324,7 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   #moveOn(nowMs: number): void {
     const session = this.moves.step(this.#mayAnswer, nowMs);
+    this.moves.spentMs = 0;
     if (session === undefined) return;
     if (session.ended) this.end(session);
     else this.resume(session);
@@ -273,9 +332,13 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
-  /** Whether the turn has taken so long that answers should leave before the next command. */
+  #isLate(): boolean {
+    return this.nowMs - this.#turnBeganAtMs > TURN_MS;
+  }
+
+  /** Whether the turn has done so much costly work that answers should leave before the next command. */
   #isLong(): boolean {
-    return this.engine.tubesLookedAt > TURN_TUBES_MAX;
+    return this.#turnWork > TURN_WORK_MAX;
   }
 
   /**
@@ -306,8 +369,17 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.departures.hasWork ||
       this.control?.hasWork === true ||
       this.replies.longHasWork ||
-      this.lists.hasWork
+      this.lists.hasWork ||
+      !this.aside.isEmpty ||
+      this.engine.isUntidy
     );
+  }
+
+  /** Whether commands have come that can be executed now. */
+  get hasCommands(): boolean {
+    for (let acceptor = 0; acceptor < this.portCount; acceptor++)
+      if (this.requests[acceptor]!.hasMessage && this.#mayTake(acceptor)) return this.#recordsOpen();
+    return false;
   }
 
   /** Asks the acceptors to ring when they have made room, where it is room that work waits for. */
@@ -345,7 +417,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.#execute(session, request);
       return;
     }
-    const busy = session.deferred !== undefined || this.#inCommand(session);
+    const busy = session.deferred !== undefined || this.#isAnswering(session);
     if ((flags & RequestFlag.Metered) !== 0) {
       if ((flags & RequestFlag.First) !== 0) session.beginReplies(request.readBytes);
       else this.read(session, request.readBytes);
@@ -353,7 +425,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       // Part of a conversation, or of a put in pieces: the connection has nothing else under way.
       session.beginReplies(0);
     }
-    if (!busy && !owesReading(session)) {
+    if (!busy && !session.isAside && !owesReading(session)) {
       this.#execute(session, request);
       return;
     }
@@ -401,13 +473,13 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   /** Whether deferred messages of the session have to wait for something other than room in a ring. */
   #mustWait(session: ShardSession): boolean {
-    if (this.#inCommand(session)) return true;
+    if (session.isAside || this.#isAnswering(session)) return true;
     // An end has no reply to read; and what was read of the last reply is told only with the next command.
     return owesReading(session) && session.deferred?.firstOp !== RequestOp.Close;
   }
 
   /** Whether the session is in the middle of a command, so that later ones have to wait. */
-  #inCommand(session: ShardSession): boolean {
+  #isAnswering(session: ShardSession): boolean {
     return (
       session.engineSession.waiting === Waiting.Alone ||
       session.longReply !== undefined ||
@@ -431,9 +503,11 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
+    this.engine.looks = this.#commandWork;
     if (this.engine.jobsMoving > 0 && isById(request) && this.engine.isMoving(request.id))
       this.#runOfMoving(session, request);
     else this.#run(session, request);
+    if (this.engine.looks > CHEAP_WORK_MAX || this.moves.spentMs > 0) this.#charge(session);
   }
 
   /**
@@ -511,14 +585,18 @@ export class ShardCore implements ClientEffects, CommandShard {
     const session = this.#looks.looked(number);
     if (session === undefined) return;
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
+    this.engine.looks = this.#commandWork;
     if (session.looksForAcceptor) {
       session.looksForAcceptor = false;
       this.replies.signal(session, ResponseKind.Ack);
     } else this.reserve(session, 0);
+    this.#charge(session);
     this.resume(session);
   }
 
   detach(session: ShardSession, number: number): void {
+    assert(session.deferred === undefined, "nothing of a connection that moves waits here");
+    this.aside.leave(session);
     this.engine.detachSession(session.engineSession);
     this.#sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
     this.replies.signal(session, ResponseKind.Detached);
@@ -540,6 +618,7 @@ export class ShardCore implements ClientEffects, CommandShard {
    */
   end(session: ShardSession): void {
     session.ended = true;
+    this.aside.leave(session);
     if (session.deferred !== undefined) this.#drop(session.deferred);
     session.deferred = undefined;
     session.look = 0;
@@ -657,7 +736,8 @@ function owesReading(session: ShardSession): boolean {
 /** Messages that concern a command in progress, or end the session at once, are never deferred behind it. */
 function overtakes(op: number, flags: number): boolean {
   if (op === RequestOp.Close) return (flags & RequestFlag.Orderly) === 0;
-  if (op === RequestOp.GoOn) return true;
+  // A connection moves while nothing of it is under way, and the ring of its new acceptor waits for this.
+  if (op === RequestOp.GoOn || op === RequestOp.Detach) return true;
   return op === RequestOp.HalfClose || op === RequestOp.Abort || op === RequestOp.Credit;
 }
 

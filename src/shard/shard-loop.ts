@@ -1,7 +1,7 @@
 // The loop of a shard: one turn after the other, each with its publications. Its thread sleeps between two of them (loop/).
 
 import { Point, type Surroundings } from "../loop/point.ts";
-import type { Resident } from "../loop/role.ts";
+import type { ResidentShard } from "../loop/role.ts";
 import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
@@ -34,7 +34,7 @@ export interface ShardLoopOptions {
   readonly lease?: LeaseWord | undefined;
 }
 
-export class ShardLoop implements Resident {
+export class ShardLoop implements ResidentShard {
   begunAtMs = 0;
   taken = 0;
   hasMore = false;
@@ -55,6 +55,10 @@ export class ShardLoop implements Resident {
 
   get hasWork(): boolean {
     return this.#options.core.hasWork && !this.#isFrozen();
+  }
+
+  get hasCommands(): boolean {
+    return this.#options.core.hasCommands && !this.#isFrozen();
   }
 
   get nextDueAtMs(): number {

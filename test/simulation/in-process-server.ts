@@ -99,6 +99,10 @@ export interface InProcessOptions {
   turnJobsMax?: number;
   /** Things that are due and happen in one turn of a shard. */
   turnDueMax?: number;
+  /** What a command costs at least: above what is cheap, each sets its connection aside. */
+  commandWork?: number | undefined;
+  /** A session with more tubes to choose from keeps them in an order. */
+  orderedTubesMin?: number | undefined;
   /** How far the clock moves between two steps, ms at most. */
   tickMs?: number;
   /** How likely the log's thread is passed over while another can go on. */
@@ -256,6 +260,8 @@ export class InProcessServer {
           ...(options.arena === undefined ? {} : { arena: options.arena(shard) }),
           ...(options.turnJobsMax === undefined ? {} : { turnJobsMax: options.turnJobsMax }),
           ...(options.turnDueMax === undefined ? {} : { turnDueMax: options.turnDueMax }),
+          ...(options.commandWork === undefined ? {} : { commandWork: options.commandWork }),
+          ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
         }),
     );
     this.acceptors = Array.from(

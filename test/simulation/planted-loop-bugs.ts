@@ -1,8 +1,10 @@
 // Bugs planted in what the loops rely on when they publish, ring and fall asleep, to prove that the simulation finds such.
 
 import type { Doorbell } from "../../src/ring/doorbell.ts";
+import { DeferredMessages } from "../../src/shard/work/deferred-messages.ts";
+import type { ShardSession } from "../../src/shard/work/shard-session.ts";
 import { InProcessServer } from "./in-process-server.ts";
-import { type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
+import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
 /** Has `look` find nothing once more after `announce` was called, until `again` is. */
 function blind<Core extends object>(
@@ -43,6 +45,18 @@ class HostsOutOfHearing extends InProcessServer {
     if (from !== to && hasBoth(from) && hasBoth(to)) bell.ring = () => false;
     return bell;
   }
+}
+
+/** Swaps the first two messages that wait for a connection's turn. */
+function swapFirst(session: ShardSession): void {
+  const { deferred } = session;
+  if (deferred === undefined) return;
+  const swapped = new DeferredMessages();
+  const first = deferred.shift();
+  if (!deferred.isEmpty) swapped.push(deferred, deferred.shift());
+  swapped.push(deferred, first);
+  while (!deferred.isEmpty) swapped.push(deferred, deferred.shift());
+  session.deferred = swapped;
 }
 
 export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
@@ -87,6 +101,29 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
         flushed = false;
       };
     }
+  }),
+  planted("a connection that was set aside loses its turn", ({ shards }) => {
+    const isLost = everyNth(3);
+    for (const { aside } of shards) {
+      const next = aside.next.bind(aside);
+      aside.next = () => {
+        const session = next();
+        return session?.deferred !== undefined && isLost() ? next() : session;
+      };
+    }
+  }),
+  planted("the commands of a connection that was set aside are swapped", ({ shards }) => {
+    for (const { aside } of shards) {
+      const next = aside.next.bind(aside);
+      aside.next = () => {
+        const session = next();
+        if (session !== undefined) swapFirst(session);
+        return session;
+      };
+    }
+  }),
+  planted("a shard sleeps while connections that were set aside wait", ({ shards }) => {
+    for (const { aside } of shards) Object.defineProperty(aside, "isEmpty", { get: () => true });
   }),
   planted("a shard rings no acceptor that waits for room", ({ shards }) => {
     for (const ring of shards.flatMap((core) => core.requests)) {

@@ -221,6 +221,9 @@ class Simulation {
       placement,
       threads,
       moves: this.#options.seed % 8 === 6 ? 0.7 : 0,
+      // Three commands a turn, of the connections that were set aside.
+      commandWork: this.#options.seed % 4 === 1 ? 4000 : undefined,
+      orderedTubesMin: this.#options.seed % 2 === 1 ? 1 : undefined,
       tickMs: this.#tickMs,
       firstJobId: this.#firstJobId,
       startsAtMs: this.#startedAtMs,

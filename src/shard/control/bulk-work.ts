@@ -8,11 +8,14 @@ import { MoveOutcome } from "../../engine/tube-moving.ts";
 import type { BulkPart, BulkQuestion } from "../../message/control.ts";
 import type { Departures } from "../work/departures.ts";
 import { FarMove } from "../work/far-moves.ts";
+import { SLICE_MS } from "../work/long-moves.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { filterOf, isMeant } from "./where.ts";
 
-/** Jobs that are changed in one turn: half a millisecond of work. */
+/** Jobs that are changed in one turn. */
 const TURN_JOBS_MAX = 500;
+/** Jobs between two looks at the clock: a turn ends after SLICE_MS, even with fewer. */
+const JOBS_PER_CLOCK_READING = 25;
 
 export class BulkWork implements ControlWork {
   readonly #shard: ControlShard;
@@ -83,7 +86,9 @@ export class BulkWork implements ControlWork {
 
   #goOn(budget: WalkBudget): void {
     const { engine } = this.#shard;
+    const endsAtMs = this.#shard.clock() + SLICE_MS;
     for (let left = TURN_JOBS_MAX; left > 0 && this.#mayGoOn && !this.#far.isFull; left--) {
+      if (left % JOBS_PER_CLOCK_READING === 0 && this.#shard.clock() >= endsAtMs) return;
       const slot = this.#walk.next(engine.findTube(this.#question.tube), budget);
       if (slot === NO_SLOT) return;
       this.#isOver = this.#isPast(slot);

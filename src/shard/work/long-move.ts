@@ -15,6 +15,8 @@ export interface LongMove {
   readonly jobs: number;
   /** Moves up to `jobsMax` jobs; returns whether that was all. */
   step(jobsMax: number, nowMs: number): boolean;
+  /** Nothing more is moved in this turn. */
+  rest?(): void;
   /** All is moved: answers, if there is an answer. */
   finish(): void;
 }

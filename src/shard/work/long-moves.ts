@@ -7,8 +7,12 @@ import type { LongMove } from "./long-move.ts";
 import type { Replies } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
 
-/** Jobs moved, or watches ended, for one client in one turn: about a millisecond of work. */
+/** Jobs moved, or watches ended, for one client in one turn. */
 export const TURN_JOBS_MAX = 1000;
+/** A turn of a move ends after so long, even with fewer jobs: how long a job takes depends on how many others there are. */
+export const SLICE_MS = 0.5;
+/** Jobs between two looks at the clock. */
+const JOBS_PER_CLOCK_READING = 125;
 /**
  * How many times as many the commands of all clients that arrive in one turn may move at once; what is beyond
  * stands in line.
@@ -27,6 +31,9 @@ interface UnderWay {
 export class LongMoves {
   readonly #replies: Replies;
   readonly #jobsMax: number;
+  readonly #clock: () => number;
+  /** Time spent on moves since the caller set it to 0. */
+  spentMs = 0;
   /** The first has the next turn. */
   readonly #line: UnderWay[] = [];
   /** Those that stand aside, by the jobs that they wait for. */
@@ -38,9 +45,10 @@ export class LongMoves {
   /** Jobs and watches that commands may still move at once in this turn. */
   #turnLeft = 0;
 
-  constructor(replies: Replies, jobsMax: number) {
+  constructor(replies: Replies, jobsMax: number, clock: () => number) {
     this.#replies = replies;
     this.#jobsMax = jobsMax;
+    this.#clock = clock;
   }
 
   /** Allows new commands as many moves as a turn may take. */
@@ -147,9 +155,25 @@ export class LongMoves {
 
   #step({ session, move, recordsBefore }: UnderWay, nowMs: number): boolean {
     this.#replies.recordsBefore = recordsBefore;
-    if (!move.step(this.#jobsMax, nowMs)) return false;
-    session.longMove = undefined;
-    move.finish();
-    return true;
+    const beganMs = this.#clock();
+    const isDone = this.#slice(move, nowMs, beganMs);
+    if (isDone) {
+      session.longMove = undefined;
+      move.finish();
+    }
+    this.spentMs += this.#clock() - beganMs;
+    return isDone;
+  }
+
+  #slice(move: LongMove, nowMs: number, beganMs: number): boolean {
+    let left = this.#jobsMax;
+    for (;;) {
+      const isDone = move.step(Math.min(left, JOBS_PER_CLOCK_READING), nowMs);
+      left -= JOBS_PER_CLOCK_READING;
+      const goesOn = !isDone && left > 0 && move.awaitedJob === undefined;
+      if (goesOn && this.#clock() - beganMs < SLICE_MS) continue;
+      move.rest?.();
+      return isDone;
+    }
   }
 }

@@ -29,9 +29,11 @@ export class MoveMany implements LongMove {
 
   step(jobsMax: number, nowMs: number): boolean {
     this.#engine.runDue(nowMs);
-    const isDone = this.#moving.step(jobsMax, nowMs);
+    return this.#moving.step(jobsMax, nowMs);
+  }
+
+  rest(): void {
     this.#far.sendAll();
-    return isDone;
   }
 
   get awaitedJob(): number | undefined {

@@ -3,6 +3,7 @@
 import type { BatchLimits } from "../../engine/batch.ts";
 import type { NewJob } from "../../engine/new-job.ts";
 import type { Session } from "../../engine/session.ts";
+import type { Timer } from "../../engine/timer-heap.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { DeferredMessages } from "./deferred-messages.ts";
 import type { PartsCursor } from "./job-parts.ts";
@@ -83,6 +84,10 @@ export class ShardSession {
   looksForAcceptor = false;
   /** Queued to have its deferred messages run. */
   resuming = false;
+  /** Its commands are costly: the next waits for its turn. See run-queue.ts, also for the two that follow. */
+  isAside = false;
+  turn: Timer<ShardSession> | undefined;
+  workTag = 0;
   /** Bytes of replies sent, and of them read by the client; both wrap. See message/reply-credit.ts. */
   #sentBytes = 0;
   #readBytes = 0;

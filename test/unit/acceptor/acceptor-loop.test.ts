@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { AcceptorCore } from "../../../src/acceptor/acceptor-core.ts";
 import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
 import { Point, type Surroundings } from "../../../src/loop/point.ts";
-import type { Resident } from "../../../src/loop/role.ts";
+import type { Resident, ResidentShard } from "../../../src/loop/role.ts";
 import { AcceptorPatience } from "../../../src/loop/waiting-policy.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
@@ -36,7 +36,7 @@ function stage() {
 }
 
 /** A shard that has `work` turns to do, and something due. */
-class FakeResident implements Resident {
+class FakeResident implements ResidentShard {
   readonly isInTurn = false;
   begunAtMs = 0;
   readonly taken = 0;
@@ -48,6 +48,13 @@ class FakeResident implements Resident {
 
   get hasWork(): boolean {
     return this.work > 0;
+  }
+
+  /** Whether its work is commands. */
+  commands = true;
+
+  get hasCommands(): boolean {
+    return this.commands && this.hasWork;
   }
 
   /** What each turn does besides. */
@@ -194,6 +201,16 @@ describe("AcceptorLoop", () => {
     while (loop.next() !== Point.Asleep) assert.ok(resident.turns <= 100);
     assert.equal(resident.turns, 100);
     assert.equal(resident.asked, 1, "it is asked for room before the sleep");
+  });
+
+  it("turns a resident without commands once in a pass, so that answers leave between slices of long work", () => {
+    const { loop } = stage();
+    const resident = Object.assign(new FakeResident(), { work: 10, commands: false });
+    loop.residents.push(resident);
+    for (let pass = 1; pass <= 10; pass++) {
+      loop.next();
+      assert.equal(resident.turns, pass);
+    }
   });
 
   it("turns a resident no longer than some milliseconds in one pass", () => {

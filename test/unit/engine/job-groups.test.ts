@@ -326,6 +326,55 @@ describe("JobGroups", () => {
     // Fifty have a job to give; those that are remembered are as many as time takes to pass them.
     assert.ok(most <= 150, `${most} groups`);
   });
+
+  /** Heavy groups hold time back while others come and go; then they leave, and time passes all turns at once. */
+  function manyPassed(count: number): Bench {
+    const bench = new Bench();
+    const anchors = Array.from({ length: 50 }, (_, i) => bench.put(`anchor-${i}`, 1000, 9));
+    for (let i = 0; i < count; i++) {
+      bench.put(`key-${i}`, 7);
+      bench.end(bench.take());
+    }
+    for (const slot of anchors) {
+      const group = bench.ready.groupOf(slot);
+      bench.ready.remove(slot);
+      bench.ready.groups.leave(group);
+    }
+    assert.ok(bench.ready.groups.size >= count - 100);
+    for (let i = 0; i < 3; i++) {
+      bench.put("last");
+      bench.end(bench.take());
+    }
+    return bench;
+  }
+
+  it("forgets some of those without jobs at once, and the others in slices", () => {
+    const { groups } = manyPassed(5000).ready;
+    assert.ok(groups.size > 4000 && groups.hasPassed);
+    let slices = 0;
+    for (; groups.hasPassed; slices++) assert.ok(groups.forgetPassed(500) <= 500);
+    assert.ok(slices >= 8, `${slices} slices`);
+    assert.ok(groups.size <= 1);
+  });
+
+  it("knows nothing more of one whose turn has passed, whether or not its slice has come", () => {
+    const bench = manyPassed(1000);
+    const { groups } = bench.ready;
+    const number = groups.join("key-999", 0);
+    assert.equal(groups.describe(number)?.weight, 1);
+    assert.equal(groups.describe(groups.join("key-998", 3))?.weight, 3);
+  });
+
+  it("makes room for a new group after its limit became less, a few at a time", () => {
+    const { groups } = manyPassed(5000).ready;
+    const before = groups.size;
+    assert.ok(!groups.isFull("new", 10));
+    assert.ok(groups.size < before && groups.size > before - 500);
+    for (let puts = 0; groups.size >= 10; puts++) {
+      assert.ok(puts < 1000, "it comes to that");
+      assert.ok(!groups.isFull("new", 10));
+    }
+  });
 });
 
 it("weighs after a start what the youngest of its jobs was put with, in whatever order the log has them", () => {

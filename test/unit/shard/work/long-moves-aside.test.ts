@@ -49,7 +49,7 @@ class Waiter implements LongMove {
 }
 
 class Scene {
-  readonly moves = new LongMoves({ recordsBefore: 0 } as Replies, 1000);
+  readonly moves = new LongMoves({ recordsBefore: 0 } as Replies, 1000, () => 0);
   readonly waiters: Waiter[] = [];
 
   /** Waiter n waits for job n. */
