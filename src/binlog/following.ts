@@ -28,7 +28,7 @@ export class Following {
   readonly #clockMs: () => number;
   #log: FollowLog | undefined;
   #file: GroupFile | undefined;
-  #kept = 0;
+  #keptTag = 0;
   #done: (lead: Lead) => void = () => {};
   #failed: (error: unknown) => void = () => {};
   #busy: Promise<void> = Promise.resolve();
@@ -82,6 +82,8 @@ export class Following {
         return this.#apply(order.batches);
       case "cut":
         return this.#opened.cutAfter(order.n);
+      case "tail":
+        return this.#tell({ news: "tail", batches: this.#opened.tail(order.after) });
       case "lead-batch": {
         const { tag, expectedLast } = order;
         const bytes = this.#opened.leadBatch(this.#file!.node, tag);
@@ -138,10 +140,10 @@ export class Following {
   }
 
   #tellKept(): void {
-    const n = this.#log?.keptBatch ?? 0;
-    if (n === this.#kept) return;
-    this.#kept = n;
-    this.#tell({ news: "kept", n });
+    const place = this.#log?.kept;
+    if (place === undefined || place.tag === this.#keptTag) return;
+    this.#keptTag = place.tag;
+    this.#tell({ news: "kept", place });
   }
 
   #lead(place: ChainPlace): void {

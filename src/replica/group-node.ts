@@ -13,12 +13,14 @@ import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { FirstMessages } from "./first-messages.ts";
 import { type FollowEnd, FollowerCore } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import { HeldBatches } from "./held-batches.ts";
-import { JetStreamLog } from "./jetstream-log.ts";
+import { JetStreamLog, type StreamOptions } from "./jetstream-log.ts";
 import { LeaderWatch } from "./leader-watch.ts";
 import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
+import { appendTail } from "./own-tail.ts";
 import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
 import { readInDoubt } from "./read-in-doubt.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
@@ -85,6 +87,7 @@ export class GroupNode {
   readonly #doorbell: DoorbellOwner;
   #log!: JetStreamLog;
   #node = 0;
+  #seed = 0;
   #role: GroupRoleName = "starting";
   #follower: FollowerCore | undefined;
   #primary: PrimaryCore | undefined;
@@ -131,15 +134,17 @@ export class GroupNode {
     this.#log.onDisconnect(() => this.#primary?.doubt(monotonicMs()));
     const { name, version } = this.#log.server;
     this.#say("info", `group ${url.group}: connected to the log server ${name}, nats-server ${version}`);
-    const groupId = await this.#findGroup();
-    if (groupId !== undefined) this.#order({ order: "follow", groupId });
+    const identity = await this.#findGroup();
+    if (identity === undefined) return;
+    this.#seed = identity.seed;
+    this.#order({ order: "follow", groupId: identity.groupId });
   }
 
   /** Waits for as long as the log servers have no leader; a stream that is missing is never made here. */
-  async #findGroup(): Promise<string | undefined> {
+  async #findGroup(): Promise<Pick<StreamOptions, "groupId" | "seed"> | undefined> {
     for (;;) {
       try {
-        return await this.#log.groupId();
+        return await this.#log.identity();
       } catch (error) {
         if (error instanceof LogError && error.kind === "missing") {
           this.#end("log-missing", "the stream is missing");
@@ -170,10 +175,14 @@ export class GroupNode {
         this.#onApplied();
         break;
       case "kept":
-        this.#tellKept(news.n);
+        this.#kept = news.place;
+        this.#tellKept();
         break;
       case "lead-batch":
         void this.#sendLead(news);
+        break;
+      case "tail":
+        void this.#sendTail(news.batches);
         break;
       case "set-aside":
         this.#tell({ news: "ended", how: "start-anew", why: this.#why, folder: news.folder });
@@ -205,6 +214,14 @@ export class GroupNode {
           this.#say("warn", `what was not acknowledged is cut off behind batch ${n}`);
           this.#order({ order: "cut", n });
         },
+        appendTail: (after, expectedLast, lost) => {
+          const what = `what stands behind batch ${after} in the own log`;
+          if (lost)
+            this.#say("warn", `the shared log has lost ${what}; nobody has led since: it is appended again`);
+          else this.#say("info", `the shared log lacks ${what}; nobody has led since: it is appended`);
+          this.#tailBehind = expectedLast;
+          this.#order({ order: "tail", after });
+        },
         tryLead: (tag, expectedLast) => this.#order({ order: "lead-batch", tag, expectedLast }),
         lead: (place, sequence) => this.#lead(place, sequence),
         ended: (how, why) => this.#end(how, why),
@@ -212,6 +229,7 @@ export class GroupNode {
       node,
       own: known,
       hasOwnJobs,
+      seed: this.#seed,
       leaseMs: this.#options.leaseMs,
       random: Math.random,
     });
@@ -224,6 +242,11 @@ export class GroupNode {
       "info",
       `follows the group ${this.#options.url.group} as node ${node.toString(16)}, with ${known.length === 0 ? "nothing" : `batch ${this.#place.n}`} in its log`,
     );
+    if (this.#seed !== 0 && this.#seed !== node)
+      this.#say(
+        "info",
+        `node ${this.#seed.toString(16)} begins the group, since it was reseeded from that one's directory`,
+      );
     void this.#lookLoop();
     void this.#lookAround();
   }
@@ -235,7 +258,7 @@ export class GroupNode {
       this.#lookAtLeader();
       this.#tryLead();
       // Once more: the one before may not have been heard.
-      if (this.#kept > 0 && this.#role === "standby") this.#log.tellKept(this.#kept);
+      this.#tellKept();
       this.#publishFigures();
       await sleep(LOOK_MS);
     }
@@ -265,6 +288,9 @@ export class GroupNode {
       const ends = await this.#log.ends();
       this.#noteEnds(ends);
       const follower = this.#follower!;
+      const known = follower.knownMessage(ends.last);
+      if (known >= Math.max(1, ends.first))
+        for await (const message of this.#log.read(known, known)) follower.beginAt(message);
       follower.answered(ends, monotonicMs());
       // It may be called while it reads: once each, or the second would miss what the first has taken.
       const isNew = follower.next > 0 && follower.next <= ends.last;
@@ -310,6 +336,18 @@ export class GroupNode {
     follower.read({ sequence: message.sequence, bytes: message.bytes.slice() }, monotonicMs());
   }
 
+  #tailBehind = 0;
+
+  async #sendTail(batches: readonly Uint8Array[]): Promise<void> {
+    try {
+      await appendTail(this.#log, batches, this.#tailBehind);
+    } catch (error) {
+      if (!(error instanceof LogError)) throw error;
+      if (error.kind !== "refused") this.#say("warn", `the end of the own log: ${error.message}`);
+    }
+    this.#follower!.tailSent();
+  }
+
   async #sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
     const { header } = batchesOf(bytes)![0]!;
     const follower = this.#follower!;
@@ -332,16 +370,16 @@ export class GroupNode {
     const follower = this.#follower!;
     this.#role = "opening";
     this.#place = place;
-    this.#words.publishBatch(place.n);
+    this.#words.publishBatch(place.n, sequence);
     this.#primary = new PrimaryCore({
       host: {
         append: (message, expectedLast, ticket) => void this.#append(message, expectedLast, ticket),
         look: (from) => void this.#look(from),
-        acknowledged: ({ n, tag, numbers, idsLent }) => {
+        acknowledged: ({ n, tag, numbers, idsLent }, message) => {
           this.#place = { epoch: place.epoch, n, tag };
-          if (!this.#options.waitsForStandby) this.#words.publishAcknowledged(n, numbers, idsLent);
+          if (!this.#options.waitsForStandby) this.#words.publishAcknowledged(numbers, idsLent);
           else this.#held.hold({ n, numbers, idsLent });
-          this.#words.publishBatch(n);
+          this.#words.publishBatch(n, message);
         },
         purge: (below) => void this.#purge(below),
         ended: (how, why) => this.#end(how, why),
@@ -356,6 +394,7 @@ export class GroupNode {
     if (this.#options.waitsForStandby) this.#log.onKept((n) => this.#release(n));
     const mayServeAtMs = follower.mayServeAtOnce ? 0 : follower.heardAtMs + leaseMs;
     this.#order({ order: "lead", place });
+    void this.#readFirstMessages(follower.beganAt);
     const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
     this.#tell({ news: "leads", epoch: place.epoch, mayServeInMs });
     this.#drain();
@@ -367,17 +406,32 @@ export class GroupNode {
   #release(n: number): void {
     const last = this.#held.release(n);
     if (last === undefined) return;
-    this.#words.publishAcknowledged(last.n, last.numbers, last.idsLent);
-    this.#words.publishBatch(this.#primary!.acknowledgedN);
+    this.#words.publishAcknowledged(last.numbers, last.idsLent);
     this.#words.ringAll();
   }
 
-  #tellKept(n: number): void {
-    this.#kept = n;
-    if (this.#role === "standby") this.#log.tellKept(n);
+  #kept: ChainPlace = this.#place;
+
+  /** What of the own log the shared one has not confirmed may be cut off: that is not kept. */
+  #tellKept(): void {
+    const kept = this.#follower?.keptOf(this.#kept) ?? 0;
+    if (kept > 0 && this.#role === "standby") this.#log.tellKept(kept);
   }
 
-  #kept = 0;
+  /** Reads the part of the log that was not read before the lead, so that it can be purged. */
+  async #readFirstMessages(before: number): Promise<void> {
+    while (before > 0 && !this.#ended) {
+      try {
+        const found = new FirstMessages();
+        const { first } = await this.#log.ends();
+        for await (const message of this.#log.read(first, before)) found.take(message);
+        return this.#primary!.learnFirst(found.sequences);
+      } catch (error) {
+        if (!(error instanceof LogError)) throw error;
+        await sleep(LOOK_AROUND_MS);
+      }
+    }
+  }
 
   #tick(): void {
     if (this.#ended) return;

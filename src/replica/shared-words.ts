@@ -15,6 +15,7 @@ export class SharedWords {
   readonly #lease: LeaseWord;
   readonly #lent: LentIds;
   readonly #batch: BatchWord;
+  readonly #message: BatchWord;
   readonly #hosts: readonly Doorbell[];
   readonly #binlog: Doorbell;
   #serveUntilMs = 0;
@@ -28,22 +29,24 @@ export class SharedWords {
     this.#lease = new LeaseWord(words, ControlWord.ServeUntil);
     this.#lent = new LentIds(words, ControlWord.IdsLent);
     this.#batch = new BatchWord(words, ControlWord.AcknowledgedBatch);
+    this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
     const bells = new Int32Array(topology.doorbells);
     const serving = [...topology.hosts.keys(), httpBell(topology)];
     this.#hosts = serving.map((bell) => new Doorbell(bells, bell));
     this.#binlog = new Doorbell(bells, binlogBell(topology));
   }
 
-  /** Batch `n` and all before it are acknowledged, and with them records of each shard up to these numbers. */
-  publishAcknowledged(n: number, numbers: Float64Array, idsLent: number): void {
+  /** Records of each shard up to these numbers are acknowledged. */
+  publishAcknowledged(numbers: Float64Array, idsLent: number): void {
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
-    this.publishBatch(n);
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
     this.#idsLent = idsLent;
   }
 
-  publishBatch(n: number): void {
+  /** Batch `n` and all before it are in the shared log; it is in message `sequence`. */
+  publishBatch(n: number, sequence: number): void {
+    this.#message.publish(sequence);
     this.#batch.publish(n);
   }
 

@@ -79,7 +79,7 @@ async function createOnce(log: JetStreamLog, group: string, options: StreamOptio
 
 async function init(text: string, options: InitOptions): Promise<void> {
   await withLog(text, async (log, { group }) => {
-    await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId() });
+    await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId(), seed: 0 });
     say(
       `The stream of group ${group} is made, with ${options.replicas} replicas and room for ${options.maxBytes}.`,
     );
@@ -195,7 +195,7 @@ async function giveUp(text: string): Promise<void> {
 async function reseed(text: string, options: InitOptions & { binlog: string; yes?: boolean }): Promise<void> {
   if (options.yes !== true)
     throw new Refused(
-      "this removes the stream, and all other servers of the group have to begin anew: say --yes",
+      "this removes the stream, and all other servers of the group have to begin anew: stop all of them (systemctl stop), then say --yes",
     );
   const stream = streamOptions(options);
   const groupId = newGroupId();
@@ -205,12 +205,14 @@ async function reseed(text: string, options: InitOptions & { binlog: string; yes
       throw new Refused(
         `stop all servers of the group first: ${alive.map(({ address }) => address).join(", ")}`,
       );
-    const jobs = await adoptDirectory(options.binlog, groupId, async () => {
+    const jobs = await adoptDirectory(options.binlog, groupId, async (seed) => {
       await log.remove().catch(() => {});
-      await log.create({ ...stream, groupId });
+      await log.create({ ...stream, groupId, seed });
     });
     say(`Group ${group} begins anew with the ${jobs} jobs of ${options.binlog}.`);
-    say("Next: start its server with --replicate; empty the directories of the others, then start those.");
+    say(
+      "Next: start its server with --replicate. On the other machines move the directory away (keep it until all is well), then start theirs; the order does not matter.",
+    );
   });
 }
 
@@ -253,7 +255,7 @@ export function replicaCommand(): Command {
   ofStream(
     command
       .command("reseed <url>")
-      .description("begin the group anew with the jobs of one directory, after its stream was lost")
+      .description("begin the group anew with the jobs of one directory; stop all servers of the group first")
       .requiredOption("-b, --binlog <dir>", "the directory that is furthest")
       .option("--yes", "yes, remove the stream"),
   ).action(action(reseed));

@@ -22,6 +22,8 @@ export interface GroupResult {
   compactions: number;
   purges: number;
   cuts: number;
+  tails: number;
+  losses: number;
   restarts: number;
 }
 
@@ -53,6 +55,8 @@ class GroupLife implements Witness {
   #leads = 0;
   #servingEpoch = 0;
   #quiet = false;
+  #losses = 0;
+  #mustLead: SimulatedNode | undefined;
 
   constructor(options: GroupOptions) {
     this.#options = options;
@@ -94,6 +98,8 @@ class GroupLife implements Witness {
       compactions: sum((node) => node.compactions),
       purges: this.#log.purges,
       cuts: sum((node) => node.cuts),
+      tails: sum((node) => node.tails),
+      losses: this.#losses,
       restarts: sum((node) => node.restarts),
     };
   }
@@ -128,12 +134,33 @@ class GroupLife implements Witness {
         });
         break;
       default:
-        this.#log.isUp = false;
-        this.log("the shared log is away");
-        this.#later(5000, () => {
-          this.#log.isUp = true;
-        });
+        if (random.chance(0.3)) this.#cutPower();
+        else this.#leaveLogAway();
     }
+  }
+
+  #leaveLogAway(): void {
+    this.#log.isUp = false;
+    this.log("the shared log is away");
+    this.#later(5000, () => {
+      this.#log.isUp = true;
+    });
+  }
+
+  /** Of all machines. The log servers lose what they took last; the node that led has all on its disk, and is the first to start again. */
+  #cutPower(): void {
+    const [last] = this.#nodes.toSorted((a, b) => b.epoch - a.epoch) as [SimulatedNode];
+    if (last.role !== "leads" && last.role !== "opens") return;
+    for (const node of this.#nodes) if (node.isUp) node.stop();
+    const lost = this.#log.loseLast(1 + this.#random.below(8), last.firstSegment);
+    this.log(`the power is cut; the shared log has lost ${lost} messages, node ${last.number} led`);
+    this.#losses++;
+    this.#mustLead = last;
+    for (const node of this.#nodes) this.#later(3000, () => (node.isUp ? undefined : node.start()));
+  }
+
+  mayStart(node: SimulatedNode): boolean {
+    return this.#mustLead === undefined || this.#mustLead === node;
   }
 
   #later(msMax: number, happen: () => void | Promise<void>): void {
@@ -211,6 +238,7 @@ class GroupLife implements Witness {
 
   leads(node: SimulatedNode, epoch: number): void {
     this.#leads++;
+    if (node === this.#mustLead) this.#mustLead = undefined;
     this.log(`node ${node.number} leads epoch ${epoch}`);
   }
 

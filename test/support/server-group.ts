@@ -134,7 +134,7 @@ export class ServerGroup {
     const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
     t.after(() => log.close());
     await until("the stream is made", async () => {
-      await log.create({ replicas: logServers, maxBytes, groupId: "test-group" });
+      await log.create({ replicas: logServers, maxBytes, groupId: "test-group", seed: 0 });
       return true;
     });
     const group = new ServerGroup(t, cluster, log, url, flags);

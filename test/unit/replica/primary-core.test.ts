@@ -34,6 +34,7 @@ function batchBehind(place: ChainPlace, kind: BatchKind = BatchKind.data, bodyBy
     node: NODE,
     oldest: 1,
     unacknowledged: 0,
+    message: 0,
   });
   sealBatch(memory, 0);
   return memory.bytes;
