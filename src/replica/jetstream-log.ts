@@ -21,6 +21,7 @@ import {
   TimeoutError,
 } from "@nats-io/transport-node";
 import type { GroupUrl } from "./group-url.ts";
+import type { StreamServers } from "./log-servers.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
 
 const APPEND_MS = 2500;
@@ -162,9 +163,10 @@ export class JetStreamLog {
     };
   }
 
-  async leader(): Promise<{ leader: string; replicas: number }> {
+  async servers(): Promise<StreamServers> {
     const { cluster, config } = await this.#info();
-    return { leader: cluster?.leader ?? "", replicas: config.num_replicas };
+    const { leader = "", replicas: peers = [] } = cluster ?? { leader: this.server.name };
+    return { leader, replicas: config.num_replicas, peers };
   }
 
   // --- the five calls ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import { parseSize } from "../config/quantity.ts";
 import { detach } from "../replica/detach.ts";
 import { type GroupUrl, parseGroupUrl } from "../replica/group-url.ts";
 import { JetStreamLog, type StreamOptions } from "../replica/jetstream-log.ts";
+import { type Jsz, serverProblem, streamProblems } from "../replica/log-servers.ts";
 import { natsConfig } from "../replica/nats-config.ts";
 import { type NodeReport, parseReport } from "../replica/node-report.ts";
 import { LogError } from "../replica/shared-log.ts";
@@ -98,14 +99,6 @@ function isOldServer(version: string): boolean {
   return false;
 }
 
-/** What /jsz of a server says of when it syncs; undefined if it does not say it. */
-async function syncsAlways(monitor: string): Promise<boolean | undefined> {
-  const jsz = (await (await fetch(`${monitor.replace(/\/$/, "")}/jsz`)).json()) as {
-    config?: { sync_always?: boolean };
-  };
-  return jsz.config === undefined ? undefined : (jsz.config.sync_always ?? false);
-}
-
 async function check(text: string, { monitor = [] }: { monitor?: string[] }): Promise<void> {
   const url = parseGroupUrl(text);
   const problems: string[] = [];
@@ -129,10 +122,10 @@ async function check(text: string, { monitor = [] }: { monitor?: string[] }): Pr
   }
   for (const address of monitor) {
     try {
-      const always = await syncsAlways(address);
-      if (always) say(`${address}: syncs always`);
-      else
-        problems.push(`${address}: does not sync always: set "sync_interval: always" in its jetstream block`);
+      const answer = await fetch(`${address.replace(/\/$/, "")}/jsz`, { signal: AbortSignal.timeout(5000) });
+      const problem = serverProblem((await answer.json()) as Jsz);
+      if (problem === undefined) say(`${address}: syncs always`);
+      else problems.push(`${address}: ${problem}`);
     } catch (error) {
       problems.push(`${address}: ${(error as Error).message}`);
     }
@@ -143,17 +136,18 @@ async function check(text: string, { monitor = [] }: { monitor?: string[] }): Pr
     );
   try {
     await withLog(text, async (log) => {
-      const { leader, replicas } = await log.leader();
+      const servers = await log.servers();
+      const { leader, replicas } = servers;
       const { bytes, limitBytes } = await log.ends();
       say(`stream: ${replicas} replicas, leader ${leader || "none"}, ${bytes} of ${limitBytes} bytes`);
-      if (replicas < 3)
-        problems.push(`the stream has ${replicas} replica: when that server dies, the group stands still`);
+      problems.push(...streamProblems(servers));
     });
   } catch (error) {
     problems.push(`the stream: ${(error as Error).message}`);
   }
   for (const problem of problems) process.stderr.write(`${problem}\n`);
-  if (problems.length > 0) throw new Refused(`${problems.length} problems`);
+  if (problems.length > 0)
+    throw new Refused(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
   say("All is well.");
 }
 
