@@ -1,6 +1,6 @@
 // A node of a group in the event loop of its thread: connects cores, shared log and the log's thread. What it decides is in the cores.
 
-import { batchesOf, type ChainPlace } from "../message/batch.ts";
+import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
 import {
   GROUP_ROLES,
   GroupFigure,
@@ -11,6 +11,7 @@ import {
 } from "../message/group.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
+import { hasPaused } from "../ring/lease-word.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import { FirstMessages } from "./first-messages.ts";
@@ -331,12 +332,21 @@ export class GroupNode {
   /** The next message just came by itself. */
   #onTail(message: LogMessage): void {
     const follower = this.#follower!;
+    if (this.#primary !== undefined) this.#heedOtherLead(message);
     if (this.#role !== "standby" || this.#ended || this.#reading) return;
     if (message.sequence !== follower.next || this.#applyingBytes > APPLYING_BYTES_MAX) return;
     follower.read({ sequence: message.sequence, bytes: message.bytes.slice() }, monotonicMs());
   }
 
   #tailBehind = 0;
+
+  /** Another node leads, or tries to: nothing is served until the shared log has said who does. */
+  #heedOtherLead({ bytes }: LogMessage): void {
+    const batches = isOfBatches(bytes) ? batchesOf(bytes) : undefined;
+    if (this.#ended || !batches?.some(({ header }) => header.epoch > this.#place.epoch)) return;
+    this.#primary!.distrust(monotonicMs());
+    this.#drain();
+  }
 
   async #sendTail(batches: readonly Uint8Array[]): Promise<void> {
     try {
@@ -450,6 +460,7 @@ export class GroupNode {
       figures[GroupFigure.AppendMs]! += monotonicMs() - sentAtMs;
       figures[GroupFigure.LogBytes]! += message.length;
       this.#noteRoom();
+      this.#checkClock();
       this.#primary!.appended(ticket, sequence, monotonicMs());
     } catch (error) {
       if (error instanceof LogError && error.kind === "full") await this.#waitForRoom();
@@ -463,6 +474,7 @@ export class GroupNode {
     try {
       const { first, last } = await this.#log.ends();
       const messages = await readInDoubt(this.#log, primary, Math.max(from, first), last);
+      this.#checkClock();
       primary.looked(messages, last, monotonicMs());
     } catch (error) {
       this.#readFailed(error);
@@ -520,10 +532,27 @@ export class GroupNode {
     await sleep(ROOM_MS);
   }
 
+  #wallAheadMs = Date.now() - monotonicMs();
+
+  /**
+   * Before any answer counts: where the wall clock has gone on without the monotonic one, the machine was suspended, and another node may
+   * lead.
+   */
+  #checkClock(): void {
+    const nowMs = monotonicMs();
+    const aheadMs = Date.now() - nowMs;
+    const wasPaused = hasPaused(aheadMs, this.#wallAheadMs);
+    this.#wallAheadMs = aheadMs;
+    if (!wasPaused || this.#primary === undefined) return;
+    this.#say("warn", "the wall clock has jumped: serves again when the shared log has answered");
+    this.#primary.distrust(nowMs);
+  }
+
   /** Takes batches from the ring, tells all others how far the shared log is, and waits for more. */
   readonly #drain = (): void => {
     if (this.#ended || this.#primary === undefined) return;
     const primary = this.#primary;
+    this.#checkClock();
     const nowMs = monotonicMs();
     while (primary.pendingBatches < PENDING_BATCHES_MAX) {
       const offset = this.#ring.next();
@@ -531,7 +560,7 @@ export class GroupNode {
       this.#offer(offset, nowMs);
     }
     if (this.#ring.release()) this.#words.ringBinlog();
-    if (this.#words.publishLease(primary.serveUntilMs, nowMs) && this.#serving) {
+    if (this.#words.publishLease(primary.serveUntilMs, nowMs, this.#wallAheadMs) && this.#serving) {
       this.#figures[GroupFigure.Freezes]! += 1;
       this.#say("info", "the shared log answers: serving goes on");
     }

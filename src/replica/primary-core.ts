@@ -103,6 +103,8 @@ export class PrimaryCore {
   /** The oldest segment that counts, by the last acknowledged batch. */
   #oldest = 0;
   #ended = false;
+  /** What was sent before this renews no lease, ms. */
+  #countsFromMs = Number.NEGATIVE_INFINITY;
   /** No answer may be given after this, ms. */
   serveUntilMs: number;
   doubts = 0;
@@ -196,6 +198,13 @@ export class PrimaryCore {
     this.#pump(nowMs);
   }
 
+  /** This machine may have stood still until now: only what is sent from here on says that nobody else leads. */
+  distrust(nowMs: number): void {
+    this.#countsFromMs = nowMs;
+    this.serveUntilMs = Math.min(this.serveUntilMs, nowMs);
+    this.doubt(nowMs);
+  }
+
   /** The log has refused a message, or nobody knows. */
   failed(ticket: number, nowMs: number): void {
     if (ticket >= this.#since) this.doubt(nowMs);
@@ -204,7 +213,8 @@ export class PrimaryCore {
   #acknowledge(batch: OfferedBatch, sequence: number, sentAtMs: number): void {
     this.#acknowledged = { epoch: this.#epoch, n: batch.n, tag: batch.tag };
     if (!this.#firstSequences.has(batch.segment)) this.#firstSequences.set(batch.segment, sequence);
-    this.serveUntilMs = Math.max(this.serveUntilMs, sentAtMs + this.#leaseMs);
+    if (sentAtMs >= this.#countsFromMs)
+      this.serveUntilMs = Math.max(this.serveUntilMs, sentAtMs + this.#leaseMs);
     this.#host.acknowledged(batch, sequence);
     this.#acknowledgedBytes += batch.bytes.length;
     this.#planPurge(batch.oldest);

@@ -4,7 +4,7 @@ import { binlogBell, binlogGroup, ControlWord, httpBell, type Topology } from ".
 import { BatchWord } from "../ring/batch-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { LeaseWord } from "../ring/lease-word.ts";
+import { Lease } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { LogWord, LogWords } from "../ring/log-words.ts";
 
@@ -12,7 +12,7 @@ export class SharedWords {
   readonly #topology: Topology;
   readonly #control: ControlWords;
   readonly #progress: LogWords;
-  readonly #lease: LeaseWord;
+  readonly #lease: Lease;
   readonly #lent: LentIds;
   readonly #batch: BatchWord;
   readonly #message: BatchWord;
@@ -26,7 +26,7 @@ export class SharedWords {
     this.#control = new ControlWords(topology.control);
     const { words } = this.#control;
     this.#progress = new LogWords(binlogGroup(topology).progress, LogWord.Written);
-    this.#lease = new LeaseWord(words, ControlWord.ServeUntil);
+    this.#lease = new Lease(words, ControlWord.ServeUntil, ControlWord.ServeUntilWall);
     this.#lent = new LentIds(words, ControlWord.IdsLent);
     this.#batch = new BatchWord(words, ControlWord.AcknowledgedBatch);
     this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
@@ -50,12 +50,12 @@ export class SharedWords {
     this.#batch.publish(n);
   }
 
-  /** Returns whether it was over: then the time frozen is over, too. */
-  publishLease(untilMs: number, nowMs: number): boolean {
+  /** Returns whether it was over: then the time frozen is over, too. `wallAheadMs`: how far the wall clock is ahead of the monotonic. */
+  publishLease(untilMs: number, nowMs: number, wallAheadMs: number): boolean {
     const wasOver = this.#serveUntilMs <= nowMs;
     if (untilMs === this.#serveUntilMs) return false;
     this.#serveUntilMs = untilMs;
-    this.#lease.publish(untilMs);
+    this.#lease.publish(untilMs, untilMs + wallAheadMs);
     return wasOver && untilMs > nowMs;
   }
 

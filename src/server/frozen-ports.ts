@@ -5,21 +5,22 @@
 
 import type { Logger } from "pino";
 import { ControlWord, type Topology } from "../message/topology.ts";
-import { LeaseWord } from "../ring/lease-word.ts";
+import { Lease } from "../ring/lease-word.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { AcceptorHandle } from "./threads.ts";
 
 const LOOK_MS = 100;
 
 export class FrozenPorts {
-  readonly #lease: LeaseWord;
+  readonly #lease: Lease;
   readonly #acceptors: readonly AcceptorHandle[];
   readonly #log: Logger;
   #isClosed = false;
 
   /** Begins at once; for a server that serves. */
   constructor(topology: Topology, acceptors: readonly AcceptorHandle[], log: Logger) {
-    this.#lease = new LeaseWord(new Int32Array(topology.control), ControlWord.ServeUntil);
+    const words = new Int32Array(topology.control);
+    this.#lease = new Lease(words, ControlWord.ServeUntil, ControlWord.ServeUntilWall);
     this.#acceptors = acceptors;
     this.#log = log;
     setInterval(() => this.#look(), LOOK_MS).unref();

@@ -220,7 +220,7 @@ export class ServerGroup {
   /** Which of the log servers leads the stream. */
   async leadingLogServer(): Promise<number> {
     const leader = await until("the stream has a leader", async () => {
-      const { leader } = await this.#log.leader();
+      const { leader } = await this.#log.servers();
       return leader === "" ? undefined : leader;
     });
     return Number(leader.slice(1));

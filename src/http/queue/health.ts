@@ -1,7 +1,7 @@
 // Whether the server lives, and is ready for what: as probes, people and metrics ask it.
 
 import { ControlWord } from "../../message/topology.ts";
-import { LeaseWord } from "../../ring/lease-word.ts";
+import { Lease } from "../../ring/lease-word.ts";
 import { SILENT_MS_MAX } from "./liveness.ts";
 import type { Service } from "./service.ts";
 
@@ -41,9 +41,9 @@ export function readinessOf(service: Service): Verdict {
 }
 
 /** In a group: whether it has no right to serve now. */
-export function isFrozen({ topology, words, nowMs }: Service): boolean {
+export function isFrozen({ topology, words, nowMs, wallMs }: Service): boolean {
   if (topology.binlog?.group === undefined) return false;
-  return new LeaseWord(words.words, ControlWord.ServeUntil).isOver(nowMs());
+  return new Lease(words.words, ControlWord.ServeUntil, ControlWord.ServeUntilWall, wallMs).isOver(nowMs());
 }
 
 /** Whether puts are taken. */
