@@ -21,6 +21,7 @@ import { HeldBatches } from "./held-batches.ts";
 import { JetStreamLog, type StreamOptions } from "./jetstream-log.ts";
 import { LeaderWatch } from "./leader-watch.ts";
 import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
+import { oddMembers } from "./odd-members.ts";
 import { appendTail } from "./own-tail.ts";
 import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
 import { readInDoubt } from "./read-in-doubt.ts";
@@ -501,10 +502,19 @@ export class GroupNode {
     }
   }
 
+  /** What was odd among them; each is told once. */
+  readonly #told = new Set<string>();
+
   async #askOthers(): Promise<void> {
     const reports = (await this.#log.askAll()).map(parseReport).filter((report) => report !== undefined);
     if (this.#primary !== undefined)
       this.#figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
+    const { address, leaseMs } = this.#options;
+    for (const [key, what] of oddMembers({ node: this.#node, address, leaseMs }, reports, Date.now())) {
+      if (this.#told.size === MEMBERS_MAX || this.#told.has(key)) continue;
+      this.#told.add(key);
+      this.#say("warn", what);
+    }
     const members = reports.slice(0, MEMBERS_MAX).map(memberOf);
     this.#tell({ news: "members", group: this.#options.url.group, node: this.#node, members });
   }
@@ -659,6 +669,8 @@ export class GroupNode {
       behind: primary === undefined && follower !== undefined ? follower.lastKnown + 1 - follower.next : 0,
       pid: process.pid,
       version: this.#options.version,
+      leaseMs: this.#options.leaseMs,
+      wallMs: Date.now(),
     };
     return JSON.stringify(report);
   }

@@ -73,7 +73,12 @@ async function createOnce(log: JetStreamLog, group: string, options: StreamOptio
   try {
     await log.create(options);
   } catch (error) {
-    if (!/already in use/.test((error as Error).message)) throw error;
+    const { message } = error as Error;
+    if (/no suitable peers|insufficient (storage )?resources|peer storage/i.test(message))
+      throw new Refused(
+        `${message}: each of the ${options.replicas} log servers must have room for --max-bytes ${options.maxBytes}; nats-server takes three quarters of a disk, or max_file_store: give a lower --max-bytes (128M and more), or more room`,
+      );
+    if (!/already in use/.test(message)) throw error;
     throw new Refused(`group ${group} exists already: "runnerbean replica status" shows it`);
   }
 }

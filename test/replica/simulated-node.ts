@@ -507,6 +507,13 @@ export class SimulatedNode {
     this.#replies.push({ n: this.#appended, tell });
   }
 
+  /** It leads, or has all that the one that leads has. */
+  get isSettled(): boolean {
+    if (this.role === "leads") return true;
+    const follower = this.role === "follows" ? this.#follower : undefined;
+    return follower?.isCaughtUp === true && follower.isComplete && follower.next === this.#group.log.last + 1;
+  }
+
   get firstSegment(): number {
     const numbers = this.disk.names().map(segmentNumber);
     return Math.min(...numbers.filter((number) => number > 0));

@@ -31,6 +31,9 @@ const NODES = 3;
 const STEPS = 6000;
 /** All is well again: how long until one node leads and all others have all. */
 const QUIET_MS = 60_000;
+/** How often it is looked whether all have all. */
+const SETTLE_MS = 500;
+const SETTLES_MAX = 40;
 const TRACE_LINES = 40;
 
 /** Runs one seed; throws an Error that says what was broken. */
@@ -86,8 +89,13 @@ class GroupLife implements Witness {
     this.#faults();
     for (let steps = this.#options.steps ?? STEPS; steps > 0; steps--) await time.step();
     await this.#calm();
-    const until = time.nowMs + QUIET_MS;
+    let until = time.nowMs + QUIET_MS;
     while (await time.step(until)) {}
+    // One may have begun anew a moment ago, because the log was purged under it.
+    for (let left = SETTLES_MAX; left > 0 && !this.#nodes.every(({ isSettled }) => isSettled); left--) {
+      until += SETTLE_MS;
+      while (await time.step(until)) {}
+    }
     await this.#check();
     const sum = (of: (node: SimulatedNode) => number): number =>
       this.#nodes.reduce((all, node) => all + of(node), 0);
