@@ -104,8 +104,8 @@ function isOldServer(version: string): boolean {
   return false;
 }
 
-async function check(text: string, { monitor = [] }: { monitor?: string[] }): Promise<void> {
-  const url = parseGroupUrl(text);
+/** Connects to each server. Returns what is wrong. */
+async function checkServers(url: GroupUrl): Promise<string[]> {
   const problems: string[] = [];
   for (const server of url.servers) {
     try {
@@ -125,31 +125,46 @@ async function check(text: string, { monitor = [] }: { monitor?: string[] }): Pr
       problems.push(`${server}: ${(error as Error).message}`);
     }
   }
-  for (const address of monitor) {
-    try {
-      const answer = await fetch(`${address.replace(/\/$/, "")}/jsz`, { signal: AbortSignal.timeout(5000) });
-      const problem = serverProblem((await answer.json()) as Jsz);
-      if (problem === undefined) say(`${address}: syncs always`);
-      else problems.push(`${address}: ${problem}`);
-    } catch (error) {
-      problems.push(`${address}: ${(error as Error).message}`);
-    }
+  return problems;
+}
+
+async function checkMonitor(address: string): Promise<string[]> {
+  try {
+    const answer = await fetch(`${address.replace(/\/$/, "")}/jsz`, { signal: AbortSignal.timeout(5000) });
+    const problem = serverProblem((await answer.json()) as Jsz);
+    if (problem !== undefined) return [`${address}: ${problem}`];
+    say(`${address}: syncs always`);
+    return [];
+  } catch (error) {
+    return [`${address}: ${(error as Error).message}`];
   }
-  if (monitor.length < url.servers.length)
-    say(
-      "Whether all servers sync always was not looked at: give the HTTP port of each with --monitor http://HOST:8222",
-    );
+}
+
+async function checkStream(text: string): Promise<string[]> {
+  const problems: string[] = [];
   try {
     await withLog(text, async (log) => {
       const servers = await log.servers();
-      const { leader, replicas } = servers;
       const { bytes, limitBytes } = await log.ends();
+      const { replicas, leader } = servers;
       say(`stream: ${replicas} replicas, leader ${leader || "none"}, ${bytes} of ${limitBytes} bytes`);
       problems.push(...streamProblems(servers));
     });
   } catch (error) {
     problems.push(`the stream: ${(error as Error).message}`);
   }
+  return problems;
+}
+
+async function check(text: string, { monitor = [] }: { monitor?: string[] }): Promise<void> {
+  const url = parseGroupUrl(text);
+  const problems = await checkServers(url);
+  for (const address of monitor) problems.push(...(await checkMonitor(address)));
+  if (monitor.length < url.servers.length)
+    say(
+      "Whether all servers sync always was not looked at: give the HTTP port of each with --monitor http://HOST:8222",
+    );
+  problems.push(...(await checkStream(text)));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   if (problems.length > 0)
     throw new Refused(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
