@@ -267,7 +267,7 @@ export class FollowerCore {
       else this.#seekAgain();
       return false;
     }
-    const isEmpty = last === 0 && this.#own.last > 0;
+    const isEmpty = (last === 0 || first > last) && this.#own.last > 0;
     if (isEmpty || last < this.wanted - 1) {
       this.#noteStale(last, isEmpty);
       return false;

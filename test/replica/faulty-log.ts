@@ -111,16 +111,25 @@ export class FaultyLog {
 
   /**
    * Its servers lose what they have taken last, so many messages at most: they are as they were a moment before. What remains ends in
-   * `segment`, or behind it.
+   * a segment behind `segment`.
    */
   loseLast(messages: number, segment: number): number {
     this.losses++;
     let lost = 0;
-    while (lost < messages && this.#segmentBefore(this.last) >= segment) {
+    while (lost < messages && this.#segmentBefore(this.last) > segment) {
       this.messages.delete(this.last--);
       lost++;
     }
     return lost;
+  }
+
+  /** The highest epoch that any message names: a node whose LEAD it is may not know of it yet. */
+  get epoch(): number {
+    let epoch = 0;
+    for (const bytes of this.messages.values())
+      for (const { header } of (isOfBatches(bytes) ? batchesOf(bytes) : undefined) ?? [])
+        epoch = Math.max(epoch, header.epoch);
+    return epoch;
   }
 
   #segmentBefore(sequence: number): number {

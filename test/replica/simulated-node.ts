@@ -419,8 +419,9 @@ export class SimulatedNode {
     const { time, log, bug } = this.#group;
     const n = this.#primary!.acknowledgedN;
     const place = bug === "the place of a purge is computed" ? this.#leadSequence + n - this.#leadN : below;
+    const { losses } = log;
     time.after(log.delayMs(), () => {
-      if (this.connection.reaches) log.purge(place);
+      if (this.connection.reaches && log.losses === losses) log.purge(place);
     });
   }
 

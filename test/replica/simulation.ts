@@ -158,7 +158,7 @@ class GroupLife implements Witness {
   /** Of all machines. The log servers lose what they took last; the node that led has all on its disk, and is the first to start again. */
   #cutPower(): void {
     const [last] = this.#nodes.toSorted((a, b) => b.epoch - a.epoch) as [SimulatedNode];
-    if (last.role !== "leads" && last.role !== "opens") return;
+    if ((last.role !== "leads" && last.role !== "opens") || this.#log.epoch > last.epoch) return;
     for (const node of this.#nodes) if (node.isUp) node.stop();
     const lost = this.#log.loseLast(1 + this.#random.below(8), last.firstSegment);
     this.log(`the power is cut; the shared log has lost ${lost} messages, node ${last.number} led`);
