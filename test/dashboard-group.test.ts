@@ -30,7 +30,7 @@ test("the page of a group tells who leads and who follows, on each server, and s
   const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
   t.after(() => log.close());
   await until("the stream is made", async () => {
-    await log.create({ replicas: 1, maxBytes: 2 ** 26, groupId: "test-group" });
+    await log.create({ replicas: 1, maxBytes: 2 ** 26, groupId: "test-group", seed: 0 });
     return true;
   });
   /** The address of its HTTP side, too. */

@@ -38,6 +38,9 @@ export interface AcceptorSettings {
 /** What the main thread tells an acceptor. */
 export type AcceptorOrder =
   | { order: "listen"; address: ListenAddress }
+  /** Closes the ports: nobody else can connect until it is to listen again. Connections stay. */
+  | { order: "close-ports" }
+  | { order: "listen-again" }
   /** Other rules from now on. */
   | { order: "configure"; rules: AccessRules }
   /** Serves the connections accepted so far and all later ones. */
@@ -89,12 +92,16 @@ const MOVE_COMMANDS = 64;
 /** So many descriptors, or this share of the limit if that is less, are left to other threads: the log needs some. */
 const DESCRIPTORS_KEPT = 32;
 const DESCRIPTORS_KEPT_SHARE = 1 / 8;
+/** A port that another program has taken is tried again after this. */
+const LISTEN_AGAIN_MS = 1000;
 /** The shortage is over when connections have fallen to this share of those at its beginning. */
 const OPEN_AGAIN_SHARE = 0.95;
 
 /** An address on which this acceptor listens, or another one of its thread for it. */
 interface Place {
-  readonly listener: Listener | undefined;
+  listener: Listener | undefined;
+  /** Where it listens; with the port that it has got. */
+  address: ListenAddress;
   /** The acceptors of this thread that share the listener's descriptor, itself among them. */
   readonly sharing: Acceptor[];
   lastTaker: number;
@@ -120,6 +127,8 @@ export class Acceptor {
   /** A connection with this descriptor or a higher one is closed. */
   readonly #descriptorsEnd: number;
   #stopping = false;
+  /** Its ports were closed for a while, and are to be open again. */
+  #mayListenAgain = false;
   /** Connections when the descriptors ran out; 0 while there are some. */
   #openAtLimit = 0;
   /** Clients that connected before the server was ready; undefined once it is. */
@@ -183,7 +192,11 @@ export class Acceptor {
 
   #obey(order: AcceptorOrder): void {
     if (order.order === "listen") this.#listen(order.address);
-    else if (order.order === "configure") this.#configure(order.rules);
+    else if (order.order === "close-ports") this.#closePorts();
+    else if (order.order === "listen-again") {
+      this.#mayListenAgain = true;
+      this.#listenAgain();
+    } else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "serve") this.#serve();
     else if (order.order === "say-more") this.#verboseLines.taken();
     else if (order.order === "tell-connections") this.#tellConnections(order.question);
@@ -213,24 +226,52 @@ export class Acceptor {
   /** An event loop can watch a descriptor once: so acceptors of one thread that share one have one of them listen. */
   #listen(address: ListenAddress): void {
     const index = this.#places.length;
-    const place = { sharing: [this], lastTaker: 0 };
+    const place: Place = { sharing: [this], lastTaker: 0, address, listener: undefined };
     this.#openTls(index);
     if (address.kind === "descriptor") {
       const taker = this.#thread.listenerOf(address.fd, this);
       if (taker !== this) {
         // All listen everywhere, in the same order.
         taker.#places[index]!.sharing.push(this);
-        this.#places.push({ ...place, listener: undefined });
+        this.#places.push(place);
         this.tell({ news: "listening", port: 0, fd: address.fd });
         return;
       }
     }
-    const listener = new Listener(address, {
-      listening: (port, fd) => this.tell({ news: "listening", port, fd }),
-      failed: (code, message) => this.tell({ news: "failed", code, message }),
+    this.#places.push(place);
+    this.#open(place, index);
+  }
+
+  #open(place: Place, index: number): void {
+    place.listener = new Listener(place.address, {
+      listening: (port, fd) => {
+        if (place.address.kind === "tcp") place.address = { ...place.address, port };
+        this.tell({ news: "listening", port, fd });
+      },
+      failed: (code, message) => {
+        place.listener = undefined;
+        this.tell({ news: "failed", code, message });
+        setTimeout(() => this.#listenAgain(), LISTEN_AGAIN_MS).unref();
+      },
       accepted: (client) => this.#accepted(client, index),
     });
-    this.#places.push({ ...place, listener });
+  }
+
+  /** A descriptor that somebody else owns stays open. */
+  #closePorts(): void {
+    this.#mayListenAgain = false;
+    for (const place of this.#places) {
+      if (place.address.kind === "descriptor") continue;
+      place.listener?.stop();
+      place.listener = undefined;
+    }
+  }
+
+  /** Also where it could not, because another program has taken the port meanwhile. */
+  #listenAgain(): void {
+    if (this.#stopping || !this.#mayListenAgain) return;
+    for (const [index, place] of this.#places.entries())
+      if (place.listener === undefined && place.address.kind === "tcp") this.#open(place, index);
   }
 
   #accepted(client: AcceptedHandle | undefined, place: number): void {

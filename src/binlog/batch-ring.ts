@@ -10,6 +10,7 @@ export class BatchRing implements BatchSink {
   readonly #ring: RingWriter;
   readonly #bell: Doorbell;
   readonly #word: BatchWord;
+  readonly #message: BatchWord;
   readonly #kept: { bytes: Uint8Array; numbers: Float64Array }[] = [];
   #taken: number;
 
@@ -17,7 +18,9 @@ export class BatchRing implements BatchSink {
   constructor(topology: Topology, n: number) {
     this.#ring = new RingWriter(binlogGroup(topology).ring);
     this.#bell = new Doorbell(new Int32Array(topology.doorbells), groupBell(topology));
-    this.#word = new BatchWord(new Int32Array(topology.control), ControlWord.AcknowledgedBatch);
+    const words = new Int32Array(topology.control);
+    this.#word = new BatchWord(words, ControlWord.AcknowledgedBatch);
+    this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
     this.#taken = n;
   }
 
@@ -28,6 +31,10 @@ export class BatchRing implements BatchSink {
 
   get acknowledged(): number {
     return this.#word.read(this.#taken);
+  }
+
+  get acknowledgedMessage(): number {
+    return this.#message.lowBits;
   }
 
   /** Asks to be rung once there is room. */

@@ -33,7 +33,7 @@ import {
 } from "./format/segment-format.ts";
 import { type SyncEvery, SyncPolicy } from "./live/sync-policy.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
-import type { ScannedBatch } from "./recovery/segment-scan.ts";
+import type { ScannedBatch, SegmentScan } from "./recovery/segment-scan.ts";
 
 /** Zeros written ahead at a time: a sync that makes a file longer waits for the file system's journal. */
 const AHEAD_BYTES = 512 * 1024;
@@ -41,6 +41,8 @@ const CUT = "cut.json";
 
 interface Place {
   segment: number;
+  /** Where its BATCH record's frame begins. */
+  beginsAt: number;
   /** Where its last frame ends. */
   endsAt: number;
   /** Of the last frame. */
@@ -80,7 +82,7 @@ export class FollowLog {
   #sequence: number;
   #syncedSequence: number;
   #unsynced = false;
-  #keptBatch = 0;
+  #kept: ChainPlace = { epoch: 0, n: 0, tag: 0 };
   /** Where a node without batches begins. */
   readonly #begin: number;
   #oldest: number;
@@ -122,23 +124,28 @@ export class FollowLog {
   }
 
   #learn(verdict: LogVerdict, adoptAfter: number): void {
+    for (const scan of uncountedBefore(verdict)) this.#learnBatches(scan, adoptAfter);
     for (const scan of verdict.kept) {
-      for (const batch of scan.batches) {
-        if (batch.header.sequence <= adoptAfter) continue;
-        const isLast = batch === scan.batches.at(-1);
-        this.#know(batch, scan.number, isLast && scan.end === "sealed" && batch.endsAt === scan.at);
-      }
+      this.#learnBatches(scan, adoptAfter);
       const first = scan.batches.find(({ header }) => header.sequence > adoptAfter);
       const from = first?.at ?? (this.known.length > 0 ? 0 : Number.POSITIVE_INFINITY);
       if (scan.strayAt > from) throw strays(this.#disk.path);
     }
   }
 
-  #know({ header, endsAt }: ScannedBatch, segment: number, sealed: boolean): void {
-    const { n, tag, epoch, node, unacknowledged } = header;
-    this.known.push({ n, tag, epoch, node, unacknowledged });
-    const { oldest } = header;
-    this.#places.set(n, { segment, endsAt, sequence: header.sequence + header.frames, sealed, oldest });
+  #learnBatches(scan: SegmentScan, adoptAfter: number): void {
+    for (const batch of scan.batches) {
+      if (batch.header.sequence <= adoptAfter) continue;
+      const isLast = batch === scan.batches.at(-1);
+      this.#know(batch, scan.number, isLast && scan.end === "sealed" && batch.endsAt === scan.at);
+    }
+  }
+
+  #know({ header, at: beginsAt, endsAt }: ScannedBatch, segment: number, sealed: boolean): void {
+    const { n, tag, epoch, node, unacknowledged, message, oldest } = header;
+    this.known.push({ n, tag, epoch, node, unacknowledged, message });
+    const sequence = header.sequence + header.frames;
+    this.#places.set(n, { segment, beginsAt, endsAt, sequence, sealed, oldest });
     this.#oldest = Math.max(this.#oldest, oldest);
   }
 
@@ -181,11 +188,12 @@ export class FollowLog {
     const framed = this.#frame(segment, header.sequence, bytes);
     this.#makeRoom(segment, framed.bytes);
     this.#disk.write(segment.handle, this.#buffer.bytes, 0, framed.bytes, segment.usedBytes);
+    const at = segment.usedBytes;
     segment.usedBytes += framed.bytes;
     this.#sequence = framed.sequence;
     this.#unsynced = true;
     this.#idsLent = Math.max(framed.idsLent, header.idsLent);
-    const batch = { header, at: 0, endsAt: segment.usedBytes };
+    const batch = { header, at, endsAt: segment.usedBytes };
     this.#know(batch, segment.number, framed.sealed);
     this.#oldest = Math.max(this.#oldest, framed.oldest);
     if (framed.sealed) this.#leave(segment);
@@ -289,9 +297,12 @@ export class FollowLog {
   }
 
   /** The last batch that is durable, or with -F written. */
-  get keptBatch(): number {
-    if (!this.#unsynced || this.#policy.never) this.#keptBatch = this.place.n;
-    return this.#keptBatch;
+  get kept(): ChainPlace {
+    if (!this.#unsynced || this.#policy.never) {
+      const { epoch, n, tag } = this.place;
+      if (tag !== this.#kept.tag) this.#kept = { epoch, n, tag };
+    }
+    return this.#kept;
   }
 
   /** The LEAD with which this node would take the lead: it seals the current segment, so that its own log begins with the next one. */
@@ -320,7 +331,26 @@ export class FollowLog {
       node,
       oldest: this.#oldest,
       unacknowledged: 0,
+      message: 0,
     });
+    sealBatch(memory, 0);
+    return memory.bytes;
+  }
+
+  /** The batches behind batch `after`, as they travel. */
+  tail(after: number): Uint8Array[] {
+    return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#places.get(n)!));
+  }
+
+  /** A batch of the own log. Its frames are sealed with the salt of this log, so the batch is sealed anew. */
+  #read({ segment, beginsAt, endsAt }: Place): Uint8Array {
+    const memory = Memory.ofSize(endsAt - beginsAt - FRAME_BYTES);
+    const handle = this.#disk.open(segmentName(segment), "read");
+    try {
+      readFully(this.#disk, handle, memory.bytes, 0, memory.bytes.length, beginsAt + FRAME_BYTES);
+    } finally {
+      this.#disk.close(handle);
+    }
     sealBatch(memory, 0);
     return memory.bytes;
   }
@@ -352,6 +382,19 @@ export class FollowLog {
     this.#disk.unlink(CUT);
     this.#disk.syncFolder();
   }
+}
+
+/** Segments that count again if the DROP is cut off: whole, and right before those that count. */
+function uncountedBefore({ stale, kept }: LogVerdict): SegmentScan[] {
+  const found: SegmentScan[] = [];
+  let next = kept[0];
+  for (const scan of stale.toReversed()) {
+    const isNext = scan.number + 1 === next?.number && scan.lastSequence + 1 === next.firstSequence;
+    if (scan.end !== "sealed" || !isNext) break;
+    found.unshift(scan);
+    next = scan;
+  }
+  return found;
 }
 
 function createSegment(
@@ -433,6 +476,6 @@ function strays(path: string): BinlogError {
   return new BinlogError(
     "REPLICA_STRAYS",
     `${path} was served without --replicate since it was last in its group: it holds changes that the group does not know`,
-    'Make it the group\'s with "runnerbean replica reseed", or empty the directory to follow the group.',
+    'Make them the group\'s with "runnerbean replica reseed", or move the directory away to follow the group without them.',
   );
 }

@@ -28,7 +28,7 @@ export class Following {
   readonly #clockMs: () => number;
   #log: FollowLog | undefined;
   #file: GroupFile | undefined;
-  #kept = 0;
+  #keptTag = 0;
   #done: (lead: Lead) => void = () => {};
   #failed: (error: unknown) => void = () => {};
   #busy: Promise<void> = Promise.resolve();
@@ -82,6 +82,8 @@ export class Following {
         return this.#apply(order.batches);
       case "cut":
         return this.#opened.cutAfter(order.n);
+      case "tail":
+        return this.#tell({ news: "tail", batches: this.#opened.tail(order.after) });
       case "lead-batch": {
         const { tag, expectedLast } = order;
         const bytes = this.#opened.leadBatch(this.#file!.node, tag);
@@ -110,7 +112,9 @@ export class Following {
       writeGroupFile(disk, file);
     }
     this.#file = file;
-    this.#log = await openFollowLog(this.#options, file.adoptAfter);
+    this.#log = await openFollowLog(this.#options, file.adoptAfter).catch((error: unknown) => {
+      throw adviceInGroup(error, disk.path);
+    });
     this.#tellFollows();
   }
 
@@ -138,10 +142,10 @@ export class Following {
   }
 
   #tellKept(): void {
-    const n = this.#log?.keptBatch ?? 0;
-    if (n === this.#kept) return;
-    this.#kept = n;
-    this.#tell({ news: "kept", n });
+    const place = this.#log?.kept;
+    if (place === undefined || place.tag === this.#keptTag) return;
+    this.#keptTag = place.tag;
+    this.#tell({ news: "kept", place });
   }
 
   #lead(place: ChainPlace): void {
@@ -169,6 +173,18 @@ export class Following {
 function newNode(): number {
   return randomInt(1, 2 ** 32 - 1);
 }
+
+/** In a group jobs need not be given up for a start: another server has them. */
+function adviceInGroup(error: unknown, path: string): unknown {
+  if (!(error instanceof BinlogError) || !DAMAGE.has(error.code)) return error;
+  return new BinlogError(
+    error.code,
+    error.message,
+    `Look whether another server of the group has the jobs: "runnerbean replica status URL". If so, move ${path} away and start again: it follows and gets all. Do not use --salvage in a group, unless this is the only copy: then salvage it without --replicate, and make it the group's with "runnerbean replica reseed".`,
+  );
+}
+
+const DAMAGE: ReadonlySet<string> = new Set(["BINLOG_CORRUPT", "BINLOG_MISSING_FILE"]);
 
 function otherGroup(path: string): BinlogError {
   return new BinlogError(

@@ -8,7 +8,7 @@
 //   4   u32  number of the binlog segment   60  u32  bytes of those frames
 //   8   u32  epoch                          64  u32  node that wrote it
 //   12  u32  oldest segment that counts     68  u32  how many batches before it were not acknowledged then
-//   16  f64  n: 1, 2, 3 … over all epochs   72  u32  zero
+//   16  f64  n: 1, 2, 3 … over all epochs   72  u32  message of the shared log, see `message`
 //   24  f64  tag of batch n-1               76  u32  CRC-32 of all this and of the frames
 //                                           80  frames, sealed with the salt of who wrote them
 //
@@ -51,6 +51,11 @@ export interface BatchHeader {
   oldest: number;
   /** Batches n-1, n-2 … that were not known to be acknowledged when this one was written. */
   unacknowledged: number;
+  /**
+   * The lower 32 bits of a sequence in the shared log: the last message that was known to be valid when this batch was written.
+   * A node that starts again reads on from there. 0: not known.
+   */
+  message: number;
 }
 
 /** The last batch of a chain: what the next one follows. */
@@ -75,7 +80,7 @@ export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHea
   view.setUint32(at + 60, header.bodyBytes, true);
   view.setUint32(at + 64, header.node, true);
   view.setUint32(at + 68, Math.min(header.unacknowledged, 0xffff_ffff), true);
-  view.setUint32(at + 72, 0, true);
+  view.setUint32(at + 72, header.message >>> 0, true);
 }
 
 /** Closes a batch whose header is written and whose frames stand behind it. */
@@ -107,6 +112,7 @@ export function decodeBatchHeader(view: DataView, at: number): BatchHeader {
     node: view.getUint32(at + 64, true),
     oldest: view.getUint32(at + 12, true),
     unacknowledged: view.getUint32(at + 68, true),
+    message: view.getUint32(at + 72, true),
   };
 }
 

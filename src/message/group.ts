@@ -14,6 +14,8 @@ export type GroupOrder =
   /** Valid batches, each behind the one before. */
   | { order: "apply"; batches: Uint8Array[] }
   | { order: "cut"; n: number }
+  /** The batches of the own log behind batch `after` are wanted. */
+  | { order: "tail"; after: number }
   /** The LEAD with which the node would take the lead is wanted. */
   | { order: "lead-batch"; tag: number; expectedLast: number }
   /** The node has the lead: the log is opened, and goes on in the chain. */
@@ -30,6 +32,8 @@ export interface KnownBatch {
   epoch: number;
   node: number;
   unacknowledged: number;
+  /** As in its header: the last message that was known to be valid then. */
+  message: number;
 }
 
 /** From the log's thread. */
@@ -37,8 +41,9 @@ export type GroupNews =
   | { news: "follows"; node: number; known: KnownBatch[]; hasOwnJobs: boolean; isComplete: boolean }
   | { news: "applied"; bytes: number; n: number; isComplete: boolean }
   /** Batches up to this one are durable. */
-  | { news: "kept"; n: number }
+  | { news: "kept"; place: ChainPlace }
   | { news: "lead-batch"; tag: number; expectedLast: number; bytes: Uint8Array }
+  | { news: "tail"; batches: Uint8Array[] }
   | { news: "set-aside"; folder: string };
 
 /** In the order of GroupFigure.Role. */

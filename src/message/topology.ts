@@ -49,8 +49,12 @@ export const ControlWord = {
    * id may have to follow theirs.
    */
   JobsMove: 224,
+  /** In a group: the message of the shared log that holds the last acknowledged batch, its lower 32 bits. */
+  AcknowledgedMessage: 240,
+  /** In a group: the same end of the lease as ServeUntil, by the wall clock (see ring/lease-word.ts). */
+  ServeUntilWall: 256,
 } as const;
-const CONTROL_WORDS = 240;
+const CONTROL_WORDS = 272;
 
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
 export const COUNTERS_PER_ROLE = 256;

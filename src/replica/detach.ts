@@ -47,6 +47,7 @@ async function tryDetach(log: Pick<SharedLog, "ends" | "read" | "append">): Prom
     bodyBytes: 0,
     node: DETACHED,
     unacknowledged: 0,
+    message: 0,
   });
   sealBatch(memory, 0);
   await log.append(memory.bytes, last);

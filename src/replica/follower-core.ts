@@ -9,7 +9,9 @@ import {
   type ChainPlace,
   isOfBatches,
 } from "../message/batch.ts";
+import type { KnownBatch } from "../message/group.ts";
 import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
+import { OwnChain } from "./own-chain.ts";
 import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
 
 /** Silence counts as such only between answers of the log that are no further apart. */
@@ -20,15 +22,6 @@ const TRY_MS = 4000;
 const STALE_ANSWERS_MAX = 50;
 /** One that has lost its store says that there is nothing until another leads and it has all again: longer than two elections. */
 const EMPTY_ANSWERS_MAX = 300;
-
-/** A batch of the own log. */
-export interface OwnBatch {
-  n: number;
-  tag: number;
-  epoch: number;
-  node: number;
-  unacknowledged: number;
-}
 
 export type FollowEnd =
   /** What the log had acknowledged is not there any more. */
@@ -45,6 +38,11 @@ export interface FollowerHost {
   apply(batch: Batch): void;
   /** Cuts the own log behind batch `n`. */
   cutAfter(n: number): void;
+  /**
+   * Appends the batches of the own log behind batch `after` to the shared log, which ends at message `expectedLast`; `tailSent` is
+   * called, however it went. `lost`: some of them had been acknowledged.
+   */
+  appendTail(after: number, expectedLast: number, lost: boolean): void;
   /** Appends a LEAD that follows the last batch that was applied, with this tag; `expectedLast` is the last message read. */
   tryLead(tag: number, expectedLast: number): void;
   /** The own LEAD is valid, and applied: this node has the lead. */
@@ -56,9 +54,11 @@ export interface FollowerOptions {
   host: FollowerHost;
   node: number;
   /** The batches of the own log, in order. */
-  own: readonly OwnBatch[];
+  own: readonly KnownBatch[];
   /** There are jobs in the own log that the group does not know: it may only begin a group. */
   hasOwnJobs: boolean;
+  /** The node that has to begin the group, after a reseed; 0: any. */
+  seed: number;
   leaseMs: number;
   /** 0 to 1. */
   random: () => number;
@@ -67,9 +67,7 @@ export interface FollowerOptions {
 export class FollowerCore {
   readonly #host: FollowerHost;
   readonly #options: FollowerOptions;
-  readonly #own = new Map<number, OwnBatch>();
-  #ownFirst = 0;
-  #ownLast = 0;
+  readonly #own: OwnChain;
   /** The last valid batch of the shared log that was read; undefined before the first message. */
   #place: ChainPlace | undefined;
   /** The next message to read; 0: the first that there is. */
@@ -96,18 +94,18 @@ export class FollowerCore {
   /** A batch of the present lead that there must be. */
   #promised = 0;
   #readAgainFor = 0;
-  /** The first message that the log has. */
-  #first = 0;
   #staleAnswers = 0;
+  #tailSentAtMs = Number.NEGATIVE_INFINITY;
+  /** The message with which reading began, if that was not the first; and its segment. */
+  beganAt = 0;
+  #beganIn = 0;
   /** The last message that the log is known to have. */
   lastKnown = 0;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#host = options.host;
-    for (const batch of options.own) this.#own.set(batch.n, batch);
-    this.#ownFirst = options.own[0]?.n ?? 0;
-    this.#ownLast = options.own.at(-1)?.n ?? 0;
+    this.#own = new OwnChain(options.node, options.own);
     this.#patienceMs = this.#drawPatience();
   }
 
@@ -175,7 +173,9 @@ export class FollowerCore {
     this.#place = placeOf(header);
     // What the lead before had begun does not count any more.
     if (header.kind === BatchKind.lead) this.#promised = 0;
-    if (!this.firstSequences.has(header.segment)) this.firstSequences.set(header.segment, sequence);
+    // The message with which reading began may not be the first of its segment.
+    if (!this.firstSequences.has(header.segment) && header.segment !== this.#beganIn)
+      this.firstSequences.set(header.segment, sequence);
     this.#heard(header, nowMs);
     if (!this.#apply(batch)) return;
     if (header.kind !== BatchKind.lead || header.tag !== this.#triedTag) return;
@@ -196,16 +196,15 @@ export class FollowerCore {
 
   /** Writes it, unless the own log has it; false at an end. */
   #apply(batch: Batch): boolean {
-    const { n, tag, epoch, node, unacknowledged } = batch.header;
-    const isKnown = this.#ownLast > 0 ? this.#compare(batch.header) : !this.#isStranger(n, tag);
+    const own = this.#own;
+    const { n, tag } = batch.header;
+    const isKnown = own.last > 0 ? this.#compare(batch.header) : !this.#isStranger(n, tag);
     if (isKnown === "has") return true;
     if (isKnown === false) return false;
-    this.#own.set(n, { n, tag, epoch, node, unacknowledged });
-    this.#ownFirst ||= n;
-    this.#ownLast = n;
+    own.add(batch.header);
     this.#host.apply(batch);
     // Only the last ones are of use from here on.
-    if (this.#caughtUp && this.#own.size > 2 * RECENT) this.#forget();
+    if (this.#caughtUp) own.forget();
     return true;
   }
 
@@ -218,59 +217,42 @@ export class FollowerCore {
 
   /** "has": the own log has the batch. True: it may be written behind the last one. False: this is the end. */
   #compare({ n, tag, previousTag }: BatchHeader): "has" | boolean {
-    if (n < this.#ownFirst) return "has";
-    if (n <= this.#ownLast) {
-      if (this.#own.get(n)!.tag === tag) return "has";
+    const own = this.#own;
+    if (n < own.first) return "has";
+    if (n <= own.last) {
+      if (own.has(n, tag)) return "has";
       if (!this.#cut(n - 1)) return false;
     }
-    const last = this.#own.get(this.#ownLast)!;
-    if (n === this.#ownLast + 1 && previousTag === last.tag) return true;
-    this.#end("start-anew", `it ends at batch ${this.#ownLast}, and the shared log goes on with ${n}`);
+    if (n === own.last + 1 && own.has(own.last, previousTag)) return true;
+    this.#end("start-anew", `it ends at batch ${own.last}, and the shared log goes on with ${n}`);
     return false;
-  }
-
-  #forget(): void {
-    for (const n of this.#own.keys()) {
-      if (n > this.#ownLast - RECENT) break;
-      this.#own.delete(n);
-    }
-    this.#ownFirst = this.#ownLast - RECENT + 1;
   }
 
   /** The own log is ahead of the shared one, or beside it, behind batch `n`: what was not acknowledged goes. */
   #cut(n: number): boolean {
-    for (let each = this.#ownLast; each > n && each >= this.#ownFirst; each--) {
-      const batch = this.#own.get(each)!;
-      if (batch.node !== this.#options.node || each <= this.#knownAcknowledged()) {
-        this.#end("log-lost", `batch ${each} was acknowledged, and the shared log does not have it`);
-        return false;
-      }
+    const own = this.#own;
+    const lost = own.lastSureBehind(n);
+    if (lost > 0) {
+      this.#end("log-lost", `batch ${lost} was acknowledged, and the shared log does not have it`);
+      return false;
     }
-    if (n < this.#ownFirst) {
+    if (n < own.first) {
       this.#end("start-anew", "nothing in it is in the shared log");
       return false;
     }
-    for (let each = this.#ownLast; each > n; each--) this.#own.delete(each);
-    this.#ownLast = n;
+    own.cut(n);
     this.#host.cutAfter(n);
     return true;
-  }
-
-  /** The last batch of the own log that a later one knew to be acknowledged. */
-  #knownAcknowledged(): number {
-    const { n, unacknowledged } = this.#own.get(this.#ownLast)!;
-    return n - 1 - unacknowledged;
   }
 
   /** The log has answered: it is alive, and has these messages. */
   answered({ first, last }: LogEnds, nowMs: number): void {
     if (this.#ended) return;
     this.lastKnown = Math.max(this.lastKnown, last);
-    this.#first = first;
     if (this.wanted === 0 && first <= last) this.wanted = first;
     if (!this.#isThere(first, last)) return;
     const isAtEnd = last === 0 || this.wanted === last + 1;
-    if (!this.#caughtUp && isAtEnd) this.#atEnd(nowMs);
+    if (!this.#caughtUp && isAtEnd) this.#atEnd(last, nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
     this.#answeredAtMs = nowMs;
     if (apartMs <= ANSWERS_APART_MS_MAX && this.#caughtUp && isAtEnd) this.#silenceMs += apartMs;
@@ -280,17 +262,20 @@ export class FollowerCore {
   #isThere(first: number, last: number): boolean {
     if (this.wanted > 0 && this.wanted < first) {
       // Purged under it. Its place is looked for again, from the first message that is left.
-      if (this.#ownLast === 0 || this.#place === undefined)
+      if (this.#own.last === 0 || this.#place === undefined)
         this.#end("start-anew", "the shared log has moved on");
-      else this.#seekAgain(first);
+      else this.#seekAgain();
       return false;
     }
-    const isEmpty = last === 0 && this.#ownLast > 0;
+    const isEmpty = (last === 0 || first > last) && this.#own.last > 0;
     if (isEmpty || last < this.wanted - 1) {
       this.#noteStale(last, isEmpty);
       return false;
     }
+    const wasStale = this.#staleAnswers > 0;
     this.#staleAnswers = 0;
+    // A log that was set back has other messages by now where this node has read some.
+    if (wasStale && this.#place !== undefined) this.#seekAgain();
     return true;
   }
 
@@ -303,19 +288,70 @@ export class FollowerCore {
     this.#end("log-lost", why);
   }
 
-  #seekAgain(first: number): void {
-    this.wanted = first;
+  /** What it knows for sure is where it begins to read again, or else the first message. */
+  #seekAgain(): void {
+    this.wanted = 0;
     this.#place = undefined;
     this.#caughtUp = false;
+    this.#beganIn = this.beganAt = 0;
     this.firstSequences.clear();
   }
 
   /** All has been read: what the own log has beyond is not in the shared one. */
-  #atEnd(nowMs: number): void {
-    if (this.#ownLast > this.place.n && this.#place !== undefined && !this.#cut(this.#place.n)) return;
+  #atEnd(last: number, nowMs: number): void {
+    const place = this.#place;
+    if (place !== undefined && this.#own.last > place.n) {
+      if (this.mayAppendTail(place)) {
+        if (nowMs - this.#tailSentAtMs < TRY_MS) return;
+        this.#tailSentAtMs = nowMs;
+        this.#host.appendTail(place.n, last, this.#own.lastSureBehind(place.n) > 0);
+        return;
+      }
+      // Batches leave the own log once a later one is acknowledged.
+      if (place.n < this.#own.first) {
+        this.#end("log-lost", `it ends with batch ${place.n}, and had acknowledged ${this.#own.first - 1}`);
+        return;
+      }
+      if (!this.#cut(place.n)) return;
+    }
     this.#caughtUp = true;
     this.#silenceMs = 0;
     if (this.#heardAtMs === 0) this.#heardAtMs = nowMs;
+  }
+
+  /**
+   * Whether what the own log has beyond the shared one, which ends at `place`, still follows it: nobody has led since. A reply may rest
+   * on it, since the log servers may have lost what they acknowledged last.
+   */
+  protected mayAppendTail(place: ChainPlace): boolean {
+    return this.#own.has(place.n, place.tag);
+  }
+
+  /** What was to be appended was, or something else was first: the shared log says. */
+  tailSent(): void {
+    this.#tailSentAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /**
+   * The message of the shared log with which reading may begin, if the log has it as this node knows it (`beginAt`); 0: with the first.
+   * `last`: where the log ends.
+   */
+  knownMessage(last: number): number {
+    return this.#place === undefined && this.wanted === 0 ? this.#own.knownMessage(last) : 0;
+  }
+
+  /** All before this message is in the own log: it need not be read again. */
+  beginAt({ sequence, bytes }: LogMessage): void {
+    const header = isOfBatches(bytes) ? batchesOf(bytes)?.[0]?.header : undefined;
+    if (header === undefined || !this.#own.isSure(header.n, header.tag)) return;
+    this.wanted = this.beganAt = sequence;
+    this.#beganIn = header.segment;
+  }
+
+  /** Up to which batch the own log is that of the group, if it is durable up to batch `n` with this tag. */
+  keptOf({ n, tag }: ChainPlace): number {
+    const isOfOthers = n >= this.#own.first && !this.#own.has(n, tag);
+    return isOfOthers ? 0 : Math.min(n, this.place.n);
   }
 
   /** The node that has the lead was looked for. */
@@ -347,14 +383,21 @@ export class FollowerCore {
     if (this.#promised <= this.place.n || this.#readAgainFor === this.#promised) return true;
     this.#readAgainFor = this.#promised;
     this.#promised = 0;
-    this.#seekAgain(this.#first);
+    this.#seekAgain();
     return false;
+  }
+
+  /** Whether another node has to begin the group: this one may have nothing of what that one has. */
+  get waitsForSeed(): boolean {
+    const { seed, node } = this.#options;
+    return this.#place === undefined && seed !== 0 && seed !== node;
   }
 
   get #mayTry(): boolean {
     if (this.leader === DETACHED) return false;
     // Nobody has ever led.
     if (this.#place === undefined) this.#leaderIsGone = true;
+    if (this.waitsForSeed) return false;
     if (this.#place === undefined) return this.#options.hasOwnJobs || this.#silenceMs > this.#patienceMs / 6;
     // A node that was the last to lead, and has begun anew, is its own proof.
     if (this.leader === this.#options.node) this.#leaderIsGone = true;
@@ -374,9 +417,6 @@ export class FollowerCore {
 
 /** The node of a LEAD that an operator has written to end the group: nobody takes the lead after it. */
 export const DETACHED = 0xffff_ffff;
-
-/** Batches of the own log that are remembered once all is read. */
-const RECENT = 1000;
 
 /** A tag that nobody else has: a random safe integer above 0. */
 export function newTag(random: () => number): number {

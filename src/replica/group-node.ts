@@ -1,6 +1,6 @@
 // A node of a group in the event loop of its thread: connects cores, shared log and the log's thread. What it decides is in the cores.
 
-import { batchesOf, type ChainPlace } from "../message/batch.ts";
+import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
 import {
   GROUP_ROLES,
   GroupFigure,
@@ -11,14 +11,18 @@ import {
 } from "../message/group.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
+import { hasPaused } from "../ring/lease-word.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { FirstMessages } from "./first-messages.ts";
 import { type FollowEnd, FollowerCore } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import { HeldBatches } from "./held-batches.ts";
-import { JetStreamLog } from "./jetstream-log.ts";
+import { JetStreamLog, type StreamOptions } from "./jetstream-log.ts";
 import { LeaderWatch } from "./leader-watch.ts";
 import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
+import { oddMembers } from "./odd-members.ts";
+import { appendTail } from "./own-tail.ts";
 import { type LeadEnd, PrimaryCore } from "./primary-core.ts";
 import { readInDoubt } from "./read-in-doubt.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
@@ -85,6 +89,7 @@ export class GroupNode {
   readonly #doorbell: DoorbellOwner;
   #log!: JetStreamLog;
   #node = 0;
+  #seed = 0;
   #role: GroupRoleName = "starting";
   #follower: FollowerCore | undefined;
   #primary: PrimaryCore | undefined;
@@ -131,15 +136,17 @@ export class GroupNode {
     this.#log.onDisconnect(() => this.#primary?.doubt(monotonicMs()));
     const { name, version } = this.#log.server;
     this.#say("info", `group ${url.group}: connected to the log server ${name}, nats-server ${version}`);
-    const groupId = await this.#findGroup();
-    if (groupId !== undefined) this.#order({ order: "follow", groupId });
+    const identity = await this.#findGroup();
+    if (identity === undefined) return;
+    this.#seed = identity.seed;
+    this.#order({ order: "follow", groupId: identity.groupId });
   }
 
   /** Waits for as long as the log servers have no leader; a stream that is missing is never made here. */
-  async #findGroup(): Promise<string | undefined> {
+  async #findGroup(): Promise<Pick<StreamOptions, "groupId" | "seed"> | undefined> {
     for (;;) {
       try {
-        return await this.#log.groupId();
+        return await this.#log.identity();
       } catch (error) {
         if (error instanceof LogError && error.kind === "missing") {
           this.#end("log-missing", "the stream is missing");
@@ -170,10 +177,14 @@ export class GroupNode {
         this.#onApplied();
         break;
       case "kept":
-        this.#tellKept(news.n);
+        this.#kept = news.place;
+        this.#tellKept();
         break;
       case "lead-batch":
         void this.#sendLead(news);
+        break;
+      case "tail":
+        void this.#sendTail(news.batches);
         break;
       case "set-aside":
         this.#tell({ news: "ended", how: "start-anew", why: this.#why, folder: news.folder });
@@ -205,6 +216,14 @@ export class GroupNode {
           this.#say("warn", `what was not acknowledged is cut off behind batch ${n}`);
           this.#order({ order: "cut", n });
         },
+        appendTail: (after, expectedLast, lost) => {
+          const what = `what stands behind batch ${after} in the own log`;
+          if (lost)
+            this.#say("warn", `the shared log has lost ${what}; nobody has led since: it is appended again`);
+          else this.#say("info", `the shared log lacks ${what}; nobody has led since: it is appended`);
+          this.#tailBehind = expectedLast;
+          this.#order({ order: "tail", after });
+        },
         tryLead: (tag, expectedLast) => this.#order({ order: "lead-batch", tag, expectedLast }),
         lead: (place, sequence) => this.#lead(place, sequence),
         ended: (how, why) => this.#end(how, why),
@@ -212,6 +231,7 @@ export class GroupNode {
       node,
       own: known,
       hasOwnJobs,
+      seed: this.#seed,
       leaseMs: this.#options.leaseMs,
       random: Math.random,
     });
@@ -224,6 +244,11 @@ export class GroupNode {
       "info",
       `follows the group ${this.#options.url.group} as node ${node.toString(16)}, with ${known.length === 0 ? "nothing" : `batch ${this.#place.n}`} in its log`,
     );
+    if (this.#seed !== 0 && this.#seed !== node)
+      this.#say(
+        "info",
+        `node ${this.#seed.toString(16)} begins the group, since it was reseeded from that one's directory`,
+      );
     void this.#lookLoop();
     void this.#lookAround();
   }
@@ -235,7 +260,7 @@ export class GroupNode {
       this.#lookAtLeader();
       this.#tryLead();
       // Once more: the one before may not have been heard.
-      if (this.#kept > 0 && this.#role === "standby") this.#log.tellKept(this.#kept);
+      this.#tellKept();
       this.#publishFigures();
       await sleep(LOOK_MS);
     }
@@ -265,6 +290,9 @@ export class GroupNode {
       const ends = await this.#log.ends();
       this.#noteEnds(ends);
       const follower = this.#follower!;
+      const known = follower.knownMessage(ends.last);
+      if (known >= Math.max(1, ends.first))
+        for await (const message of this.#log.read(known, known)) follower.beginAt(message);
       follower.answered(ends, monotonicMs());
       // It may be called while it reads: once each, or the second would miss what the first has taken.
       const isNew = follower.next > 0 && follower.next <= ends.last;
@@ -305,9 +333,30 @@ export class GroupNode {
   /** The next message just came by itself. */
   #onTail(message: LogMessage): void {
     const follower = this.#follower!;
+    if (this.#primary !== undefined) this.#heedOtherLead(message);
     if (this.#role !== "standby" || this.#ended || this.#reading) return;
     if (message.sequence !== follower.next || this.#applyingBytes > APPLYING_BYTES_MAX) return;
     follower.read({ sequence: message.sequence, bytes: message.bytes.slice() }, monotonicMs());
+  }
+
+  #tailBehind = 0;
+
+  /** Another node leads, or tries to: nothing is served until the shared log has said who does. */
+  #heedOtherLead({ bytes }: LogMessage): void {
+    const batches = isOfBatches(bytes) ? batchesOf(bytes) : undefined;
+    if (this.#ended || !batches?.some(({ header }) => header.epoch > this.#place.epoch)) return;
+    this.#primary!.distrust(monotonicMs());
+    this.#drain();
+  }
+
+  async #sendTail(batches: readonly Uint8Array[]): Promise<void> {
+    try {
+      await appendTail(this.#log, batches, this.#tailBehind);
+    } catch (error) {
+      if (!(error instanceof LogError)) throw error;
+      if (error.kind !== "refused") this.#say("warn", `the end of the own log: ${error.message}`);
+    }
+    this.#follower!.tailSent();
   }
 
   async #sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
@@ -332,16 +381,16 @@ export class GroupNode {
     const follower = this.#follower!;
     this.#role = "opening";
     this.#place = place;
-    this.#words.publishBatch(place.n);
+    this.#words.publishBatch(place.n, sequence);
     this.#primary = new PrimaryCore({
       host: {
         append: (message, expectedLast, ticket) => void this.#append(message, expectedLast, ticket),
         look: (from) => void this.#look(from),
-        acknowledged: ({ n, tag, numbers, idsLent }) => {
+        acknowledged: ({ n, tag, numbers, idsLent }, message) => {
           this.#place = { epoch: place.epoch, n, tag };
-          if (!this.#options.waitsForStandby) this.#words.publishAcknowledged(n, numbers, idsLent);
+          if (!this.#options.waitsForStandby) this.#words.publishAcknowledged(numbers, idsLent);
           else this.#held.hold({ n, numbers, idsLent });
-          this.#words.publishBatch(n);
+          this.#words.publishBatch(n, message);
         },
         purge: (below) => void this.#purge(below),
         ended: (how, why) => this.#end(how, why),
@@ -356,6 +405,7 @@ export class GroupNode {
     if (this.#options.waitsForStandby) this.#log.onKept((n) => this.#release(n));
     const mayServeAtMs = follower.mayServeAtOnce ? 0 : follower.heardAtMs + leaseMs;
     this.#order({ order: "lead", place });
+    void this.#readFirstMessages(follower.beganAt);
     const mayServeInMs = Math.max(0, mayServeAtMs - monotonicMs());
     this.#tell({ news: "leads", epoch: place.epoch, mayServeInMs });
     this.#drain();
@@ -367,17 +417,32 @@ export class GroupNode {
   #release(n: number): void {
     const last = this.#held.release(n);
     if (last === undefined) return;
-    this.#words.publishAcknowledged(last.n, last.numbers, last.idsLent);
-    this.#words.publishBatch(this.#primary!.acknowledgedN);
+    this.#words.publishAcknowledged(last.numbers, last.idsLent);
     this.#words.ringAll();
   }
 
-  #tellKept(n: number): void {
-    this.#kept = n;
-    if (this.#role === "standby") this.#log.tellKept(n);
+  #kept: ChainPlace = this.#place;
+
+  /** What of the own log the shared one has not confirmed may be cut off: that is not kept. */
+  #tellKept(): void {
+    const kept = this.#follower?.keptOf(this.#kept) ?? 0;
+    if (kept > 0 && this.#role === "standby") this.#log.tellKept(kept);
   }
 
-  #kept = 0;
+  /** Reads the part of the log that was not read before the lead, so that it can be purged. */
+  async #readFirstMessages(before: number): Promise<void> {
+    while (before > 0 && !this.#ended) {
+      try {
+        const found = new FirstMessages();
+        const { first } = await this.#log.ends();
+        for await (const message of this.#log.read(first, before)) found.take(message);
+        return this.#primary!.learnFirst(found.sequences);
+      } catch (error) {
+        if (!(error instanceof LogError)) throw error;
+        await sleep(LOOK_AROUND_MS);
+      }
+    }
+  }
 
   #tick(): void {
     if (this.#ended) return;
@@ -396,6 +461,7 @@ export class GroupNode {
       figures[GroupFigure.AppendMs]! += monotonicMs() - sentAtMs;
       figures[GroupFigure.LogBytes]! += message.length;
       this.#noteRoom();
+      this.#checkClock();
       this.#primary!.appended(ticket, sequence, monotonicMs());
     } catch (error) {
       if (error instanceof LogError && error.kind === "full") await this.#waitForRoom();
@@ -409,6 +475,7 @@ export class GroupNode {
     try {
       const { first, last } = await this.#log.ends();
       const messages = await readInDoubt(this.#log, primary, Math.max(from, first), last);
+      this.#checkClock();
       primary.looked(messages, last, monotonicMs());
     } catch (error) {
       this.#readFailed(error);
@@ -435,10 +502,19 @@ export class GroupNode {
     }
   }
 
+  /** What was odd among them; each is told once. */
+  readonly #told = new Set<string>();
+
   async #askOthers(): Promise<void> {
     const reports = (await this.#log.askAll()).map(parseReport).filter((report) => report !== undefined);
     if (this.#primary !== undefined)
       this.#figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
+    const { address, leaseMs } = this.#options;
+    for (const [key, what] of oddMembers({ node: this.#node, address, leaseMs }, reports, Date.now())) {
+      if (this.#told.size === MEMBERS_MAX || this.#told.has(key)) continue;
+      this.#told.add(key);
+      this.#say("warn", what);
+    }
     const members = reports.slice(0, MEMBERS_MAX).map(memberOf);
     this.#tell({ news: "members", group: this.#options.url.group, node: this.#node, members });
   }
@@ -466,10 +542,27 @@ export class GroupNode {
     await sleep(ROOM_MS);
   }
 
+  #wallAheadMs = Date.now() - monotonicMs();
+
+  /**
+   * Before any answer counts: where the wall clock has gone on without the monotonic one, the machine was suspended, and another node may
+   * lead.
+   */
+  #checkClock(): void {
+    const nowMs = monotonicMs();
+    const aheadMs = Date.now() - nowMs;
+    const wasPaused = hasPaused(aheadMs, this.#wallAheadMs);
+    this.#wallAheadMs = aheadMs;
+    if (!wasPaused || this.#primary === undefined) return;
+    this.#say("warn", "the wall clock has jumped: serves again when the shared log has answered");
+    this.#primary.distrust(nowMs);
+  }
+
   /** Takes batches from the ring, tells all others how far the shared log is, and waits for more. */
   readonly #drain = (): void => {
     if (this.#ended || this.#primary === undefined) return;
     const primary = this.#primary;
+    this.#checkClock();
     const nowMs = monotonicMs();
     while (primary.pendingBatches < PENDING_BATCHES_MAX) {
       const offset = this.#ring.next();
@@ -477,7 +570,7 @@ export class GroupNode {
       this.#offer(offset, nowMs);
     }
     if (this.#ring.release()) this.#words.ringBinlog();
-    if (this.#words.publishLease(primary.serveUntilMs, nowMs) && this.#serving) {
+    if (this.#words.publishLease(primary.serveUntilMs, nowMs, this.#wallAheadMs) && this.#serving) {
       this.#figures[GroupFigure.Freezes]! += 1;
       this.#say("info", "the shared log answers: serving goes on");
     }
@@ -576,6 +669,8 @@ export class GroupNode {
       behind: primary === undefined && follower !== undefined ? follower.lastKnown + 1 - follower.next : 0,
       pid: process.pid,
       version: this.#options.version,
+      leaseMs: this.#options.leaseMs,
+      wallMs: Date.now(),
     };
     return JSON.stringify(report);
   }

@@ -21,6 +21,7 @@ import {
   TimeoutError,
 } from "@nats-io/transport-node";
 import type { GroupUrl } from "./group-url.ts";
+import type { StreamServers } from "./log-servers.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
 
 const APPEND_MS = 2500;
@@ -30,6 +31,9 @@ const ASKED_MAX = 20;
 const ASKED_AGAIN_MS = 50;
 /** Messages fetched at once. */
 const FETCHED_AHEAD = 16;
+/** Messages that one answer brings, and their bytes. */
+const BATCH_MESSAGES = 512;
+const BATCH_BYTES = 2 * 1024 * 1024;
 const WRONG_SEQUENCE = 10071;
 const FULL = [10077, 10047, 10122];
 
@@ -37,6 +41,8 @@ export interface StreamOptions {
   replicas: number;
   maxBytes: number;
   groupId: string;
+  /** The node that has to begin the group, with the jobs that it has; 0: any. */
+  seed: number;
 }
 
 /** What a node says of itself when it is asked. */
@@ -50,6 +56,8 @@ export class JetStreamLog {
   readonly #manager: JetStreamManager;
   readonly #direct: DirectStreamAPI;
   readonly #group: string;
+  /** Whether a server answers with many messages at once. */
+  #hasBatches = true;
 
   private constructor(connection: NatsConnection, manager: JetStreamManager, group: string) {
     this.#connection = connection;
@@ -117,7 +125,7 @@ export class JetStreamLog {
   // --- the stream -------------------------------------------------------------------------------------------------
 
   /** Makes the stream of the group; only `replica init` does that. */
-  async create({ replicas, maxBytes, groupId }: StreamOptions): Promise<void> {
+  async create({ replicas, maxBytes, groupId, seed }: StreamOptions): Promise<void> {
     await this.#manager.streams.add({
       name: this.#stream,
       subjects: [this.#subject],
@@ -130,7 +138,7 @@ export class JetStreamLog {
       allow_direct: true,
       duplicate_window: 0,
       republish: { src: this.#subject, dest: `runnerbean.${this.#group}.tail` },
-      metadata: { runnerbeanGroup: groupId },
+      metadata: { runnerbeanGroup: groupId, ...(seed > 0 ? { runnerbeanSeed: `${seed}` } : {}) },
     });
   }
 
@@ -146,14 +154,19 @@ export class JetStreamLog {
     }
   }
 
-  /** The id that the group got when it was made. */
-  async groupId(): Promise<string> {
-    return (await this.#info()).config.metadata?.["runnerbeanGroup"] ?? "";
+  /** What the group got when it was made. */
+  async identity(): Promise<Pick<StreamOptions, "groupId" | "seed">> {
+    const { metadata = {} } = (await this.#info()).config;
+    return {
+      groupId: metadata["runnerbeanGroup"] ?? "",
+      seed: Number(metadata["runnerbeanSeed"] ?? 0),
+    };
   }
 
-  async leader(): Promise<{ leader: string; replicas: number }> {
+  async servers(): Promise<StreamServers> {
     const { cluster, config } = await this.#info();
-    return { leader: cluster?.leader ?? "", replicas: config.num_replicas };
+    const { leader = "", replicas: peers = [] } = cluster ?? { leader: this.server.name };
+    return { leader, replicas: config.num_replicas, peers };
   }
 
   // --- the five calls ---------------------------------------------------------------------------------------------
@@ -178,6 +191,41 @@ export class JetStreamLog {
   }
 
   async *read(from: number, to: number): AsyncGenerator<LogMessage> {
+    let next = from;
+    while (next <= to && this.#hasBatches) {
+      const before = next;
+      for await (const bytes of this.#batch(next, to)) yield { sequence: next++, bytes };
+      // What a batch does not bring is asked for by itself, which says why.
+      if (next === before && next <= to) yield { sequence: next, bytes: await this.#fetch(next++) };
+    }
+    yield* this.#readSingly(next, to);
+  }
+
+  /** Messages from `from` on, as many as one answer brings; none where the next one is not found. */
+  async *#batch(from: number, to: number): AsyncGenerator<Uint8Array> {
+    const batch = Math.min(BATCH_MESSAGES, to - from + 1);
+    const request = JSON.stringify({ seq: from, batch, max_bytes: BATCH_BYTES });
+    let next = from;
+    try {
+      const replies = await this.#connection.requestMany(`$JS.API.DIRECT.GET.${this.#stream}`, request, {
+        maxWait: APPEND_MS,
+        // An answer ends with an empty message.
+        strategy: "sentinel",
+      });
+      for await (const { headers, data } of replies) {
+        if (headers?.code !== 0 || Number(headers.get("Nats-Sequence")) !== next) return;
+        next++;
+        yield data;
+        // A server before 2.11 knows single messages only.
+        this.#hasBatches &&= headers.get("Nats-Num-Pending") !== "";
+        if (next > to || !this.#hasBatches) return;
+      }
+    } catch (error) {
+      if (asLogError(error).kind === "missing") throw asLogError(error);
+    }
+  }
+
+  async *#readSingly(from: number, to: number): AsyncGenerator<LogMessage> {
     const fetched: Promise<Uint8Array>[] = [];
     let next = from;
     for (let sequence = from; sequence <= to; sequence++) {

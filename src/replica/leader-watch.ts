@@ -32,8 +32,9 @@ export class LeaderWatch {
       this.#listened = false;
     }
     const look = ++this.#looks;
+    const { heardAtMs } = follower;
     const answer = await this.#log.ask(leader);
-    if (answer === "gone") return this.#knock(follower, leader, look);
+    if (answer === "gone") return this.#knock(follower, leader, look, heardAtMs);
     if (!this.#counts(leader, look)) return;
     if (answer === undefined) return follower.seen(leader, "silent");
     follower.seen(leader, "there");
@@ -47,10 +48,12 @@ export class LeaderWatch {
   }
 
   /** Its process is not connected to the log servers any more. */
-  async #knock(follower: FollowerCore, leader: number, look: number): Promise<void> {
+  async #knock(follower: FollowerCore, leader: number, look: number, heardAtMs: number): Promise<void> {
     const mayBeDead = this.#listened && this.#address !== this.#ownAddress;
     const isDead = mayBeDead && (await listensOn(this.#address)) === "refused";
-    if (this.#counts(leader, look)) follower.seen(leader, isDead ? "gone" : "silent");
+    // One that may not serve closes its port; a batch of it meanwhile says that it may again.
+    const isSilent = follower.heardAtMs === heardAtMs;
+    if (this.#counts(leader, look)) follower.seen(leader, isDead && isSilent ? "gone" : "silent");
   }
 
   #counts(leader: number, look: number): boolean {

@@ -7,6 +7,9 @@ export interface NodeReport extends GroupMember {
   messagesUnderWay: number;
   doubts: number;
   ignored: number;
+  /** Its --replicate-lease, and its wall clock; an older version does not say. */
+  leaseMs?: number;
+  wallMs?: number;
 }
 
 /** Another program may answer, too: what comes from it is cut to what a server says. */

@@ -46,7 +46,8 @@ export interface PrimaryHost {
   append(message: Uint8Array, expectedLast: number, ticket: number): void;
   /** Reads all messages from `from` on to the end of the log; `looked` is called, or `lookFailed`. */
   look(from: number): void;
-  acknowledged(batch: OfferedBatch): void;
+  /** A batch is acknowledged, and all before it; it is in message `sequence`. */
+  acknowledged(batch: OfferedBatch, sequence: number): void;
   purge(below: number): void;
   ended(how: LeadEnd, why: string): void;
 }
@@ -99,7 +100,11 @@ export class PrimaryCore {
   #purges: { below: number; atBytes: number }[] = [];
   #acknowledgedBytes = 0;
   #purged = 0;
+  /** The oldest segment that counts, by the last acknowledged batch. */
+  #oldest = 0;
   #ended = false;
+  /** What was sent before this renews no lease, ms. */
+  #countsFromMs = Number.NEGATIVE_INFINITY;
   /** No answer may be given after this, ms. */
   serveUntilMs: number;
   doubts = 0;
@@ -193,6 +198,13 @@ export class PrimaryCore {
     this.#pump(nowMs);
   }
 
+  /** This machine may have stood still until now: only what is sent from here on says that nobody else leads. */
+  distrust(nowMs: number): void {
+    this.#countsFromMs = nowMs;
+    this.serveUntilMs = Math.min(this.serveUntilMs, nowMs);
+    this.doubt(nowMs);
+  }
+
   /** The log has refused a message, or nobody knows. */
   failed(ticket: number, nowMs: number): void {
     if (ticket >= this.#since) this.doubt(nowMs);
@@ -201,8 +213,9 @@ export class PrimaryCore {
   #acknowledge(batch: OfferedBatch, sequence: number, sentAtMs: number): void {
     this.#acknowledged = { epoch: this.#epoch, n: batch.n, tag: batch.tag };
     if (!this.#firstSequences.has(batch.segment)) this.#firstSequences.set(batch.segment, sequence);
-    this.serveUntilMs = Math.max(this.serveUntilMs, sentAtMs + this.#leaseMs);
-    this.#host.acknowledged(batch);
+    if (sentAtMs >= this.#countsFromMs)
+      this.serveUntilMs = Math.max(this.serveUntilMs, sentAtMs + this.#leaseMs);
+    this.#host.acknowledged(batch, sequence);
     this.#acknowledgedBytes += batch.bytes.length;
     this.#planPurge(batch.oldest);
     while (this.#purges[0] !== undefined && this.#purges[0].atBytes <= this.#acknowledgedBytes)
@@ -211,12 +224,20 @@ export class PrimaryCore {
 
   /** Looked up, never computed: between two valid messages there may be any number of others. */
   #planPurge(oldest: number): void {
+    this.#oldest = oldest;
     const below = this.#firstSequences.get(oldest);
     if (below === undefined || below <= this.#purged) return;
     this.#purged = below;
     for (const segment of this.#firstSequences.keys())
       if (segment < oldest) this.#firstSequences.delete(segment);
     this.#purges.push({ below, atBytes: this.#acknowledgedBytes + this.#keepBytes });
+  }
+
+  /** Segments begin at these messages in the part of the log that this node had not read when it took the lead. */
+  learnFirst(sequences: ReadonlyMap<number, number>): void {
+    for (const [segment, sequence] of sequences)
+      if (segment >= this.#oldest) this.#firstSequences.set(segment, sequence);
+    this.#planPurge(this.#oldest);
   }
 
   /** The log has little room: what was left in it for standbys that are slow goes now. */

@@ -4,7 +4,7 @@ import { binlogBell, binlogGroup, ControlWord, httpBell, type Topology } from ".
 import { BatchWord } from "../ring/batch-word.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { LeaseWord } from "../ring/lease-word.ts";
+import { Lease } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { LogWord, LogWords } from "../ring/log-words.ts";
 
@@ -12,9 +12,10 @@ export class SharedWords {
   readonly #topology: Topology;
   readonly #control: ControlWords;
   readonly #progress: LogWords;
-  readonly #lease: LeaseWord;
+  readonly #lease: Lease;
   readonly #lent: LentIds;
   readonly #batch: BatchWord;
+  readonly #message: BatchWord;
   readonly #hosts: readonly Doorbell[];
   readonly #binlog: Doorbell;
   #serveUntilMs = 0;
@@ -25,34 +26,36 @@ export class SharedWords {
     this.#control = new ControlWords(topology.control);
     const { words } = this.#control;
     this.#progress = new LogWords(binlogGroup(topology).progress, LogWord.Written);
-    this.#lease = new LeaseWord(words, ControlWord.ServeUntil);
+    this.#lease = new Lease(words, ControlWord.ServeUntil, ControlWord.ServeUntilWall);
     this.#lent = new LentIds(words, ControlWord.IdsLent);
     this.#batch = new BatchWord(words, ControlWord.AcknowledgedBatch);
+    this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
     const bells = new Int32Array(topology.doorbells);
     const serving = [...topology.hosts.keys(), httpBell(topology)];
     this.#hosts = serving.map((bell) => new Doorbell(bells, bell));
     this.#binlog = new Doorbell(bells, binlogBell(topology));
   }
 
-  /** Batch `n` and all before it are acknowledged, and with them records of each shard up to these numbers. */
-  publishAcknowledged(n: number, numbers: Float64Array, idsLent: number): void {
+  /** Records of each shard up to these numbers are acknowledged. */
+  publishAcknowledged(numbers: Float64Array, idsLent: number): void {
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
-    this.publishBatch(n);
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
     this.#idsLent = idsLent;
   }
 
-  publishBatch(n: number): void {
+  /** Batch `n` and all before it are in the shared log; it is in message `sequence`. */
+  publishBatch(n: number, sequence: number): void {
+    this.#message.publish(sequence);
     this.#batch.publish(n);
   }
 
-  /** Returns whether it was over: then the time frozen is over, too. */
-  publishLease(untilMs: number, nowMs: number): boolean {
+  /** Returns whether it was over: then the time frozen is over, too. `wallAheadMs`: how far the wall clock is ahead of the monotonic. */
+  publishLease(untilMs: number, nowMs: number, wallAheadMs: number): boolean {
     const wasOver = this.#serveUntilMs <= nowMs;
     if (untilMs === this.#serveUntilMs) return false;
     this.#serveUntilMs = untilMs;
-    this.#lease.publish(untilMs);
+    this.#lease.publish(untilMs, untilMs + wallAheadMs);
     return wasOver && untilMs > nowMs;
   }
 

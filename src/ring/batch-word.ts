@@ -1,4 +1,4 @@
-// Up to which batch the shared log of a group has all: one int32, which wraps. Written by the thread of the group, read by the log's.
+// A number of the shared log of a group (a batch, or a message) in one int32, which wraps. The thread of the group writes it, the log's reads it.
 
 export class BatchWord {
   readonly #words: Int32Array;
@@ -12,6 +12,11 @@ export class BatchWord {
 
   publish(n: number): void {
     Atomics.store(this.#words, this.#at, n | 0);
+  }
+
+  /** Its lower 32 bits. */
+  get lowBits(): number {
+    return Atomics.load(this.#words, this.#at) >>> 0;
   }
 
   /** The number, which is not above `highest` and not 2^31 below it. */

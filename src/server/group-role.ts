@@ -31,7 +31,7 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
   stranger: {
     exitCode: ExitCode.BinlogDirectory,
     code: "REPLICA_STRANGER",
-    next: 'Empty the directory to follow the group, or make its jobs the group\'s with "runnerbean replica reseed"',
+    next: 'Nothing was changed; this may be the only copy. Look which copy has the jobs: "runnerbean binlog inspect DIR" on each machine, "runnerbean replica status URL" for who leads. If the group has them, move this directory away and start again. If this copy counts, stop all servers of the group and say "runnerbean replica reseed URL -b DIR --yes"',
   },
   "log-lost": {
     exitCode: ExitCode.SharedLogLost,
@@ -153,7 +153,10 @@ export function checkGroupOptions({ replicate, binlog, user, port, salvage, list
     throw new OperatorError(`--replicate ${what}`, ExitCode.Usage);
   };
   if (binlog === undefined) refuse("needs a directory for the log: -b DIR");
-  if (salvage) refuse("and --salvage do not go together: empty the directory, and it follows the group");
+  if (salvage)
+    refuse(
+      "and --salvage do not go together: a log in a group must have all. Move the directory away, and the server follows the group anew",
+    );
   if (listen.startsWith("unix:")) refuse("needs a TCP port: others look whether it is open");
   if (process.env["LISTEN_FDS"] !== undefined)
     refuse("and sockets of systemd do not go together: the port may only be open where clients are served");

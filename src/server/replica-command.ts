@@ -7,6 +7,7 @@ import { parseSize } from "../config/quantity.ts";
 import { detach } from "../replica/detach.ts";
 import { type GroupUrl, parseGroupUrl } from "../replica/group-url.ts";
 import { JetStreamLog, type StreamOptions } from "../replica/jetstream-log.ts";
+import { type Jsz, serverProblem, streamProblems } from "../replica/log-servers.ts";
 import { natsConfig } from "../replica/nats-config.ts";
 import { type NodeReport, parseReport } from "../replica/node-report.ts";
 import { LogError } from "../replica/shared-log.ts";
@@ -72,14 +73,19 @@ async function createOnce(log: JetStreamLog, group: string, options: StreamOptio
   try {
     await log.create(options);
   } catch (error) {
-    if (!/already in use/.test((error as Error).message)) throw error;
+    const { message } = error as Error;
+    if (/no suitable peers|insufficient (storage )?resources|peer storage/i.test(message))
+      throw new Refused(
+        `${message}: each of the ${options.replicas} log servers must have room for --max-bytes ${options.maxBytes}; nats-server takes three quarters of a disk, or max_file_store: give a lower --max-bytes (128M and more), or more room`,
+      );
+    if (!/already in use/.test(message)) throw error;
     throw new Refused(`group ${group} exists already: "runnerbean replica status" shows it`);
   }
 }
 
 async function init(text: string, options: InitOptions): Promise<void> {
   await withLog(text, async (log, { group }) => {
-    await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId() });
+    await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId(), seed: 0 });
     say(
       `The stream of group ${group} is made, with ${options.replicas} replicas and room for ${options.maxBytes}.`,
     );
@@ -98,16 +104,8 @@ function isOldServer(version: string): boolean {
   return false;
 }
 
-/** What /jsz of a server says of when it syncs; undefined if it does not say it. */
-async function syncsAlways(monitor: string): Promise<boolean | undefined> {
-  const jsz = (await (await fetch(`${monitor.replace(/\/$/, "")}/jsz`)).json()) as {
-    config?: { sync_always?: boolean };
-  };
-  return jsz.config === undefined ? undefined : (jsz.config.sync_always ?? false);
-}
-
-async function check(text: string, { monitor = [] }: { monitor?: string[] }): Promise<void> {
-  const url = parseGroupUrl(text);
+/** Connects to each server. Returns what is wrong. */
+async function checkServers(url: GroupUrl): Promise<string[]> {
   const problems: string[] = [];
   for (const server of url.servers) {
     try {
@@ -127,33 +125,49 @@ async function check(text: string, { monitor = [] }: { monitor?: string[] }): Pr
       problems.push(`${server}: ${(error as Error).message}`);
     }
   }
-  for (const address of monitor) {
-    try {
-      const always = await syncsAlways(address);
-      if (always) say(`${address}: syncs always`);
-      else
-        problems.push(`${address}: does not sync always: set "sync_interval: always" in its jetstream block`);
-    } catch (error) {
-      problems.push(`${address}: ${(error as Error).message}`);
-    }
+  return problems;
+}
+
+async function checkMonitor(address: string): Promise<string[]> {
+  try {
+    const answer = await fetch(`${address.replace(/\/$/, "")}/jsz`, { signal: AbortSignal.timeout(5000) });
+    const problem = serverProblem((await answer.json()) as Jsz);
+    if (problem !== undefined) return [`${address}: ${problem}`];
+    say(`${address}: syncs always`);
+    return [];
+  } catch (error) {
+    return [`${address}: ${(error as Error).message}`];
   }
-  if (monitor.length < url.servers.length)
-    say(
-      "Whether all servers sync always was not looked at: give the HTTP port of each with --monitor http://HOST:8222",
-    );
+}
+
+async function checkStream(text: string): Promise<string[]> {
+  const problems: string[] = [];
   try {
     await withLog(text, async (log) => {
-      const { leader, replicas } = await log.leader();
+      const servers = await log.servers();
       const { bytes, limitBytes } = await log.ends();
+      const { replicas, leader } = servers;
       say(`stream: ${replicas} replicas, leader ${leader || "none"}, ${bytes} of ${limitBytes} bytes`);
-      if (replicas < 3)
-        problems.push(`the stream has ${replicas} replica: when that server dies, the group stands still`);
+      problems.push(...streamProblems(servers));
     });
   } catch (error) {
     problems.push(`the stream: ${(error as Error).message}`);
   }
+  return problems;
+}
+
+async function check(text: string, { monitor = [] }: { monitor?: string[] }): Promise<void> {
+  const url = parseGroupUrl(text);
+  const problems = await checkServers(url);
+  for (const address of monitor) problems.push(...(await checkMonitor(address)));
+  if (monitor.length < url.servers.length)
+    say(
+      "Whether all servers sync always was not looked at: give the HTTP port of each with --monitor http://HOST:8222",
+    );
+  problems.push(...(await checkStream(text)));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
-  if (problems.length > 0) throw new Refused(`${problems.length} problems`);
+  if (problems.length > 0)
+    throw new Refused(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
   say("All is well.");
 }
 
@@ -195,7 +209,7 @@ async function giveUp(text: string): Promise<void> {
 async function reseed(text: string, options: InitOptions & { binlog: string; yes?: boolean }): Promise<void> {
   if (options.yes !== true)
     throw new Refused(
-      "this removes the stream, and all other servers of the group have to begin anew: say --yes",
+      "this removes the stream, and all other servers of the group have to begin anew: stop all of them (systemctl stop), then say --yes",
     );
   const stream = streamOptions(options);
   const groupId = newGroupId();
@@ -205,12 +219,14 @@ async function reseed(text: string, options: InitOptions & { binlog: string; yes
       throw new Refused(
         `stop all servers of the group first: ${alive.map(({ address }) => address).join(", ")}`,
       );
-    const jobs = await adoptDirectory(options.binlog, groupId, async () => {
+    const jobs = await adoptDirectory(options.binlog, groupId, async (seed) => {
       await log.remove().catch(() => {});
-      await log.create({ ...stream, groupId });
+      await log.create({ ...stream, groupId, seed });
     });
     say(`Group ${group} begins anew with the ${jobs} jobs of ${options.binlog}.`);
-    say("Next: start its server with --replicate; empty the directories of the others, then start those.");
+    say(
+      "Next: start its server with --replicate. On the other machines move the directory away (keep it until all is well), then start theirs; the order does not matter.",
+    );
   });
 }
 
@@ -253,7 +269,7 @@ export function replicaCommand(): Command {
   ofStream(
     command
       .command("reseed <url>")
-      .description("begin the group anew with the jobs of one directory, after its stream was lost")
+      .description("begin the group anew with the jobs of one directory; stop all servers of the group first")
       .requiredOption("-b, --binlog <dir>", "the directory that is furthest")
       .option("--yes", "yes, remove the stream"),
   ).action(action(reseed));

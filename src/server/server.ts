@@ -27,6 +27,7 @@ import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import { certificateOf, certificatesOf, expiryWarnings, readAccessRules, readTls } from "./access-rules.ts";
 import { BinlogSupervisor } from "./binlog-supervisor.ts";
 import { descriptorLimit } from "./descriptor-limit.ts";
+import { FrozenPorts } from "./frozen-ports.ts";
 import { checkGroupOptions, GroupRole } from "./group-role.ts";
 import { describeHttpAddress } from "./http-address.ts";
 import { unchangeableTls } from "./http-settings.ts";
@@ -229,6 +230,7 @@ class Server {
     for (const acceptor of this.#acceptors) acceptor.serve();
     this.#http?.tell({ order: "serve", listeners, transport });
     this.#group?.serves();
+    if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
     // Clients of the protocol are served meanwhile: that thread has more code to read than the others.
     const httpWhere = await http?.listening;

@@ -224,6 +224,15 @@ export class AcceptorHandle {
     return answer;
   }
 
+  /** Closes its ports, or listens there again; connections stay. */
+  closePorts(): void {
+    this.#tell({ order: "close-ports" });
+  }
+
+  listenAgain(): void {
+    this.#tell({ order: "listen-again" });
+  }
+
   /** Passes on what the http thread wants to know. */
   ask(order: AcceptorQuestion): void {
     this.#tell(order);

@@ -6,7 +6,7 @@ import { ControlWord } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
 import type { Doorbell } from "../ring/doorbell.ts";
-import type { LeaseWord } from "../ring/lease-word.ts";
+import type { Lease } from "../ring/lease-word.ts";
 import type { ShardCore } from "./shard-core.ts";
 import type { RecordLog } from "./work/record-log.ts";
 
@@ -31,7 +31,7 @@ export interface ShardLoopOptions {
   readonly counters: TurnCounters;
   readonly surroundings: Surroundings;
   /** In a group: until when it may serve. Past it nothing is taken and nothing runs out; whoever renews it rings. */
-  readonly lease?: LeaseWord | undefined;
+  readonly lease?: Lease | undefined;
 }
 
 export class ShardLoop implements ResidentShard {

@@ -20,7 +20,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
-import { LeaseWord } from "../ring/lease-word.ts";
+import { Lease } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import {
@@ -103,7 +103,7 @@ export class ShardRuntime {
       lease:
         topology.binlog?.group === undefined
           ? undefined
-          : new LeaseWord(control.words, ControlWord.ServeUntil),
+          : new Lease(control.words, ControlWord.ServeUntil, ControlWord.ServeUntilWall),
     });
   }
 

@@ -24,7 +24,7 @@ async function jetStream(t: TestContext, program: string | undefined): Promise<J
   const cluster = await NatsCluster.start(t, 1, program);
   const log = await JetStreamLog.connect(parseGroupUrl(cluster.url("contract")), "contract", false);
   t.after(() => log.close());
-  await log.create({ replicas: 1, maxBytes: 64 * 1024 * 1024, groupId: "id" });
+  await log.create({ replicas: 1, maxBytes: 64 * 1024 * 1024, groupId: "id", seed: 0 });
   return log;
 }
 
@@ -87,6 +87,17 @@ for (const { name, make, skip } of KINDS) {
     it("takes the same bytes twice as two messages", async (t) => {
       const log = await make(t);
       assert.deepEqual([await log.append(bytesOf("a"), 0), await log.append(bytesOf("a"), 1)], [1, 2]);
+    });
+
+    it("gives back more messages than one answer brings, in their order", async (t) => {
+      const log = await make(t);
+      const texts = Array.from({ length: 1200 }, (_, n) => `m${n}`.padEnd(n % 100 === 0 ? 60_000 : 5, "."));
+      for (let n = 0; n < texts.length; n += 50)
+        await Promise.all(texts.slice(n, n + 50).map((text, k) => log.append(bytesOf(text), n + k)));
+      assert.deepEqual(
+        await all(log, 3, texts.length),
+        texts.slice(2).map((text, k) => `${k + 3} ${text}`),
+      );
     });
 
     it("takes a quarter of a mebibyte, and bytes of any kind", async (t) => {

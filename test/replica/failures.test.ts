@@ -8,12 +8,14 @@ import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspectText } from "../../src/binlog/tools/inspect-log.ts";
 import { dump, inspect } from "../../src/binlog/tools/tools.ts";
-import { missingNats } from "../support/nats-cluster.ts";
-import { type GroupServer, ServerGroup, until } from "../support/server-group.ts";
+import { listensOn } from "../../src/replica/peer-address.ts";
+import { freePort } from "../support/free-port.ts";
+import { missingNats, NatsCluster } from "../support/nats-cluster.ts";
+import { GroupServer, ServerGroup, until } from "../support/server-group.ts";
 import { OUR_MAIN, startServer, TEST_ENV } from "../support/server-process.ts";
 import { smallDisk } from "../support/small-disk.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
-import type { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/wire-client.ts";
 
 function replica(...args: string[]): { status: number | null; out: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [OUR_MAIN, "replica", ...args], {
@@ -50,7 +52,6 @@ async function directoryWithJobs(t: TestContext, jobs: number): Promise<string> 
   const directory = temporaryFolder(t, "jobs");
   const server = await startServer({ kind: "ours", flags: ["-b", directory] });
   t.after(() => server.kill());
-  const { WireClient } = await import("../support/wire-client.ts");
   const client = await WireClient.connect(server.address);
   for (let n = 1; n <= jobs; n++) await put(client, `before ${n}`);
   await client.ask("delete 2");
@@ -108,7 +109,10 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     await until("it ends", async () => (stranger.exits.length > 0 ? true : undefined));
     await stranger.end();
     assert.equal(stranger.exits[0], 10);
-    assert.match(stranger.output, /REPLICA_STRANGER: .*jobs that the group does not know.*reseed/);
+    assert.match(
+      stranger.output,
+      /REPLICA_STRANGER: .*jobs that the group does not know.*only copy.*status.*reseed/,
+    );
     assert.equal((await dumped(directory)).length, 2);
   });
 
@@ -137,9 +141,15 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     const once = replica("init", group.url, ...small);
     assert.match(`${once.status} ${once.out}`, /^1 .*exists already/);
     assert.match(replica("init", group.url, "--max-bytes", "1M").out, /too small/);
+    // An empty one is quicker, and may not begin the group: the one that has the jobs would be a stranger.
+    const empty = await group.add(temporaryFolder(t, "empty"));
+    await until("it waits", async () => (/begins the group/.test(empty.output) ? true : undefined));
+    await sleep(2000);
+    assert.doesNotMatch(empty.output, /has the lead/);
     a.start();
     const again = await group.serving();
     assert.equal(await bodyOf(again, id), "kept");
+    await empty.end();
     // The other one is of the group that was.
     const b = other(group, a);
     b.output = "";
@@ -163,7 +173,6 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     for (const server of group.servers) await server.end();
     const server = await startServer({ kind: "ours", flags: ["-b", a.directory] });
     t.after(() => server.kill());
-    const { WireClient } = await import("../support/wire-client.ts");
     const alone = await WireClient.connect(server.address);
     assert.equal(await bodyOf(alone, id), "kept");
     await put(alone, "outside of the group");
@@ -191,6 +200,39 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     await group.caughtUp();
     const again = await group.serving();
     await put(again, "both have it again");
+  });
+
+  it("closes its port while it is frozen, tells of that in metrics, and opens it again; connections stay", async (t) => {
+    const http = `127.0.0.1:${await freePort()}`;
+    const cluster = await NatsCluster.start(t, 1);
+    assert.equal(replica("init", cluster.url("test"), "--replicas", "1", "--max-bytes", "128M").status, 0);
+    const flags = ["--replicate", cluster.url("test"), "--http", http];
+    const server = new GroupServer(await freePort(), temporaryFolder(t, "frozen"), flags);
+    t.after(() => server.end());
+    server.start();
+    await until("it serves", async () => ((await listensOn(server.address)) === "yes" ? true : undefined));
+    const client = await WireClient.connect({ host: "127.0.0.1", port: server.port });
+    const id = await put(client, "before");
+    const metrics = async (): Promise<string> =>
+      (await fetch(`http://${http}/metrics`, { signal: AbortSignal.timeout(10_000) })).text();
+    await until("metrics are told", async () =>
+      /^runnerbean_group_may_serve 1$/m.test(await metrics().catch(() => "")) ? true : undefined,
+    );
+    cluster.signal(0, "SIGSTOP");
+    await until("the port is closed", async () =>
+      (await listensOn(server.address)) === "refused" ? true : undefined,
+    );
+    assert.match(await metrics(), /^runnerbean_group_may_serve 0$/m);
+    assert.match(await metrics(), /^runnerbean_puts_total 1$/m, "what was known is told");
+    const shown = await fetch(`http://${http}/v1/server`, { signal: AbortSignal.timeout(10_000) });
+    assert.equal(((await shown.json()) as { status: string }).status, "frozen");
+    cluster.signal(0, "SIGCONT");
+    await until("the port is open", async () =>
+      (await listensOn(server.address)) === "yes" ? true : undefined,
+    );
+    assert.equal(await bodyOf(client, id), "before", "its connection stayed");
+    const later = await WireClient.connect({ host: "127.0.0.1", port: server.port });
+    await put(later, "after");
   });
 
   it("refuses puts when the shared log is nearly full, deletes go on, and what they free is given back", async (t) => {
@@ -251,7 +293,7 @@ describe("a group", { skip: missingNats() ?? false, timeout: 240_000 }, () => {
     await until("it ends", async () => (a.exits.length > 0 ? true : undefined));
     await a.end();
     assert.equal(a.exits[0], 10, a.output);
-    assert.match(a.output, /BINLOG_CORRUPT.*damaged at offset/);
+    assert.match(a.output, /BINLOG_CORRUPT.*damaged at offset.*move .* away.*not use --salvage/);
   });
 });
 

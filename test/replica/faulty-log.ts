@@ -1,5 +1,6 @@
 // A shared log in memory that delays, loses, doubles and misjudges, on virtual time: what a group must be able to live with.
 
+import { batchesOf, isOfBatches } from "../../src/message/batch.ts";
 import type { LogMessage } from "../../src/replica/shared-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -32,10 +33,11 @@ export class LogConnection {
   append(bytes: Uint8Array, expectedLast: number, answer: (answer: AppendAnswer) => void): void {
     const { time, random } = this.#log;
     const { life } = this;
+    const { losses } = this.#log;
     const copy = bytes.slice();
     this.#lastArrivalMs = Math.max(time.nowMs + this.#log.delayMs(), this.#lastArrivalMs + 1);
     time.at(this.#lastArrivalMs, () => {
-      if (this.cutOff || !this.#log.isUp) return;
+      if (this.cutOff || !this.#log.isUp || this.#log.losses !== losses) return;
       if (this.life !== life && random.chance(0.5)) return;
       const result = this.#log.take(copy, expectedLast);
       this.#lastAnswerMs = Math.max(time.nowMs + this.#log.delayMs(), this.#lastAnswerMs + 1);
@@ -61,6 +63,8 @@ export class FaultyLog {
   /** Delays are short, and nothing is doubled. */
   quiet = false;
   purges = 0;
+  /** What was on its way when it lost something never arrives. */
+  losses = 0;
 
   constructor(time: VirtualTime, random: SeededRandom, check: Check) {
     this.time = time;
@@ -103,6 +107,37 @@ export class FaultyLog {
     )
       found.push({ sequence, bytes: this.messages.get(sequence)! });
     return found;
+  }
+
+  /**
+   * Its servers lose what they have taken last, so many messages at most: they are as they were a moment before. What remains ends in
+   * a segment behind `segment`.
+   */
+  loseLast(messages: number, segment: number): number {
+    this.losses++;
+    let lost = 0;
+    while (lost < messages && this.#segmentBefore(this.last) > segment) {
+      this.messages.delete(this.last--);
+      lost++;
+    }
+    return lost;
+  }
+
+  /** The highest epoch that any message names: a node whose LEAD it is may not know of it yet. */
+  get epoch(): number {
+    let epoch = 0;
+    for (const bytes of this.messages.values())
+      for (const { header } of (isOfBatches(bytes) ? batchesOf(bytes) : undefined) ?? [])
+        epoch = Math.max(epoch, header.epoch);
+    return epoch;
+  }
+
+  #segmentBefore(sequence: number): number {
+    for (let each = sequence - 1; each >= this.first; each--) {
+      const batches = isOfBatches(this.messages.get(each)!) ? batchesOf(this.messages.get(each)!)! : [];
+      if (batches.length > 0) return batches.at(-1)!.header.segment;
+    }
+    return 0;
   }
 
   purge(below: number): void {

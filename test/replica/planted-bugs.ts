@@ -12,5 +12,7 @@ export const BUGS = [
   "the log is purged before the ack",
   "the place of a purge is computed",
   "holes are skipped",
+  "a tail is cut although nobody has led since",
+  "a segment is taken to begin where reading began",
 ] as const;
 export type Bug = (typeof BUGS)[number];

@@ -2,6 +2,7 @@
 
 import { Memory } from "../../src/base/memory.ts";
 import type { FollowLog } from "../../src/binlog/follow-log.ts";
+import { segmentNumber } from "../../src/binlog/format/segment-format.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { openFollowLog } from "../../src/binlog/open-follow-log.ts";
@@ -9,7 +10,9 @@ import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { type BatchHeader, batchesOf, type ChainPlace } from "../../src/message/batch.ts";
 import { emptyRecordFields, encodeDelete, encodePutHead } from "../../src/message/record.ts";
+import { FirstMessages } from "../../src/replica/first-messages.ts";
 import { FollowerCore, newTag } from "../../src/replica/follower-core.ts";
+import { joined } from "../../src/replica/own-tail.ts";
 import { type OfferedBatch, PrimaryCore } from "../../src/replica/primary-core.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
@@ -37,6 +40,8 @@ export interface Witness {
   deleted(id: number): void;
   leads(node: SimulatedNode, epoch: number): void;
   serves(node: SimulatedNode, epoch: number): void;
+  /** After a power cut one node is the first. */
+  mayStart(node: SimulatedNode): boolean;
   fail(what: string): never;
 }
 
@@ -66,6 +71,18 @@ class SkippingFollower extends FollowerCore {
   }
 }
 
+class CuttingFollower extends FollowerCore {
+  protected override mayAppendTail(): boolean {
+    return false;
+  }
+}
+
+const FOLLOWERS: Partial<Record<Bug, typeof FollowerCore>> = {
+  "no chain": UnchainedFollower,
+  "holes are skipped": SkippingFollower,
+  "a tail is cut although nobody has led since": CuttingFollower,
+};
+
 export class SimulatedNode {
   readonly number: number;
   readonly disk = new VirtualDisk();
@@ -91,6 +108,7 @@ export class SimulatedNode {
   #looks = 0;
   compactions = 0;
   cuts = 0;
+  tails = 0;
   restarts = 0;
   startsAnew = 0;
 
@@ -126,17 +144,20 @@ export class SimulatedNode {
   // --- following ------------------------------------------------------------------------------------------------
 
   async start(): Promise<void> {
+    const { random, time, bug, witness } = this.#group;
+    if (!witness.mayStart(this)) {
+      time.after(100, () => (this.isUp ? undefined : this.start()));
+      return;
+    }
     this.isUp = true;
     this.life++;
     this.restarts++;
     this.role = "follows";
     this.connection.break();
     const { life } = this;
-    const { random, time, bug } = this.#group;
     const followLog = await openFollowLog(this.#options, 0, EXTENT_BYTES);
     this.#followLog = followLog;
-    const Core =
-      bug === "no chain" ? UnchainedFollower : bug === "holes are skipped" ? SkippingFollower : FollowerCore;
+    const Core = (bug === undefined ? undefined : FOLLOWERS[bug]) ?? FollowerCore;
     this.#follower = new Core({
       host: {
         apply: (batch) => {
@@ -147,6 +168,7 @@ export class SimulatedNode {
           this.#group.witness.log(`node ${this.number} cuts its log behind batch ${n}`);
           if (bug !== "the tail is kept at rejoin") followLog.cutAfter(n);
         },
+        appendTail: (after, expectedLast) => this.#appendTail(life, followLog.tail(after), expectedLast),
         tryLead: (tag, expectedLast) => this.#tryLead(life, tag, expectedLast),
         lead: (place, sequence) => {
           time.after(0, () => (this.#alive(life) ? this.#lead(place, sequence) : undefined));
@@ -156,6 +178,7 @@ export class SimulatedNode {
       node: this.number,
       own: [...followLog.known],
       hasOwnJobs: followLog.hasOwnJobs,
+      seed: 0,
       leaseMs: LEASE_MS,
       random: () => random.next(),
     });
@@ -196,6 +219,8 @@ export class SimulatedNode {
     const follower = this.#follower!;
     follower.isComplete = this.#followLog!.isComplete;
     if (this.connection.reaches) {
+      const known = follower.knownMessage(log.last);
+      if (known >= log.first) for (const message of log.read(known, 1)) follower.beginAt(message);
       follower.answered({ first: log.first, last: log.last, bytes: 0, limitBytes: 0 }, time.nowMs);
       if (!this.#alive(life)) return;
       if (follower.next > 0)
@@ -209,6 +234,26 @@ export class SimulatedNode {
     }
     this.#followLog!.flush(time.nowMs);
     follower.tick(time.nowMs);
+  }
+
+  /** One message after the other, each once the one before is in the log. */
+  #appendTail(life: number, batches: readonly Uint8Array[], expectedLast: number): void {
+    const messages = [...joined(batches)];
+    this.#group.witness.log(`node ${this.number} appends its tail, ${batches.length} batches, again`);
+    const next = (last: number): void => {
+      const message = messages.shift();
+      if (message === undefined) {
+        this.#follower!.tailSent();
+        return;
+      }
+      this.connection.append(message, last, (answer) => {
+        if (!this.#alive(life) || this.role !== "follows") return;
+        if ("refused" in answer) this.#follower!.tailSent();
+        else next(answer.sequence);
+      });
+    };
+    this.tails++;
+    next(expectedLast);
   }
 
   #tryLead(life: number, tag: number, expectedLast: number): void {
@@ -244,13 +289,13 @@ export class SimulatedNode {
     this.epoch = place.epoch;
     const rewriteBelow = this.#followLog!.hasOwnJobs ? Number.POSITIVE_INFINITY : 0;
     this.#followLog!.close();
-    this.#leadSequence = sequence;
+    this.#leadSequence = this.#acknowledgedMessage = sequence;
     this.#leadN = place.n;
     this.#primary = new PrimaryCore({
       host: {
         append: (message, expectedLast, ticket) => this.#append(life, message, expectedLast, ticket),
         look: (from) => this.#look(life, from),
-        acknowledged: (batch) => this.#onAcknowledged(batch),
+        acknowledged: (batch, message) => this.#onAcknowledged(batch, message),
         purge: (below) => this.#purge(below),
         ended: (how, why) => this.#leadEnded(how, why),
       },
@@ -261,6 +306,7 @@ export class SimulatedNode {
       keepBytes: random.pick([0, 10_000, 100_000]),
       firstSequences: follower.firstSequences,
     });
+    this.#readFirstMessages(life, follower.beganAt);
     this.#mayServeAtMs = follower.mayServeAtOnce ? 0 : follower.heardAtMs + LEASE_MS;
     const opened = await openBinlog({
       ...this.#options,
@@ -273,6 +319,9 @@ export class SimulatedNode {
           hasRoom: true,
           get acknowledged() {
             return node.acknowledgedBatch;
+          },
+          get acknowledgedMessage() {
+            return node.#acknowledgedMessage;
           },
           take: (bytes, numbers) => this.#offer(bytes, numbers),
         },
@@ -294,6 +343,7 @@ export class SimulatedNode {
 
   #leadSequence = 0;
   #leadN = 0;
+  #acknowledgedMessage = 0;
 
   get acknowledgedBatch(): number {
     return this.#group.bug === "a segment goes before the ack"
@@ -343,16 +393,40 @@ export class SimulatedNode {
     });
   }
 
+  /** The part of the log that was not read before the lead. */
+  #readFirstMessages(life: number, before: number): void {
+    const { time, log, bug } = this.#group;
+    if (before === 0) return;
+    if (bug === "a segment is taken to begin where reading began") {
+      const begun = new FirstMessages();
+      for (const message of log.read(before, 1)) begun.take(message);
+      this.#primary!.learnFirst(begun.sequences);
+      return;
+    }
+    time.after(log.delayMs() + 500, () => {
+      if (!this.#alive(life)) return;
+      if (!this.connection.reaches) {
+        this.#readFirstMessages(life, before);
+        return;
+      }
+      const found = new FirstMessages();
+      for (const message of log.read(log.first, Math.max(0, before - log.first + 1))) found.take(message);
+      this.#primary!.learnFirst(found.sequences);
+    });
+  }
+
   #purge(below: number): void {
     const { time, log, bug } = this.#group;
     const n = this.#primary!.acknowledgedN;
     const place = bug === "the place of a purge is computed" ? this.#leadSequence + n - this.#leadN : below;
+    const { losses } = log;
     time.after(log.delayMs(), () => {
-      if (this.connection.reaches) log.purge(place);
+      if (this.connection.reaches && log.losses === losses) log.purge(place);
     });
   }
 
-  #onAcknowledged({ numbers, idsLent }: OfferedBatch): void {
+  #onAcknowledged({ numbers, idsLent }: OfferedBatch, message: number): void {
+    this.#acknowledgedMessage = message;
     this.#acknowledged = Math.max(this.#acknowledged, numbers[0]!);
     this.#lentUpTo = Math.max(this.#lentUpTo, idsLent);
     while (this.#replies[0] !== undefined && this.#replies[0].n <= this.#acknowledged)
@@ -432,6 +506,18 @@ export class SimulatedNode {
   #record(length: number, tell: () => void): void {
     this.storage!.append(0, ++this.#appended, this.#scratch.bytes, 0, length);
     this.#replies.push({ n: this.#appended, tell });
+  }
+
+  /** It leads, or has all that the one that leads has. */
+  get isSettled(): boolean {
+    if (this.role === "leads") return true;
+    const follower = this.role === "follows" ? this.#follower : undefined;
+    return follower?.isCaughtUp === true && follower.isComplete && follower.next === this.#group.log.last + 1;
+  }
+
+  get firstSegment(): number {
+    const numbers = this.disk.names().map(segmentNumber);
+    return Math.min(...numbers.filter((number) => number > 0));
   }
 
   /** The jobs that a start on a copy of the disk would bring back, now that all is quiet. */

@@ -22,6 +22,8 @@ export interface GroupResult {
   compactions: number;
   purges: number;
   cuts: number;
+  tails: number;
+  losses: number;
   restarts: number;
 }
 
@@ -29,6 +31,9 @@ const NODES = 3;
 const STEPS = 6000;
 /** All is well again: how long until one node leads and all others have all. */
 const QUIET_MS = 60_000;
+/** How often it is looked whether all have all. */
+const SETTLE_MS = 500;
+const SETTLES_MAX = 40;
 const TRACE_LINES = 40;
 
 /** Runs one seed; throws an Error that says what was broken. */
@@ -53,6 +58,8 @@ class GroupLife implements Witness {
   #leads = 0;
   #servingEpoch = 0;
   #quiet = false;
+  #losses = 0;
+  #mustLead: SimulatedNode | undefined;
 
   constructor(options: GroupOptions) {
     this.#options = options;
@@ -82,8 +89,13 @@ class GroupLife implements Witness {
     this.#faults();
     for (let steps = this.#options.steps ?? STEPS; steps > 0; steps--) await time.step();
     await this.#calm();
-    const until = time.nowMs + QUIET_MS;
+    let until = time.nowMs + QUIET_MS;
     while (await time.step(until)) {}
+    // One may have begun anew a moment ago, because the log was purged under it.
+    for (let left = SETTLES_MAX; left > 0 && !this.#nodes.every(({ isSettled }) => isSettled); left--) {
+      until += SETTLE_MS;
+      while (await time.step(until)) {}
+    }
     await this.#check();
     const sum = (of: (node: SimulatedNode) => number): number =>
       this.#nodes.reduce((all, node) => all + of(node), 0);
@@ -94,6 +106,8 @@ class GroupLife implements Witness {
       compactions: sum((node) => node.compactions),
       purges: this.#log.purges,
       cuts: sum((node) => node.cuts),
+      tails: sum((node) => node.tails),
+      losses: this.#losses,
       restarts: sum((node) => node.restarts),
     };
   }
@@ -128,12 +142,33 @@ class GroupLife implements Witness {
         });
         break;
       default:
-        this.#log.isUp = false;
-        this.log("the shared log is away");
-        this.#later(5000, () => {
-          this.#log.isUp = true;
-        });
+        if (random.chance(0.3)) this.#cutPower();
+        else this.#leaveLogAway();
     }
+  }
+
+  #leaveLogAway(): void {
+    this.#log.isUp = false;
+    this.log("the shared log is away");
+    this.#later(5000, () => {
+      this.#log.isUp = true;
+    });
+  }
+
+  /** Of all machines. The log servers lose what they took last; the node that led has all on its disk, and is the first to start again. */
+  #cutPower(): void {
+    const [last] = this.#nodes.toSorted((a, b) => b.epoch - a.epoch) as [SimulatedNode];
+    if ((last.role !== "leads" && last.role !== "opens") || this.#log.epoch > last.epoch) return;
+    for (const node of this.#nodes) if (node.isUp) node.stop();
+    const lost = this.#log.loseLast(1 + this.#random.below(8), last.firstSegment);
+    this.log(`the power is cut; the shared log has lost ${lost} messages, node ${last.number} led`);
+    this.#losses++;
+    this.#mustLead = last;
+    for (const node of this.#nodes) this.#later(3000, () => (node.isUp ? undefined : node.start()));
+  }
+
+  mayStart(node: SimulatedNode): boolean {
+    return this.#mustLead === undefined || this.#mustLead === node;
   }
 
   #later(msMax: number, happen: () => void | Promise<void>): void {
@@ -211,6 +246,7 @@ class GroupLife implements Witness {
 
   leads(node: SimulatedNode, epoch: number): void {
     this.#leads++;
+    if (node === this.#mustLead) this.#mustLead = undefined;
     this.log(`node ${node.number} leads epoch ${epoch}`);
   }
 

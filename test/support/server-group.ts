@@ -134,7 +134,7 @@ export class ServerGroup {
     const log = await JetStreamLog.connect(parseGroupUrl(url), "test", true);
     t.after(() => log.close());
     await until("the stream is made", async () => {
-      await log.create({ replicas: logServers, maxBytes, groupId: "test-group" });
+      await log.create({ replicas: logServers, maxBytes, groupId: "test-group", seed: 0 });
       return true;
     });
     const group = new ServerGroup(t, cluster, log, url, flags);
@@ -220,7 +220,7 @@ export class ServerGroup {
   /** Which of the log servers leads the stream. */
   async leadingLogServer(): Promise<number> {
     const leader = await until("the stream has a leader", async () => {
-      const { leader } = await this.#log.leader();
+      const { leader } = await this.#log.servers();
       return leader === "" ? undefined : leader;
     });
     return Number(leader.slice(1));

@@ -24,7 +24,7 @@ export function readGroupFile(disk: Disk): GroupFile | undefined {
     throw new BinlogError(
       "BINLOG_CORRUPT",
       `${disk.path}/${NAME} is damaged`,
-      "Empty the directory to follow the group anew, or remove that file and reseed the group from it.",
+      "Move the directory away to follow the group anew; if no other server has its jobs, remove that file and reseed the group from it.",
     );
   }
 }

@@ -19,6 +19,8 @@ export interface BatchSink {
   readonly hasRoom: boolean;
   /** The last batch that the shared log has acknowledged. */
   readonly acknowledged: number;
+  /** The message of the shared log that holds it, its lower 32 bits; 0: not known. */
+  readonly acknowledgedMessage: number;
   /** `bytes`: header and frames, valid during the call. `numbers`: of each shard the last record that is in this batch or an earlier one. */
   take(bytes: Uint8Array, numbers: Float64Array): void;
 }
@@ -94,6 +96,7 @@ export class BatchChain {
       node: this.#options.node,
       oldest: this.#options.oldest(),
       unacknowledged: n - this.#options.sink.acknowledged,
+      message: this.#options.sink.acknowledgedMessage,
     };
     encodeBatchHeader(memory, FRAME_BYTES, header);
     sealBatch(memory, FRAME_BYTES);

@@ -90,7 +90,7 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
  * not count. Each step may be interrupted: the next start does the same again.
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
-  for (const number of verdict.stale) disk.unlink(segmentName(number));
+  for (const { number } of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));

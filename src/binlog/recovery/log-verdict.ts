@@ -16,8 +16,8 @@ export interface LogVerdict {
   kept: SegmentScan[];
   /** Segments made ahead: whole, without a record; in order. */
   empty: SegmentScan[];
-  /** Numbers below the oldest that counts: an unlink that did not become durable. */
-  stale: number[];
+  /** Below the oldest that counts: an unlink that did not become durable, or that a group has not acknowledged. */
+  stale: SegmentScan[];
   /** Numbers of segments whose making was not finished, or whose unused space is damaged. */
   discard: number[];
   /** The last segment with records if it was not sealed: it has to be ended at its `at`. */
@@ -54,7 +54,7 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
   }
   verdict.maxId = Math.max(verdict.maxId, idsLent);
   const counting = scans.filter((scan) => scan.number >= verdict.oldest);
-  verdict.stale = scans.filter((scan) => scan.number < verdict.oldest).map((scan) => scan.number);
+  verdict.stale = scans.filter((scan) => scan.number < verdict.oldest);
   const first = counting[0]?.number ?? (scans.length === 0 ? verdict.oldest : verdict.oldest + 1);
   // Nothing but a restore begins with number 2, and says with its last record that number 1 does not count.
   const mayBeRestore = verdict.oldest === 1 && first === 2;

@@ -9,12 +9,13 @@ import { readLog } from "../recovery/read-log.ts";
 
 /**
  * Whatever batches the records of the directory came in, they are jobs of its own from here on, and its server begins the group with
- * them. `make` is called once the directory has been read and found whole. Returns how many jobs there are.
+ * them. `make` is called once the directory has been read and found whole,
+ * with its name in the group. Returns how many jobs there are.
  */
 export async function adoptDirectory(
   path: string,
   groupId: string,
-  make: () => Promise<void>,
+  make: (node: number) => Promise<void>,
 ): Promise<number> {
   const lock = DirectoryLock.take(path);
   try {
@@ -29,8 +30,8 @@ export async function adoptDirectory(
     const { verdict, books } = await readLog({ disk, parallel: true, progress: () => {} }, false);
     const problem = verdict.problems[0];
     if (problem !== undefined) throw problem.error;
-    await make();
     const node = readGroupFile(disk)?.node ?? randomInt(1, 2 ** 32 - 2);
+    await make(node);
     writeGroupFile(disk, { groupId, node, adoptAfter: verdict.lastSequence });
     return books.index.jobs;
   } finally {

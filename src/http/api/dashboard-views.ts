@@ -14,6 +14,7 @@ import type {
 import { TubeField } from "../../message/control.ts";
 import { Counter, countersOf, rolesOf } from "../../message/topology.ts";
 import { putReadinessOf, readinessOf } from "../queue/health.ts";
+import { knownTotals, knownTubes } from "../queue/known.ts";
 import type { Service } from "../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../queue/tube-book.ts";
 import { type Permission, shardOf } from "./api.ts";
@@ -78,7 +79,8 @@ function logOf(service: Service): LogView | null {
 async function overview(service: Service): Promise<OverviewView> {
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { ...EMPTY_OVERVIEW, frame };
-  const [totals, tubes] = [await service.totals.ask(), await service.tubes.fresh()];
+  const [totals, tubes] = [await knownTotals(service), await knownTubes(service)];
+  if (totals === undefined) return { ...EMPTY_OVERVIEW, frame };
   const { atMs } = service.tubes;
   const entries = [...tubes.values()];
   const byAge = best(entries, (entry) => atMs - entry.get(TubeField.OldestReadyAtMs));
@@ -177,7 +179,7 @@ async function tubes(service: Service, given: Readonly<Record<string, string>>):
   if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0, from: 0 };
   const { match = "", sort = "oldest", order } = given;
   const inOrder = tubeOrder(sort, order);
-  const all = await service.tubes.fresh();
+  const all = await knownTubes(service);
   const glob = /[*?]/.test(match) ? match : `*${match}*`;
   const matched = [...all.values()].filter(({ name }) => match === "" || matchesGlob(glob, name));
   matched.sort(inOrder);
@@ -198,8 +200,7 @@ async function tube(
 }
 
 async function server(service: Service): Promise<ServerView> {
-  const isServing = readinessOf(service).ok;
-  const totals = isServing ? await service.totals.ask() : undefined;
+  const totals = await knownTotals(service);
   return {
     frame: frameOf(service),
     server: serverView(service, totals),

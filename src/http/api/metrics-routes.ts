@@ -9,6 +9,7 @@ import { SeriesSet } from "../metrics/series-set.ts";
 import { serverFamilies } from "../metrics/server-families.ts";
 import { countersOfAll, seriesOf, tubeFamilies } from "../metrics/tube-families.ts";
 import { InTurn } from "../queue/in-turn.ts";
+import { knownTotals, knownTubes } from "../queue/known.ts";
 import type { Service } from "../queue/service.ts";
 import { type Routes, requireServing } from "./api.ts";
 import type { RequestMeter } from "./request-meter.ts";
@@ -112,14 +113,13 @@ async function familiesOf(
   { series, earlier }: Shared,
   withTubes: boolean,
 ): Promise<Family[]> {
-  const isServing = service.state.phase === "serving";
-  const totals = isServing ? await service.totals.ask() : undefined;
+  const totals = await knownTotals(service);
   const families = [...serverFamilies(service, totals)];
   if (totals === undefined) return families;
   families.push(gauge("tubes", "Tubes that exist.", totals.tubes));
   if (!withTubes) return families;
   const asked = { counters: countersOfAll(totals), atMs: service.nowMs() };
-  const tubes = await service.tubes.fresh();
+  const tubes = await knownTubes(service);
   series.renew(tubes, service.nowMs());
   const shown = seriesOf(tubes, series.own(), series.others(earlier.before(asked, service.tubes)));
   families.push(

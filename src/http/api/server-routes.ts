@@ -4,6 +4,7 @@ import { type Static, Type } from "typebox";
 import { ControlWord } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { threadCpu } from "../metrics/process-files.ts";
+import { knownTotals } from "../queue/known.ts";
 import { SYNC_STEP_SECONDS } from "../queue/sync-history.ts";
 import { HISTORY_SERIES, type HistorySeries } from "../queue/totals-book.ts";
 import { answers, type Routes, requireServing } from "./api.ts";
@@ -27,13 +28,11 @@ export const serverRoutes: Routes = (api, service) => {
 };
 
 const addServer: Routes = (api, service) => {
-  const { state } = service;
   api.get(
     "/v1/server",
     { config: view, schema: { summary: "What this server is", response: answers({ 200: Anything }, 503) } },
     async () => {
-      const totals = state.phase === "serving" ? await service.totals.ask() : undefined;
-      return serverView(service, totals);
+      return serverView(service, await knownTotals(service));
     },
   );
 };

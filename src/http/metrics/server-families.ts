@@ -210,7 +210,7 @@ function* groupFamilies(service: Service): Iterable<Family> {
   }));
   yield gauge("group_role", "1 for the role that this server has in its group.", roles);
   yield gauge("group_epoch", "The lead that counts, of all that there were.", at(GroupFigure.Epoch));
-  yield gauge("group_may_serve", "1 while it has the right to serve.", isFrozen(service) ? 0 : 1);
+  yield gauge("group_may_serve", "Whether it has the right to serve: 1 or 0.", isFrozen(service) ? 0 : 1);
   yield gauge(
     "group_standbys",
     "Other servers of the group, as the primary sees them.",

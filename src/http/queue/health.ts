@@ -1,7 +1,8 @@
 // Whether the server lives, and is ready for what: as probes, people and metrics ask it.
 
+import { GROUP_ROLES, GroupFigure } from "../../message/group.ts";
 import { ControlWord } from "../../message/topology.ts";
-import { LeaseWord } from "../../ring/lease-word.ts";
+import { Lease } from "../../ring/lease-word.ts";
 import { SILENT_MS_MAX } from "./liveness.ts";
 import type { Service } from "./service.ts";
 
@@ -35,15 +36,21 @@ export function readinessOf(service: Service): Verdict {
   if (state.phase === "serving")
     return isFrozen(service) ? no("frozen", "the shared log of the group does not answer") : OK;
   if (state.phase === "stopping") return no("stopping", "the server stops");
-  if (topology.binlog?.group !== undefined && state.replayed === 0)
+  if (topology.binlog?.group !== undefined && follows(topology.binlog.group.figures))
     return no("standby", "another server of the group has the lead");
   return no("starting", `the log is replayed: ${Math.floor(state.replayed * 100)} %`);
 }
 
+/** It reads its own log before it follows, too: that is no start of a server that is to serve. */
+function follows(figures: SharedArrayBuffer): boolean {
+  const role = GROUP_ROLES[new Float64Array(figures)[GroupFigure.Role]!];
+  return role === "starting" || role === "standby";
+}
+
 /** In a group: whether it has no right to serve now. */
-export function isFrozen({ topology, words, nowMs }: Service): boolean {
+export function isFrozen({ topology, words, nowMs, wallMs }: Service): boolean {
   if (topology.binlog?.group === undefined) return false;
-  return new LeaseWord(words.words, ControlWord.ServeUntil).isOver(nowMs());
+  return new Lease(words.words, ControlWord.ServeUntil, ControlWord.ServeUntilWall, wallMs).isOver(nowMs());
 }
 
 /** Whether puts are taken. */

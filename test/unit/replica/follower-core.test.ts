@@ -1,17 +1,28 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FollowerCore, type OwnBatch } from "../../../src/replica/follower-core.ts";
-import type { LogEnds } from "../../../src/replica/shared-log.ts";
+import { Memory } from "../../../src/base/memory.ts";
+import {
+  BATCH_HEADER_BYTES,
+  type BatchHeader,
+  BatchKind,
+  encodeBatchHeader,
+  sealBatch,
+} from "../../../src/message/batch.ts";
+import type { KnownBatch } from "../../../src/message/group.ts";
+import { FollowerCore } from "../../../src/replica/follower-core.ts";
+import type { LogEnds, LogMessage } from "../../../src/replica/shared-log.ts";
 
 const ends = (first: number, last: number): LogEnds => ({ first, last, bytes: 0, limitBytes: 0 });
-const OWN: OwnBatch[] = [{ n: 1, tag: 101, epoch: 1, node: 7, unacknowledged: 0 }];
+const OWN: KnownBatch[] = [{ n: 1, tag: 101, epoch: 1, node: 7, unacknowledged: 0, message: 0 }];
 
-function follower(own: readonly OwnBatch[]) {
+function follower(own: readonly KnownBatch[], seed = 0) {
   const did: string[] = [];
   const core = new FollowerCore({
     host: {
       apply: () => void did.push("apply"),
       cutAfter: () => void did.push("cut"),
+      appendTail: (after, expectedLast, lost) =>
+        void did.push(`${lost ? "lost" : "lacks"} behind ${after}, at ${expectedLast}`),
       tryLead: () => void did.push("try"),
       lead: () => void did.push("lead"),
       ended: (how, why) => void did.push(`${how}: ${why}`),
@@ -19,6 +30,7 @@ function follower(own: readonly OwnBatch[]) {
     node: 1,
     own,
     hasOwnJobs: false,
+    seed,
     leaseMs: 3000,
     random: () => 0.5,
   });
@@ -49,4 +61,108 @@ test("a new node begins a group in an empty log", () => {
     core.tick(nowMs);
   }
   assert.deepEqual(did, ["try"]);
+});
+
+const data = (n: number, more: Partial<BatchHeader> = {}): LogMessage => {
+  const memory = Memory.ofSize(BATCH_HEADER_BYTES);
+  encodeBatchHeader(memory, 0, {
+    kind: BatchKind.data,
+    epoch: 1,
+    segment: 1,
+    n,
+    previousTag: 99 + n,
+    tag: 100 + n,
+    sequence: n,
+    idsLent: 0,
+    frames: 0,
+    bodyBytes: 0,
+    node: 1,
+    oldest: 1,
+    unacknowledged: 0,
+    message: 0,
+    ...more,
+  });
+  sealBatch(memory, 0);
+  return { sequence: n, bytes: memory.bytes };
+};
+/** Batches of the own log, as node 1 wrote them; nothing says that one was acknowledged. */
+const own = (...numbers: number[]): KnownBatch[] =>
+  numbers.map((n) => ({ n, tag: 100 + n, epoch: 1, node: 1, unacknowledged: n - 1, message: 0 }));
+
+test("after a reseed only the server of that directory begins the group", () => {
+  const tried = (seed: number): string[] => {
+    const { core, did } = follower([], seed);
+    for (let nowMs = 0; nowMs < 60_000; nowMs += 100) {
+      core.answered(ends(0, 0), nowMs);
+      core.tick(nowMs);
+    }
+    return did.slice(0, 1);
+  };
+  assert.deepEqual(tried(2), []);
+  assert.deepEqual(tried(1), ["try"]);
+});
+
+test("what the own log has beyond the shared one is appended again, not cut, where nobody has led since", () => {
+  const { core, did } = follower(own(1, 2, 3));
+  core.answered(ends(1, 1), 0);
+  core.read(data(1), 0);
+  core.answered(ends(1, 1), 100);
+  core.tick(100);
+  assert.deepEqual(did, ["lacks behind 1, at 1"]);
+  core.tailSent();
+  core.answered(ends(1, 3), 200);
+  core.read(data(2), 200);
+  core.read(data(3), 200);
+  core.answered(ends(1, 3), 300);
+  assert.ok(core.isCaughtUp);
+  core.tick(300);
+  assert.deepEqual(did.slice(1), ["try"], "nothing was cut");
+});
+
+test("what the shared log had acknowledged and has lost is appended again, too", () => {
+  const { core, did } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0 })));
+  core.answered(ends(1, 1), 0);
+  core.read(data(1), 0);
+  core.answered(ends(1, 1), 100);
+  assert.deepEqual(did, ["lost behind 1, at 1"]);
+});
+
+test("where another node has led since, the own tail is cut off, and none of it was kept until then", () => {
+  const { core, did } = follower(own(1, 2, 3));
+  const durable = { epoch: 1, n: 3, tag: 103 };
+  assert.equal(core.keptOf(durable), 0, "nothing of it is known to be the group's");
+  core.answered(ends(1, 4), 0);
+  core.read(data(1), 0);
+  assert.equal(core.keptOf(durable), 1);
+  core.read({ ...data(2, { kind: BatchKind.lead, epoch: 2, node: 2, tag: 202 }), sequence: 2 }, 0);
+  assert.deepEqual(did, ["cut", "apply"]);
+  core.read(data(3, { epoch: 2, node: 2, previousTag: 202, tag: 203 }), 0);
+  assert.equal(core.keptOf(durable), 0, "the other node's batch 3 is not on the disk");
+  assert.equal(core.keptOf({ epoch: 2, n: 3, tag: 203 }), 3);
+});
+
+test("a log that ends before all that the own one still has was lost, and the directory is not set aside", () => {
+  const { core, did } = follower(own(7, 8));
+  core.answered(ends(1, 1), 0);
+  core.read(data(1), 0);
+  core.answered(ends(1, 1), 100);
+  assert.deepEqual(did, ["log-lost: it ends with batch 1, and had acknowledged 6"]);
+});
+
+test("a node that starts again reads on from the last message that its own log names", () => {
+  const batches = own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: batch.n + 39 }));
+  const { core } = follower(batches);
+  assert.equal(core.knownMessage(2 ** 32 + 50), 2 ** 32 + 42, "its lower 32 bits are known");
+  assert.equal(core.knownMessage(50), 42);
+  core.beginAt({ ...data(2), sequence: 42 });
+  core.answered(ends(1, 50), 0);
+  assert.equal(core.next, 42);
+  assert.equal(core.beganAt, 42);
+});
+
+test("a message that is not as the own log has it is no place to begin", () => {
+  const { core } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: 42 })));
+  core.beginAt({ ...data(2, { tag: 999 }), sequence: 42 });
+  core.answered(ends(1, 50), 0);
+  assert.equal(core.next, 1);
 });

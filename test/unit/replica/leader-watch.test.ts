@@ -19,12 +19,13 @@ class Bench {
   constructor(ownAddress = "127.0.0.1:1") {
     const ask = (): Promise<Answer> => new Promise((resolve) => this.questions.push(resolve));
     this.watch = new LeaderWatch({ ask }, ownAddress);
-    const host = { apply() {}, cutAfter() {}, tryLead() {}, lead() {}, ended() {} };
+    const host = { apply() {}, cutAfter() {}, appendTail() {}, tryLead() {}, lead() {}, ended() {} };
     this.follower = new FollowerCore({
       host,
       node: 1,
       own: [],
       hasOwnJobs: false,
+      seed: 0,
       leaseMs: 3000,
       random: () => 0.5,
     });

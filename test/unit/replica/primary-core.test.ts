@@ -34,6 +34,7 @@ function batchBehind(place: ChainPlace, kind: BatchKind = BatchKind.data, bodyBy
     node: NODE,
     oldest: 1,
     unacknowledged: 0,
+    message: 0,
   });
   sealBatch(memory, 0);
   return memory.bytes;
@@ -86,6 +87,21 @@ describe("PrimaryCore", () => {
     core.appended(sent[0]!.ticket, 2, 1900);
     assert.deepEqual(acknowledged, [2]);
     assert.equal(core.serveUntilMs, 1000 + LEASE_MS);
+  });
+
+  it("serves after a pause of its machine only by what it has sent since", () => {
+    const { core, sent, looks, acknowledged, offer } = primary();
+    offer(batchBehind(LEAD), 1000);
+    core.distrust(1500);
+    assert.equal(core.serveUntilMs, 1500);
+    core.appended(sent[0]!.ticket, 2, 1600);
+    assert.deepEqual(looks, [1], "the shared log is asked who leads");
+    core.looked([LEAD_MESSAGE, { sequence: 2, bytes: batchBehind(LEAD) }], 2, 1700);
+    assert.deepEqual([acknowledged, core.serveUntilMs], [[2], 1500], "it was sent before the pause");
+    const third = { n: 3, tag: 103, segment: 1, oldest: 1, idsLent: 0, numbers: new Float64Array(1) };
+    core.offer({ ...third, bytes: batchBehind({ epoch: 1, n: 2, tag: 102 }) }, 1800);
+    core.appended(sent[1]!.ticket, 3, 1900);
+    assert.equal(core.serveUntilMs, 1800 + LEASE_MS);
   });
 
   it("may not serve for longer where a batch that was sent twice is found in the log: others may have read the first one", () => {

@@ -239,7 +239,7 @@ test("Storage makes its first room with few syncs, and where the disk has less, 
 });
 
 test("Storage in a group: while the shared log is behind, work that waits for it keeps nobody awake", () => {
-  const sink = { hasRoom: true, acknowledged: 0, take: () => {} };
+  const sink = { hasRoom: true, acknowledged: 0, acknowledgedMessage: 0, take: () => {} };
   const place = { epoch: 1, n: 0, tag: 1 };
   const chain = { place, node: 1, rewriteBelow: NEVER, randomTag: () => 2, sink };
   const { storage, writers } = scene({ chain });

@@ -1,0 +1,50 @@
+// What is wrong with the log servers of a group, by what the leader of its stream knows of them: for `runnerbean replica check`.
+
+export interface StreamServers {
+  leader: string;
+  replicas: number;
+  /** The others, as the leader sees them. */
+  peers: readonly { name: string; offline: boolean; current: boolean; lag?: number; active?: number }[];
+}
+
+/** Answered by a peer within this, it is there. Nanoseconds. */
+const SILENT_NS_MAX = 10e9;
+/** Messages under way are no fault. */
+const LAG_MAX = 100;
+
+/** A line for each fault, with what to do. */
+export function streamProblems({ leader, replicas, peers }: StreamServers): string[] {
+  const problems: string[] = [];
+  if (replicas < 3)
+    problems.push(`the stream has ${replicas} replica: when that server dies, the group stands still`);
+  if (leader === "")
+    problems.push(
+      "the stream has no leader, so nothing is acknowledged: most of its log servers must run, with JetStream on",
+    );
+  for (const { name, offline, current, lag = 0, active = 0 } of peers) {
+    if (offline || active > SILENT_NS_MAX)
+      problems.push(
+        `log server ${name} does not take part: it is down, or its JetStream is off; nats-server turns that off when its disk is full: make room, then start it again`,
+      );
+    else if (!current && lag > LAG_MAX) problems.push(`log server ${name} is ${lag} messages behind`);
+  }
+  const known = peers.length + (leader === "" ? 0 : 1);
+  if (leader !== "" && known < replicas)
+    problems.push(`the stream is on ${known} of ${replicas} log servers`);
+  return problems;
+}
+
+/** What the monitoring port of a log server says at /jsz. */
+export interface Jsz {
+  disabled?: boolean;
+  config?: { sync_always?: boolean };
+}
+
+/** Undefined if all is well. */
+export function serverProblem({ disabled, config }: Jsz): string | undefined {
+  if (disabled === true || config === undefined)
+    return "JetStream is off: nats-server turns it off when its disk is full; make room, then start it again";
+  if (config.sync_always !== true)
+    return 'does not sync always: set "sync_interval: always" in its jetstream block';
+  return undefined;
+}

@@ -1,0 +1,35 @@
+// What does not fit together among the servers of a group, by what they say of themselves: each is a mistake of a configuration.
+
+import type { NodeReport } from "./node-report.ts";
+
+/** Wall clocks that are apart by less do no harm: delays go on by them when the lead changes. */
+const CLOCKS_APART_MS_MAX = 2000;
+
+/** For each odd thing a key, and what to do about it. `nowMs`: the wall clock here. */
+export function oddMembers(
+  own: Pick<NodeReport, "node" | "address" | "leaseMs">,
+  reports: readonly NodeReport[],
+  nowMs: number,
+): Map<string, string> {
+  const odd = new Map<string, string>();
+  for (const { node, address, leaseMs, wallMs } of reports) {
+    if (node === own.node) continue;
+    const name = `node ${node.toString(16)} at ${address}`;
+    if (address === own.address)
+      odd.set(
+        `address ${node}`,
+        `${name} has the same --replicate-as as this server: give each the address at which others reach it, or no one can see that it is dead`,
+      );
+    if (leaseMs !== undefined && leaseMs !== own.leaseMs)
+      odd.set(
+        `lease ${node}`,
+        `${name} has --replicate-lease ${leaseMs / 1000}, this server ${own.leaseMs! / 1000}: they must be the same, or two may serve at a time`,
+      );
+    if (wallMs !== undefined && Math.abs(wallMs - nowMs) > CLOCKS_APART_MS_MAX)
+      odd.set(
+        `clock ${node}`,
+        `the clock of ${name} is ${Math.round(Math.abs(wallMs - nowMs) / 1000)} s ${wallMs > nowMs ? "ahead of" : "behind"} this one: delays change by that when the lead changes; set the clocks (NTP)`,
+      );
+  }
+  return odd;
+}

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { serverProblem, streamProblems } from "../../../src/replica/log-servers.ts";
+
+const peer = (name: string, more: object = {}) => ({ name, offline: false, current: true, lag: 0, ...more });
+
+test("three log servers with a leader are well", () => {
+  assert.deepEqual(streamProblems({ leader: "a", replicas: 3, peers: [peer("b"), peer("c")] }), []);
+});
+
+test("a stream without a leader is told of, and each server that does not take part", () => {
+  const silent = { active: 60e9 };
+  const peers = [peer("a"), peer("b", { offline: true }), peer("c", silent)];
+  const problems = streamProblems({ leader: "", replicas: 3, peers });
+  assert.match(
+    problems.join("\n"),
+    /^the stream has no leader.*\nlog server b .*\nlog server c .*start it again$/,
+  );
+});
+
+test("a server that is far behind is told of, one with a message under way is not", () => {
+  const peers = [peer("b", { current: false, lag: 5000 }), peer("c", { current: false, lag: 1 })];
+  assert.deepEqual(streamProblems({ leader: "a", replicas: 3, peers }), [
+    "log server b is 5000 messages behind",
+  ]);
+});
+
+test("a stream that a server has left is told of", () => {
+  assert.deepEqual(streamProblems({ leader: "a", replicas: 3, peers: [peer("b")] }), [
+    "the stream is on 2 of 3 log servers",
+  ]);
+});
+
+test("a log server that has turned its JetStream off is told of, and one that does not sync always", () => {
+  assert.match(serverProblem({ disabled: true }) ?? "", /JetStream is off.*start it again/);
+  assert.match(serverProblem({ config: {} }) ?? "", /does not sync always/);
+  assert.equal(serverProblem({ config: { sync_always: true } }), undefined);
+});

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { NodeReport } from "../../../src/replica/node-report.ts";
+import { oddMembers } from "../../../src/replica/odd-members.ts";
+
+const NOW_MS = 1_000_000;
+const OWN = { node: 1, address: "a:11300", leaseMs: 3000 };
+
+const odd = (more: Partial<NodeReport>): string[] => {
+  const report = { node: 2, address: "b:11300", leaseMs: 3000, wallMs: NOW_MS, ...more } as NodeReport;
+  return [...oddMembers(OWN, [report], NOW_MS).values()];
+};
+
+test("servers that fit together are not odd, nor is this one, nor one that does not say", () => {
+  assert.deepEqual(odd({}), []);
+  assert.deepEqual(odd({ wallMs: NOW_MS - 500 }), [], "an answer takes its time");
+  assert.deepEqual(odd({ node: 1, address: "a:11300", leaseMs: 9000 }), []);
+  assert.deepEqual([...oddMembers(OWN, [{ node: 2, address: "b:1" } as NodeReport], NOW_MS)], []);
+});
+
+test("the same address, another lease and another clock are told of, with the values", () => {
+  assert.match(odd({ address: "a:11300" })[0]!, /node 2 at a:11300 has the same --replicate-as/);
+  assert.match(odd({ leaseMs: 20_000 })[0]!, /--replicate-lease 20, this server 3: /);
+  assert.match(odd({ wallMs: NOW_MS + 3_600_000 })[0]!, /is 3600 s ahead of this one/);
+  assert.match(odd({ wallMs: NOW_MS - 3_600_000 })[0]!, /is 3600 s behind this one/);
+});
