@@ -1,15 +1,15 @@
 // bin/node bench/moves.ts: what the move of a connection from one thread to another costs, its client and the server.
 //
-// One client asks for a tube of one thread and of the other by turns. With moves at every opportunity (test/support/eager-moves.ts)
+// One client asks for a tube of one thread and of the other by turns. With moves at every opportunity (test/support/machine/eager-moves.ts)
 // its connection moves for each command; with --no-migration every second command crosses threads; with one tube it is where its
 // tube is. All take turns. What the client itself takes is in all of them. Real moves are rare, and code that is seldom used is
 // slow: the first ones of a server are beside the others.
 
-import { startServer } from "../test/support/server-process.ts";
-import { WireClient } from "../test/support/wire-client.ts";
+import { startServer } from "../test/support/server/server-process.ts";
+import { WireClient } from "../test/support/server/wire-client.ts";
 import { preciseCpuSeconds } from "./server/process-usage.ts";
 
-const EAGER = new URL("../test/support/eager-moves.ts", import.meta.url).href;
+const EAGER = new URL("../test/support/machine/eager-moves.ts", import.meta.url).href;
 const TWO_HOSTS = ["--shards", "2", "--acceptors", "2", "--placement", "together", "--threads", "2"];
 const COMMANDS = 6000;
 const FIRST = 40;

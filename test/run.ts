@@ -12,13 +12,13 @@ import { type EventData, run } from "node:test";
 import { spec } from "node:test/reporters";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
-import { defaultTransport } from "../src/server/machine-defaults.ts";
-import { choosePlacement } from "../src/server/placement.ts";
-import { usableCores } from "../src/server/usable-cores.ts";
-import { COMPILE_CACHE } from "./support/compile-cache.ts";
+import { defaultTransport } from "../src/server/options/machine-defaults.ts";
+import { choosePlacement } from "../src/server/options/placement.ts";
+import { usableCores } from "../src/server/options/usable-cores.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
-import { remediesOf } from "./support/need.ts";
-import { bundleServer } from "./support/server-bundle.ts";
+import { remediesOf } from "./support/machine/need.ts";
+import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
+import { bundleServer } from "./support/server/server-bundle.ts";
 
 /** They measure seconds, latency or memory: nothing else may run meanwhile. */
 const ALONE = ["hostile", "fairness"];

@@ -6,7 +6,7 @@
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { freePort } from "../../test/support/free-port.ts";
+import { freePort } from "../../test/support/machine/free-port.ts";
 
 export const MAIN = fileURLToPath(new URL("../../src/server/main.ts", import.meta.url));
 const BESIDE = "--beside";

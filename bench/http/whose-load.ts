@@ -8,7 +8,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { connect } from "node:net";
-import { freePort } from "../../test/support/free-port.ts";
+import { freePort } from "../../test/support/machine/free-port.ts";
 import { askForAll, changeTubes } from "./http-load.ts";
 import { MAIN, untilReady } from "./serve-beside.ts";
 

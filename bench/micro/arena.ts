@@ -1,5 +1,5 @@
 // The arena of bodies: a body comes, is read and goes, with others standing by.
-import { BodyArena } from "../../src/engine/body-arena.ts";
+import { BodyArena } from "../../src/engine/jobs/body-arena.ts";
 import type { MicroBenchmark } from "./micro-benchmark.ts";
 
 /** Bytes in the arena, in bodies of one size. */

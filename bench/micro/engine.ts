@@ -1,9 +1,10 @@
 // The whole engine of a shard, without ring or thread: jobs through their life, with others standing by.
-import { BodyArena } from "../../src/engine/body-arena.ts";
-import type { ClientEffects } from "../../src/engine/effects.ts";
+
 import { Engine, Outcome } from "../../src/engine/engine.ts";
-import { JobAttributes } from "../../src/engine/job-attributes.ts";
-import { rowOf } from "../../src/engine/job-table.ts";
+import { BodyArena } from "../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../src/engine/jobs/job-attributes.ts";
+import { rowOf } from "../../src/engine/jobs/job-table.ts";
+import type { ClientEffects } from "../../src/engine/waiting/effects.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
 const BODY_BYTES = 64;

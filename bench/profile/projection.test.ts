@@ -1,7 +1,7 @@
 // The projection's law on made-up costs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { defaultThreads } from "../../src/server/machine-defaults.ts";
+import { defaultThreads } from "../../src/server/options/machine-defaults.ts";
 import { bestLayout, PROJECTED_CORES, project, projections, type RoleCosts } from "./projection.ts";
 
 /** Microseconds for each command. */

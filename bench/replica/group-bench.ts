@@ -7,11 +7,11 @@ import { execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import Table from "cli-table3";
 import { Command } from "commander";
-import { missingNats } from "../../test/support/nats-cluster.ts";
-import { ServerGroup, until } from "../../test/support/server-group.ts";
-import { startServer } from "../../test/support/server-process.ts";
-import { temporaryFolder } from "../../test/support/temporary-folder.ts";
-import type { WireClient } from "../../test/support/wire-client.ts";
+import { temporaryFolder } from "../../test/support/machine/temporary-folder.ts";
+import { missingNats } from "../../test/support/server/nats-cluster.ts";
+import { ServerGroup, until } from "../../test/support/server/server-group.ts";
+import { startServer } from "../../test/support/server/server-process.ts";
+import type { WireClient } from "../../test/support/server/wire-client.ts";
 import { positiveNumber } from "../options.ts";
 import { failOverPhases, PHASE_NAMES } from "./fail-over-phases.ts";
 

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "../../test/support/free-port.ts";
+import { freePort } from "../../test/support/machine/free-port.ts";
 import type { Address } from "../load/load-source.ts";
 import { ask } from "./ask.ts";
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import Table from "cli-table3";
 import { Command } from "commander";
 import { makeCertificates } from "../../test/support/certificates.ts";
-import { freePort } from "../../test/support/free-port.ts";
+import { freePort } from "../../test/support/machine/free-port.ts";
 import { measuredLoad } from "../case/measured-load.ts";
 import type { Address } from "../load/load-source.ts";
 import { WorkerLoad } from "../load/worker-load.ts";

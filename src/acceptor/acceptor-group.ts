@@ -1,7 +1,7 @@
 // The acceptors of one thread as one: its loop takes a step of all of them at once.
 
-import type { AcceptorCore } from "./acceptor-core.ts";
 import type { LoopCore } from "./acceptor-loop.ts";
+import type { AcceptorCore } from "./connection/acceptor-core.ts";
 
 /** A single one stands for itself. */
 export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {

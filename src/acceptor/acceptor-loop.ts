@@ -8,8 +8,8 @@
 // was rung, and goes on to the next point when the event loop has read all sockets that are ready.
 
 import { Point, type Surroundings } from "../loop/point.ts";
-import type { Resident, ResidentShard } from "../loop/role.ts";
-import type { Asked, Patience } from "../loop/waiting-policy.ts";
+import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
+import type { Asked, PollPolicy } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
 
@@ -72,7 +72,7 @@ export interface AcceptorLoopOptions {
   /** The bell of each shard. */
   readonly shards: readonly Doorbell[];
   readonly counters: TurnCounters;
-  readonly patience: Patience;
+  readonly patience: PollPolicy;
   readonly surroundings: Surroundings;
 }
 
@@ -82,7 +82,7 @@ export class AcceptorLoop {
   /** Shards in this thread that are ready to serve. */
   readonly residents: ResidentShard[] = [];
   /** The log, if it lives in this thread. */
-  log: Resident | undefined;
+  log: ColocatedRole | undefined;
   /** At `Point.Asleep`: when a resident has something due, ms; Infinity for nothing. */
   wakeAtMs: number = Number.POSITIVE_INFINITY;
   readonly #options: AcceptorLoopOptions;
@@ -262,7 +262,7 @@ export class AcceptorLoop {
   }
 
   /** It goes on to its next point once in a pass: replies leave in the middle of its turn. */
-  #logHasTurn(log: Resident): boolean {
+  #logHasTurn(log: ColocatedRole): boolean {
     if (log.isInTurn) return true;
     const nowMs = this.#options.surroundings.nowMs();
     if (!log.hasWork) return log.nextDueAtMs <= nowMs;

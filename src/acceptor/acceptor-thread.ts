@@ -1,8 +1,8 @@
 // The thread of one or more acceptors: feeds sockets' bytes to their cores, runs their loop, sleeps where it does.
 
-import type { BodyArena } from "../engine/body-arena.ts";
+import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { Point, REAL_THREAD } from "../loop/point.ts";
-import type { Resident, ResidentShard } from "../loop/role.ts";
+import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
 import { AcceptorPatience, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import { Counter, hostOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -16,14 +16,14 @@ import {
   type AcceptorSurroundings,
   type TransportKind,
 } from "./acceptor.ts";
-import type { AcceptorCore } from "./acceptor-core.ts";
 import { acceptorGroup } from "./acceptor-group.ts";
 import { AcceptorLoop } from "./acceptor-loop.ts";
-import type { ConnectionLog } from "./connection-log.ts";
-import type { MovedConnection } from "./moved-connection.ts";
-import { NetTransport } from "./net-transport.ts";
-import type { Serving } from "./serving.ts";
-import type { UringSockets } from "./uring-sockets.ts";
+import type { AcceptorCore } from "./connection/acceptor-core.ts";
+import type { MovedConnection } from "./migration/moved-connection.ts";
+import { NetTransport } from "./sockets/net-transport.ts";
+import type { Serving } from "./sockets/serving.ts";
+import type { UringSockets } from "./sockets/uring-sockets.ts";
+import type { ConnectionLog } from "./state/connection-log.ts";
 
 export interface AcceptorThreadData extends AcceptorSettings {
   /** Index in the topology's hosts. */
@@ -96,7 +96,7 @@ export class AcceptorThread implements AcceptorSurroundings {
   }
 
   /** The log of this thread is open. */
-  addLog(log: Resident): void {
+  addLog(log: ColocatedRole): void {
     this.#loop.log = log;
     this.wake();
   }
@@ -108,7 +108,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       return;
     }
     try {
-      const { UringSockets } = await import("./uring-sockets.ts");
+      const { UringSockets } = await import("./sockets/uring-sockets.ts");
       const uring = new UringSockets(
         this.#acceptors.map(({ core }) => core),
         this.wake,

@@ -4,22 +4,28 @@ import { Counter, type Topology } from "../message/topology.ts";
 import { AUTH } from "../protocol/commands.ts";
 import { ConnectionCounts } from "../ring/connection-counts.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { AcceptorCore } from "./acceptor-core.ts";
-import { Arrivals } from "./arrivals.ts";
-import { type ClosedConnection, ClosedConnections } from "./closed-connections.ts";
-import type { ConnectionFacts } from "./connection-facts.ts";
-import type { ConnectionLog } from "./connection-log.ts";
-import { type Entry, Gatekeeper } from "./gatekeeper.ts";
+import { AdmissionControl, type Entry } from "./admission/admission-control.ts";
+import type { AccessRules } from "./admission/listener-policy.ts";
+import { AcceptorCore } from "./connection/acceptor-core.ts";
 import { HostLoads } from "./host-loads.ts";
-import { type AcceptedHandle, type ListenAddress, Listener, peerAddress, peerName } from "./listener.ts";
-import type { AccessRules } from "./listener-policy.ts";
-import { MoveWriter } from "./move-writer.ts";
-import type { MovedConnection } from "./moved-connection.ts";
-import { Moves } from "./moves.ts";
-import type { Serving } from "./serving.ts";
-import { type ProcessFacts, statsText } from "./stats-text.ts";
-import { TlsSockets } from "./tls-sockets.ts";
-import { VerboseLines } from "./verbose-lines.ts";
+import { ConnectionMigrator } from "./migration/connection-migrator.ts";
+import { MigrationReceiver } from "./migration/migration-receiver.ts";
+import { MoveWriter } from "./migration/move-writer.ts";
+import type { MovedConnection } from "./migration/moved-connection.ts";
+import {
+  type AcceptedHandle,
+  type ListenAddress,
+  Listener,
+  peerAddress,
+  peerName,
+} from "./sockets/listener.ts";
+import type { Serving } from "./sockets/serving.ts";
+import { TlsSockets } from "./sockets/tls-sockets.ts";
+import { type ClosedConnection, ClosedConnections } from "./state/closed-connections.ts";
+import type { ConnectionFacts } from "./state/connection-facts.ts";
+import type { ConnectionLog } from "./state/connection-log.ts";
+import { type ProcessFacts, statsText } from "./state/stats-text.ts";
+import { VerboseLines } from "./state/verbose-lines.ts";
 
 export type TransportKind = "libuv" | "io_uring";
 
@@ -98,7 +104,7 @@ const LISTEN_AGAIN_MS = 1000;
 const OPEN_AGAIN_SHARE = 0.95;
 
 /** An address on which this acceptor listens, or another one of its thread for it. */
-interface Place {
+interface ListenerSlot {
   listener: Listener | undefined;
   /** Where it listens; with the port that it has got. */
   address: ListenAddress;
@@ -114,9 +120,9 @@ export class Acceptor {
   readonly #number: number;
   readonly #verbosity: number;
   /** In the order in which they were asked for, which is that of the rules. */
-  readonly #places: Place[] = [];
+  readonly #places: ListenerSlot[] = [];
   #rules: AccessRules;
-  readonly #gatekeeper: Gatekeeper;
+  readonly #gatekeeper: AdmissionControl;
   /** Those of places with TLS, by the index of the place. */
   readonly #tls = new Map<number, TlsSockets>();
   /** How clients are served that everybody may be. */
@@ -177,9 +183,9 @@ export class Acceptor {
     const { core } = this;
     const ring = (from: number, to: number): SharedArrayBuffer | undefined => topology.moves[from]![to];
     const rings = topology.moves.flatMap((_, from) => ring(from, acceptor) ?? []);
-    core.arrivals = new Arrivals(rings, (moved) => this.#thread.land(moved, core, this.#log));
+    core.arrivals = new MigrationReceiver(rings, (moved) => this.#thread.land(moved, core, this.#log));
     core.counters[Counter.TakesMoved] = 1;
-    core.moves = new Moves({
+    core.moves = new ConnectionMigrator({
       topology,
       core,
       acceptor,
@@ -226,7 +232,7 @@ export class Acceptor {
   /** An event loop can watch a descriptor once: so acceptors of one thread that share one have one of them listen. */
   #listen(address: ListenAddress): void {
     const index = this.#places.length;
-    const place: Place = { sharing: [this], lastTaker: 0, address, listener: undefined };
+    const place: ListenerSlot = { sharing: [this], lastTaker: 0, address, listener: undefined };
     this.#openTls(index);
     if (address.kind === "descriptor") {
       const taker = this.#thread.listenerOf(address.fd, this);
@@ -242,7 +248,7 @@ export class Acceptor {
     this.#open(place, index);
   }
 
-  #open(place: Place, index: number): void {
+  #open(place: ListenerSlot, index: number): void {
     place.listener = new Listener(place.address, {
       listening: (port, fd) => {
         if (place.address.kind === "tcp") place.address = { ...place.address, port };
@@ -288,7 +294,7 @@ export class Acceptor {
   }
 
   /** Who takes the next client: those that share the descriptor in turn, but none that stops. */
-  #nextTaker(place: Place): Acceptor {
+  #nextTaker(place: ListenerSlot): Acceptor {
     place.lastTaker = (place.lastTaker + 1) % place.sharing.length;
     const taker = place.sharing[place.lastTaker]!;
     return taker.#stopping ? this : taker;
@@ -349,8 +355,8 @@ export class Acceptor {
     };
   }
 
-  #createGatekeeper({ rules, connectionCounts: counts }: AcceptorSettings): Gatekeeper {
-    return new Gatekeeper({
+  #createGatekeeper({ rules, connectionCounts: counts }: AcceptorSettings): AdmissionControl {
+    return new AdmissionControl({
       rules,
       counts: counts === undefined ? undefined : new ConnectionCounts(counts.buffer, counts.seed),
       counters: this.core.counters,

@@ -8,7 +8,7 @@ import {
   SESSIONS_PER_ACCEPTOR_MAX,
   type Topology,
 } from "../message/topology.ts";
-import type { Loads } from "./moves.ts";
+import type { Loads } from "./migration/connection-migrator.ts";
 
 /** Readings are this far apart at least, and at most, to tell what a thread does now, ms. */
 const WINDOW_MS_MIN = 100;

@@ -1,12 +1,12 @@
 // The dashboard: the frame around all pages, the address that says which one is shown, and the keys.
 
 import { html, nothing, render } from "lit-html";
-import type { Chart, Desk, Page, Place } from "./desk.ts";
 import { Live, RETRY_MS } from "./live.ts";
-import { BAR, GROUP_PAGE, pageNamed } from "./pages.ts";
-import type { Part } from "./parts.ts";
+import { BAR, GROUP_PAGE, pageNamed } from "./pages/pages.ts";
+import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
+import type { Part } from "./parts/parts.ts";
+import type { Frame } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
-import type { Frame } from "./view-types.ts";
 
 const FETCH_EACH_MS = 3000;
 /** What changes is said no more often to who does not see it. */
@@ -176,7 +176,7 @@ class App {
   #renderPage(session: Session): void {
     const { lostSinceMs } = this.#live;
     const view = this.#view;
-    const desk: Desk = {
+    const desk: PageContext = {
       place: this.#place,
       may: this.#may,
       act: (open) => void this.#act(open),
@@ -284,9 +284,9 @@ class App {
     this.#render();
   }
 
-  async #act(open: (actions: typeof import("./actions.ts")) => void): Promise<void> {
+  async #act(open: (actions: typeof import("./parts/actions.ts")) => void): Promise<void> {
     try {
-      open(await import("./actions.ts"));
+      open(await import("./parts/actions.ts"));
     } catch {
       // The server is gone, and the page says so.
     }
@@ -310,7 +310,7 @@ class App {
     queueMicrotask(() => {
       if (this.#live.isFrozen && this.#drawn === this.#shown) return;
       this.#drawn = this.#shown;
-      import("./charts.ts").then(({ drawCharts }) => drawCharts(charts), nothingToDo);
+      import("./parts/charts.ts").then(({ drawCharts }) => drawCharts(charts), nothingToDo);
     });
     return nothing;
   }

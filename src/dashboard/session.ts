@@ -1,7 +1,7 @@
 // Who looks, and what he may; and the form by which one signs in where the server demands a token.
 
 import { html, nothing } from "lit-html";
-import type { Part } from "./parts.ts";
+import type { Part } from "./parts/parts.ts";
 
 export interface Session {
   /** Null where the server demands no tokens. */

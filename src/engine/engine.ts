@@ -8,38 +8,38 @@
 // `JobQueues`, who waits by `Waiters`.
 
 import { assert } from "../base/assert.ts";
-import { Batch, type BatchLimits, type ListedJob, wasLost } from "./batch.ts";
-import { BodyArena } from "./body-arena.ts";
-import { BodySearch } from "./body-search.ts";
-import { EarliestTime } from "./earliest-time.ts";
-import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./effects.ts";
-import type { JobAttributes } from "./job-attributes.ts";
 import { JobChanges } from "./job-changes.ts";
-import { JobIndex } from "./job-index.ts";
-import { JobQueues } from "./job-queues.ts";
-import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./job-table.ts";
-import { type Arrival, JobTravel } from "./job-travel.ts";
-import { type JobFilter, JobWalk } from "./job-walk.ts";
-import type { KeptGates } from "./kept-gates.ts";
+import { Batch, type BatchLimits, type ListedJob, wasLost } from "./jobs/batch.ts";
+import { BodyArena } from "./jobs/body-arena.ts";
+import { BodySearch } from "./jobs/body-search.ts";
+import type { JobAttributes } from "./jobs/job-attributes.ts";
+import { JobIndex } from "./jobs/job-index.ts";
+import { betterJob, JobState, JobTable, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import type { ChangedFacts, JobChange, JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
+import { Outcome } from "./jobs/outcome.ts";
 import { type Grown, memoryUse } from "./memory-use.ts";
-import type { ChangedFacts, JobChange, JobFacts, NewJob, RestoredJob } from "./new-job.ts";
-import { Outcome } from "./outcome.ts";
-import { Policies, PutVerdict } from "./policies.ts";
-import { ReadyOrder } from "./ready-order.ts";
-import { ReadyWalk } from "./ready-walk.ts";
-import { ResumedTubes } from "./resumed-tubes.ts";
-import { Session, Waiting, type Watch } from "./session.ts";
-import { inMargin, isOver, SessionTimers } from "./session-timers.ts";
-import { TimerHeap } from "./timer-heap.ts";
-import type { Tube } from "./tube.ts";
-import { TubeClearing } from "./tube-clearing.ts";
-import type { MoveOutcome } from "./tube-moving.ts";
-import { TubeSetting } from "./tube-setting.ts";
-import { type SettingValues, TubeSettings } from "./tube-settings.ts";
-import { TubeTable } from "./tube-table.ts";
-import { Waiters } from "./waiters.ts";
+import { JobQueues } from "./policies/job-queues.ts";
+import { Policies, PutVerdict } from "./policies/policies.ts";
+import { EarliestTime } from "./queues/earliest-time.ts";
+import { TimerHeap } from "./queues/timer-heap.ts";
+import { type Arrival, JobTravel } from "./transfer/job-travel.ts";
+import { ReadyWalk } from "./tubes/ready-walk.ts";
+import { ResumedTubes } from "./tubes/resumed-tubes.ts";
+import type { RetiredLimiters } from "./tubes/retired-limiters.ts";
+import type { Tube } from "./tubes/tube.ts";
+import { TubeSetting } from "./tubes/tube-setting.ts";
+import { type SettingValues, TubeSettings } from "./tubes/tube-settings.ts";
+import { TubeTable } from "./tubes/tube-table.ts";
+import { type ClientEffects, type Meter, NO_RECORDS, type RecordSink } from "./waiting/effects.ts";
+import { ReadyOrder } from "./waiting/ready-order.ts";
+import { Session, Waiting, type Watch } from "./waiting/session.ts";
+import { inMargin, isOver, SessionTimers } from "./waiting/session-timers.ts";
+import { Waiters } from "./waiting/waiters.ts";
+import { type JobFilter, JobWalk } from "./walks/job-walk.ts";
+import { TubeClearing } from "./walks/tube-clearing.ts";
+import type { MoveOutcome } from "./walks/tube-moving.ts";
 
-export { Outcome } from "./outcome.ts";
+export { Outcome } from "./jobs/outcome.ts";
 
 /** Outcome of a reserve, when it is not the slot of a job (a number from 0). */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
@@ -212,7 +212,7 @@ export class Engine {
   }
 
   /** Token buckets of tubes that are gone. */
-  get keptGates(): KeptGates {
+  get keptGates(): RetiredLimiters {
     return this.#tubes.keptGates;
   }
 

@@ -3,16 +3,16 @@
 // The engine has run what is due. Who is served then, and what becomes of tubes that nobody needs any more, is its business.
 
 import { assert } from "../base/assert.ts";
-import type { Meter, RecordSink } from "./effects.ts";
-import type { JobQueues } from "./job-queues.ts";
-import { JobState, type JobTable, rowOf } from "./job-table.ts";
-import type { ChangedFacts, JobChange } from "./new-job.ts";
-import { Outcome } from "./outcome.ts";
-import type { Policies } from "./policies.ts";
-import type { Session } from "./session.ts";
-import type { Tube } from "./tube.ts";
-import { MoveOutcome } from "./tube-moving.ts";
-import type { TubeTable } from "./tube-table.ts";
+import { JobState, type JobTable, rowOf } from "./jobs/job-table.ts";
+import type { ChangedFacts, JobChange } from "./jobs/new-job.ts";
+import { Outcome } from "./jobs/outcome.ts";
+import type { JobQueues } from "./policies/job-queues.ts";
+import type { Policies } from "./policies/policies.ts";
+import type { Tube } from "./tubes/tube.ts";
+import type { TubeTable } from "./tubes/tube-table.ts";
+import type { Meter, RecordSink } from "./waiting/effects.ts";
+import type { Session } from "./waiting/session.ts";
+import { MoveOutcome } from "./walks/tube-moving.ts";
 
 /** What of an engine such changes need. */
 export interface ChangedJobs {

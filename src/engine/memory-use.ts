@@ -3,12 +3,12 @@
 // A figure that goes down with each thing that goes, so not what was taken from the system. Each put adds it up: it costs a
 // few reads.
 
-import type { BodyArena } from "./body-arena.ts";
-import type { JobTable } from "./job-table.ts";
-import type { Policies } from "./policies.ts";
-import type { TubeSettings } from "./tube-settings.ts";
-import type { TubeTable } from "./tube-table.ts";
-import type { Waiters } from "./waiters.ts";
+import type { BodyArena } from "./jobs/body-arena.ts";
+import type { JobTable } from "./jobs/job-table.ts";
+import type { Policies } from "./policies/policies.ts";
+import type { TubeSettings } from "./tubes/tube-settings.ts";
+import type { TubeTable } from "./tubes/tube-table.ts";
+import type { Waiters } from "./waiting/waiters.ts";
 
 /** What each takes, as measured, rounded up; names of tubes and of groups have some 30 bytes. */
 export const BYTES_OF = {

@@ -66,7 +66,7 @@ async function openLog(
   thread: AcceptorThread,
 ): Promise<boolean> {
   const { BinlogRuntime } = await import("../binlog/binlog-runtime.ts");
-  const { ResidentLog } = await import("../binlog/resident-log.ts");
+  const { ColocatedLog } = await import("../binlog/colocated-log.ts");
   const tell = (news: BinlogNews): void => port.postMessage(news);
   const runtime = new BinlogRuntime(log, tell);
   const told = new Promise((resolve) => port.once("message", resolve));
@@ -74,7 +74,7 @@ async function openLog(
   await told;
   const role = await runtime.open();
   if (role === undefined) return false;
-  const resident = new ResidentLog(role, () => runtime.close());
+  const resident = new ColocatedLog(role, () => runtime.close());
   ownLog.log = resident;
   thread.addLog(resident);
   return true;

@@ -1,6 +1,6 @@
 // Who a client of HTTPS is by its certificate, which TLS has checked.
 
-import { type CheckedSocket, namesOf } from "../acceptor/tls-context.ts";
+import { type CheckedSocket, namesOf } from "../acceptor/sockets/tls-context.ts";
 
 /** A connection has one certificate for all its requests. */
 const known = new WeakMap<object, readonly string[]>();

@@ -6,62 +6,62 @@ import { chmodSync, unlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { setPriority } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AcceptorCore } from "../acceptor/acceptor-core.ts";
-import type { ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
-import { type ProcessFacts, statsText } from "../acceptor/stats-text.ts";
-import { contextOf, type SecureServer, serverOptionsOf } from "../acceptor/tls-context.ts";
+import type { ShownCertificate, TlsPolicy } from "../acceptor/admission/listener-policy.ts";
+import { AcceptorCore } from "../acceptor/connection/acceptor-core.ts";
+import { contextOf, type SecureServer, serverOptionsOf } from "../acceptor/sockets/tls-context.ts";
+import { type ProcessFacts, statsText } from "../acceptor/state/stats-text.ts";
 import type { Token } from "../access/token-file.ts";
 import type { GroupMembers } from "../message/group.ts";
 import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { AnswerRoom } from "./api/answer-room.ts";
+import { Authentication } from "./api/access/authentication.ts";
+import { auditRoutes } from "./api/admin/audit-routes.ts";
+import { connectionRoutes } from "./api/admin/connection-routes.ts";
+import { groupRoutes } from "./api/admin/group-routes.ts";
+import { healthRoutes, probeRoutes } from "./api/admin/health-routes.ts";
+import { metricsRoutes } from "./api/admin/metrics-routes.ts";
+import { reloadRoutes } from "./api/admin/reload-routes.ts";
+import { serverRoutes } from "./api/admin/server-routes.ts";
+import { syncCountsOf } from "./api/admin/server-view.ts";
+import { taskRoutes } from "./api/admin/task-routes.ts";
 import type { Api } from "./api/api.ts";
-import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app.ts";
-import { auditRoutes } from "./api/audit-routes.ts";
-import { Authentication } from "./api/authentication.ts";
-import { BodyRoom } from "./api/body-room.ts";
-import { browseRoutes } from "./api/browse-routes.ts";
-import { ConnectionRoom } from "./api/connection-room.ts";
-import { connectionRoutes } from "./api/connection-routes.ts";
-import { dashboardRoutes } from "./api/dashboard-routes.ts";
-import { groupRoutes } from "./api/group-routes.ts";
-import { healthRoutes, probeRoutes } from "./api/health-routes.ts";
-import { jobRoutes } from "./api/job-routes.ts";
-import { leaseRoutes } from "./api/lease-routes.ts";
-import { manageJobRoutes } from "./api/manage-job-routes.ts";
-import { manageRoutes } from "./api/manage-routes.ts";
-import { metricsRoutes } from "./api/metrics-routes.ts";
-import { putRoutes } from "./api/put-routes.ts";
-import { reloadRoutes } from "./api/reload-routes.ts";
-import { RequestLimit } from "./api/request-limit.ts";
-import { RequestMeter } from "./api/request-meter.ts";
-import { reserveRoutes } from "./api/reserve-routes.ts";
-import { serverRoutes } from "./api/server-routes.ts";
-import { syncCountsOf } from "./api/server-view.ts";
-import { taskRoutes } from "./api/task-routes.ts";
-import { tubeRoutes } from "./api/tube-routes.ts";
+import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app/app.ts";
+import { dashboardRoutes } from "./api/dashboard/dashboard-routes.ts";
+import { browseRoutes } from "./api/jobs/browse-routes.ts";
+import { jobRoutes } from "./api/jobs/job-routes.ts";
+import { leaseRoutes } from "./api/jobs/lease-routes.ts";
+import { manageJobRoutes } from "./api/jobs/manage-job-routes.ts";
+import { putRoutes } from "./api/jobs/put-routes.ts";
+import { reserveRoutes } from "./api/jobs/reserve-routes.ts";
+import { ConnectionBudget } from "./api/limits/connection-budget.ts";
+import { RequestBudget } from "./api/limits/request-budget.ts";
+import { RequestLimit } from "./api/limits/request-limit.ts";
+import { RequestMeter } from "./api/limits/request-meter.ts";
+import { ResponseBudget } from "./api/limits/response-budget.ts";
+import { manageRoutes } from "./api/tubes/manage-routes.ts";
+import { tubeRoutes } from "./api/tubes/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
 import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-also.ts";
-import { AuditBook } from "./queue/audit-book.ts";
-import { Bodies } from "./queue/bodies.ts";
-import { type AcceptorAnswer, type AcceptorQuestion, ConnectionDesk } from "./queue/connection-desk.ts";
-import { ControlClient } from "./queue/control-client.ts";
+import { Bodies } from "./link/bodies.ts";
+import { ControlClient } from "./link/control-client.ts";
+import { PortLoop } from "./link/port-loop.ts";
+import { PutLanes } from "./link/put-lanes.ts";
+import { WireClients } from "./link/wire-clients.ts";
+import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { GiveBacks } from "./queue/give-backs.ts";
-import { IdempotencyKeys } from "./queue/idempotency.ts";
-import { LeaseBook } from "./queue/lease-book.ts";
 import { Liveness } from "./queue/liveness.ts";
-import { PortLoop } from "./queue/port-loop.ts";
-import { PutLanes } from "./queue/put-lanes.ts";
-import { ReloadDesk, type ReloadOutcome } from "./queue/reload-desk.ts";
+import { ReloadClient, type ReloadOutcome } from "./queue/reload-client.ts";
 import { Reservations } from "./queue/reservations.ts";
 import type { MetricsRules, ServerFacts, ServerState, Service } from "./queue/service.ts";
-import { SYNC_STEP_SECONDS, SyncHistory } from "./queue/sync-history.ts";
-import { TaskBook } from "./queue/task-book.ts";
-import { TotalsBook } from "./queue/totals-book.ts";
-import { TubeBook } from "./queue/tube-book.ts";
-import { TubeHistory } from "./queue/tube-history.ts";
-import { WireClients } from "./queue/wire-clients.ts";
+import { AuditLog } from "./state/audit-log.ts";
+import { IdempotencyKeys } from "./state/idempotency.ts";
+import { LeaseTable } from "./state/lease-table.ts";
+import { StatsHistory } from "./state/stats-history.ts";
+import { SYNC_STEP_SECONDS, SyncHistory } from "./state/sync-history.ts";
+import { TaskRegistry } from "./state/task-registry.ts";
+import { TubeCache } from "./state/tube-cache.ts";
+import { TubeHistory } from "./state/tube-history.ts";
 
 export interface HttpThreadData {
   readonly topology: Topology;
@@ -150,7 +150,7 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
 
 const routesOf = (
   meter: RequestMeter,
-  reloads: ReloadDesk,
+  reloads: ReloadClient,
   { sessionRoutes }: Authentication,
 ): Parameters<typeof servedRoutes>[1] => ({
   health: [probeRoutes],
@@ -192,7 +192,7 @@ export class HttpThread {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
   readonly #meter = new RequestMeter();
-  readonly #reloads: ReloadDesk;
+  readonly #reloads: ReloadClient;
   readonly #authentication: Authentication;
   readonly #limit: RequestLimit;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
@@ -202,7 +202,7 @@ export class HttpThread {
     this.#port = port;
     const { topology, facts, stats, metrics } = data;
     this.#state = stateAtStart(facts);
-    this.#reloads = new ReloadDesk((question) => port.postMessage({ news: "reload", question }));
+    this.#reloads = new ReloadClient((question) => port.postMessage({ news: "reload", question }));
     const { tokens, requestsMax, tls, certificates } = data.rules;
     this.#state.certificates = certificates;
     this.#authentication = new Authentication(tokens, () => this.#state.wrongTokens++, certificateNames);
@@ -220,16 +220,16 @@ export class HttpThread {
     this.#loop = new PortLoop(topology, core);
     const control = new ControlClient(core, this.#loop.wake);
     const wire = new WireClients(core, this.#loop.wake);
-    const leases = new LeaseBook(monotonicMs);
+    const leases = new LeaseTable(monotonicMs);
     this.#service = {
       topology,
       facts,
       state: this.#state,
       core,
       control,
-      tubes: new TubeBook(control, monotonicMs),
+      tubes: new TubeCache(control, monotonicMs),
       tubeHistory: new TubeHistory(metrics.tubesMax),
-      totals: new TotalsBook(control, Date.now),
+      totals: new StatsHistory(control, Date.now),
       syncs: new SyncHistory(),
       liveness: new Liveness(control, monotonicMs),
       wire,
@@ -239,13 +239,13 @@ export class HttpThread {
       leases,
       giveBacks: new GiveBacks(leases, control),
       keys: new IdempotencyKeys(monotonicMs),
-      tasks: new TaskBook(control, Date.now),
-      connections: new ConnectionDesk(topology.acceptors, (acceptor, question) =>
+      tasks: new TaskRegistry(control, Date.now),
+      connections: new ConnectionClient(topology.acceptors, (acceptor, question) =>
         port.postMessage({ news: "ask", acceptor, question }),
       ),
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
-      audit: new AuditBook(),
+      audit: new AuditLog(),
       metrics,
       nowMs: monotonicMs,
       wallMs: Date.now,
@@ -261,8 +261,8 @@ export class HttpThread {
     const { hosts, address, also } = this.#data;
     const meter = this.#meter;
     const routes = routesOf(meter, this.#reloads, this.#authentication);
-    const room = new BodyRoom(BODY_BYTES_MAX);
-    const answerRoom = new AnswerRoom(ANSWER_BYTES_MAX);
+    const room = new RequestBudget(BODY_BYTES_MAX);
+    const answerRoom = new ResponseBudget(ANSWER_BYTES_MAX);
     const first: HttpAlso = { address, serves: SERVED, metricsPublic: false, tls: tls !== undefined };
     return [first, ...also].map((each) => ({
       address: each.address,
@@ -275,7 +275,7 @@ export class HttpThread {
         authentication: this.#authentication,
         open: each.metricsPublic ? "metrics" : undefined,
         limit: this.#limit,
-        connections: new ConnectionRoom({
+        connections: new ConnectionBudget({
           nowMs: monotonicMs,
           onRefused: () => this.#state.connectionsRefused++,
           warn: (message) => this.#port.postMessage({ news: "log", level: "warn", message }),

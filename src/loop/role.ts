@@ -21,19 +21,19 @@ export interface Role {
 }
 
 /** A role that lives in the thread of an acceptor. */
-export interface Resident extends Role {
+export interface ColocatedRole extends Role {
   /** Whether it has given way in the middle of a turn. */
   readonly isInTurn: boolean;
 }
 
 /** A shard that lives in the thread of an acceptor. */
-export interface ResidentShard extends Resident {
+export interface ResidentShard extends ColocatedRole {
   /** Whether clients wait for what it has to do now: then it may have several turns in a row. */
   readonly hasCommands: boolean;
 }
 
 /** A log that lives in the thread of shards, as they see it. */
-export interface LogBeside {
+export interface ColocatedLogRole {
   /** Takes a whole turn in the middle of theirs, if there is something that it can do now. */
   turn(nowMs: number): boolean;
   readonly nextDueAtMs: number;

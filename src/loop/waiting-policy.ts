@@ -39,7 +39,7 @@ export const ROOM_SLEEP_MS = 100;
 export const EVENT_LOOP_SLEEP_MS_MAX = 500;
 
 /** Cores, and the threads that share them. */
-export interface Crowd {
+export interface Load {
   readonly cores: number;
   /** Threads that serve. */
   readonly threads: number;
@@ -58,7 +58,7 @@ export interface Waiting {
 }
 
 /** A core must be left for the client: two threads that spin on two cores keep it from running. */
-export function waitingOf({ cores, threads, hasLog }: Crowd): Waiting {
+export function waitingOf({ cores, threads, hasLog }: Load): Waiting {
   return {
     spinMs: cores > threads ? SPIN_MS : 0,
     lingerMs: cores >= threads ? LINGER_MS : 0,
@@ -157,7 +157,7 @@ export interface Asked {
 }
 
 /** How long an acceptor turns without work before it sleeps. */
-export interface Patience {
+export interface PollPolicy {
   /** Something has come from a socket, a shard or the log. */
   worked(): void;
   /** How often it should look for an answer on the spot before it takes those that are there. */
@@ -166,11 +166,11 @@ export interface Patience {
   turnsAgain(asked: Asked): boolean;
 }
 
-export class AcceptorPatience implements Patience {
+export class AcceptorPatience implements PollPolicy {
   readonly #isCrowded: boolean;
   readonly #lingerMs: number;
   readonly #nowMs: () => number;
-  readonly #linger: Linger;
+  readonly #linger: IdlePoll;
   readonly #hasOwnShards: boolean;
   #emptyTurns = 0;
 
@@ -180,7 +180,7 @@ export class AcceptorPatience implements Patience {
     this.#isCrowded = isCrowded;
     this.#lingerMs = lingerMs;
     this.#nowMs = nowMs;
-    this.#linger = new Linger(lingerMs);
+    this.#linger = new IdlePoll(lingerMs);
   }
 
   worked(): void {
@@ -210,7 +210,7 @@ export class AcceptorPatience implements Patience {
 
 /** Whether an acceptor without work looks at sockets and rings a little longer: each sleep of one or two clients' acceptor
  * costs a wake-up on the way of every command. */
-export class Linger {
+export class IdlePoll {
   readonly #longestMs: number;
   readonly #budget = new SpinBudget();
   /** End of the lingering under way, 0 for none. */

@@ -67,7 +67,7 @@ export const RequestOp = {
    */
   LookFirst: COMMAND_OPS + 14,
   /** The acceptor has read what its sockets had when it got the Look of number `id`. Of no connection. */
-  Looked: COMMAND_OPS + 15,
+  BarrierAck: COMMAND_OPS + 15,
   /** A put whose body is in the arena of the shard already: the body of this message is its handle, a uint32. */
   PutStored: COMMAND_OPS + 16,
   /** The connection moves to another acceptor, with nothing under way: keep its session by the number `id`, answer Detached. */

@@ -59,7 +59,7 @@ export const ResponseKind = {
    * then the connection's next commands wait. Behind the soonest deadline stand its op, length of the options as
    * one uint32, its delay in seconds as another, its options, and what else its op has.
    */
-  Strayed: 23,
+  Redirected: 23,
   /**
    * To another shard, whose number is `value`: see message/shipment.ts. `slot` is its kind, `pri` the number of the shipment. It
    * goes on once the sender's record of this number is written, or, if it is Durable, as far in the log as replies wait for.
@@ -72,7 +72,7 @@ export const ResponseFlag = {
   /** More of this reply follows in another message. */
   More: 1,
   /** The connection holds a job on this shard. */
-  Holds: 2,
+  DurabilityWaits: 2,
   /** The reply gives the connection a job by reserve-job: it counts as a worker. */
   Worker: 4,
   /**

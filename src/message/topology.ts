@@ -59,7 +59,7 @@ const CONTROL_WORDS = 272;
 /** Slots of float64 counters that each role writes for itself and any acceptor may read. */
 export const COUNTERS_PER_ROLE = 256;
 export const Counter = {
-  /** Connections that an acceptor did not let in, and why: see acceptor/gatekeeper.ts. */
+  /** Connections that an acceptor did not let in, and why: see acceptor/admission/admission-control.ts. */
   RejectedFull: 16,
   RejectedAddress: 17,
   RejectedAuth: 18,

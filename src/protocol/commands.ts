@@ -299,7 +299,7 @@ export const COMMANDS: readonly Command[] = [
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for tubes, by name or by the beginning of their names" },
 ];
 
-/** Known only on listeners that demand it; elsewhere it is as unknown as it is to beanstalkd. See acceptor/access-gate.ts. */
+/** Known only on listeners that demand it; elsewhere it is as unknown as it is to beanstalkd. See acceptor/admission/auth-filter.ts. */
 export const AUTH: Command = {
   op: Op.Auth,
   word: "auth ",

@@ -2,7 +2,7 @@
 
 import module from "node:module";
 import { fileURLToPath } from "node:url";
-import { runSubcommand } from "./subcommands.ts";
+import { runSubcommand } from "./tools/subcommands.ts";
 
 // Compiled modules are cached, which halves the start of every thread; in the package's own folder and not in
 // a shared temporary one, where others could plant code.

@@ -8,42 +8,11 @@ import { isatty } from "node:tty";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
-import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/listener-policy.ts";
-import type { ProcessFacts } from "../acceptor/stats-text.ts";
+import type { AccessRules, ShownCertificate, TlsPolicy } from "../acceptor/admission/listener-policy.ts";
+import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import type { BinlogData } from "../binlog/binlog-runtime.ts";
 import { sizeText } from "../config/quantity.ts";
 import type { LogHostData } from "../host/thread.ts";
-import type { HttpAddress, HttpNews, HttpRules, HttpThreadData, ReloadOutcome } from "../http/http-thread.ts";
-import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
-import { binlogBell, ControlWord, createTopology, memoryWords, type Topology } from "../message/topology.ts";
-import { turnCountsOf } from "../message/turn-counters.ts";
-import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
-import { ControlWords } from "../ring/control-words.ts";
-import { Doorbell } from "../ring/doorbell.ts";
-import { JobIds } from "../ring/job-ids.ts";
-import { LogWord } from "../ring/log-words.ts";
-import { monotonicMs } from "../ring/monotonic-clock.ts";
-import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
-import { certificateOf, certificatesOf, expiryWarnings, readAccessRules, readTls } from "./access-rules.ts";
-import { BinlogSupervisor } from "./binlog-supervisor.ts";
-import { descriptorLimit } from "./descriptor-limit.ts";
-import { FrozenPorts } from "./frozen-ports.ts";
-import { checkGroupOptions, GroupRole } from "./group-role.ts";
-import { describeHttpAddress } from "./http-address.ts";
-import { unchangeableTls } from "./http-settings.ts";
-import { LineSink, nonBlockingWriter } from "./line-sink.ts";
-import { furtherAddress, type Listen, listenAddress, probeAddress } from "./listen-address.ts";
-import { changedListeners } from "./listener-settings.ts";
-import { Listening } from "./listening.ts";
-import { createLog, type Diagnostics, droppedWords } from "./log.ts";
-import { MemoryWatch } from "./memory-watch.ts";
-import { ExitCode, OperatorError } from "./operator-error.ts";
-import { type Exit, type Options, parseOptions } from "./options.ts";
-import { type ChosenPlacement, choosePlacement, type LogPlacementOptions } from "./placement.ts";
-import { Reloader } from "./reload.ts";
-import type { Settings } from "./settings.ts";
-import { switchUser } from "./switch-user.ts";
-import { notifySystemd } from "./systemd-notify.ts";
 import {
   type AcceptorHandle,
   type BinlogThreadHandle,
@@ -55,9 +24,46 @@ import {
   startAcceptors,
   startBinlog,
   startShard,
-} from "./threads.ts";
-import { usableCores } from "./usable-cores.ts";
-import { PROGRAM, VERSION } from "./version.ts";
+} from "../host/threads.ts";
+import type { HttpAddress, HttpNews, HttpRules, HttpThreadData, ReloadOutcome } from "../http/http-thread.ts";
+import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
+import { binlogBell, ControlWord, createTopology, memoryWords, type Topology } from "../message/topology.ts";
+import { turnCountsOf } from "../message/turn-counters.ts";
+import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { Doorbell } from "../ring/doorbell.ts";
+import { JobIds } from "../ring/job-ids.ts";
+import { LogWord } from "../ring/log-words.ts";
+import { monotonicMs } from "../ring/monotonic-clock.ts";
+import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
+import { FrozenPorts } from "./group/frozen-ports.ts";
+import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
+import { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
+import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
+import { MemoryWatch } from "./lifecycle/memory-watch.ts";
+import { Reloader } from "./lifecycle/reload.ts";
+import { switchUser } from "./lifecycle/switch-user.ts";
+import { notifySystemd } from "./lifecycle/systemd-notify.ts";
+import {
+  certificateOf,
+  certificatesOf,
+  expiryWarnings,
+  readAccessRules,
+  readTls,
+} from "./listeners/access-rules.ts";
+import { furtherAddress, type Listen, listenAddress, probeAddress } from "./listeners/listen-address.ts";
+import { Listening } from "./listeners/listening.ts";
+import { LineSink, nonBlockingWriter } from "./logging/line-sink.ts";
+import { createLog, type Diagnostics, droppedWords } from "./logging/log.ts";
+import { describeHttpAddress } from "./options/http-address.ts";
+import { unchangeableTls } from "./options/http-settings.ts";
+import { changedListeners } from "./options/listener-settings.ts";
+import { ExitCode, OperatorError } from "./options/operator-error.ts";
+import { type Exit, type Options, parseOptions } from "./options/options.ts";
+import { type ChosenPlacement, choosePlacement, type LogPlacementOptions } from "./options/placement.ts";
+import type { Settings } from "./options/settings.ts";
+import { usableCores } from "./options/usable-cores.ts";
+import { PROGRAM, VERSION } from "./options/version.ts";
 
 const RING_BYTES = 1 << 20;
 /** How long an orderly stop may take. */
@@ -420,7 +426,7 @@ class Server {
   }
 
   /** A log for the thread that serves; undefined if it has one of its own, or there is none. */
-  async #residentLog(recovery: RecoveryChannels["toBinlog"]): Promise<ResidentBinlog | undefined> {
+  async #residentLog(recovery: RecoveryChannels["toBinlog"]): Promise<ColocatedBinlog | undefined> {
     const { binlog } = this.#options;
     if (binlog === undefined || !this.#placement.hasResidentLog) return undefined;
     const supervisor = await this.#supervise(binlog);
@@ -451,7 +457,7 @@ class Server {
   async #startBinlog(
     directory: string,
     recovery: RecoveryChannels["toBinlog"],
-    resident: ResidentBinlog | undefined,
+    resident: ColocatedBinlog | undefined,
   ): Promise<() => Promise<void>> {
     const { supervisor, handle } = resident ?? (await this.#startBinlogThread(directory, recovery));
     this.#binlogThread = handle;
@@ -719,7 +725,7 @@ function leaveRemovedDirectory({ binlog, listen }: Options): void {
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-interface ResidentBinlog {
+interface ColocatedBinlog {
   readonly data: LogHostData;
   readonly handle: BinlogThreadHandle;
   readonly supervisor: BinlogSupervisor;

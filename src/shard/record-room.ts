@@ -3,15 +3,15 @@
 // A record is never dropped and a command never half done, so the thread sleeps where it stands, deep in the
 // engine: the one wait that is no point of its loop.
 
-import type { LogBeside } from "../loop/role.ts";
+import type { ColocatedLogRole } from "../loop/role.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
 import type { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { isLent, type LentIds } from "../ring/lent-ids.ts";
-import type { RecordLog } from "./work/record-log.ts";
+import type { RecordLog } from "./records/record-log.ts";
 
 /** A log that lives in the shard's own thread: undefined before it is open, and then nothing waits for it. */
 export interface OwnLog {
-  log: LogBeside | undefined;
+  log: ColocatedLogRole | undefined;
 }
 
 export interface RecordRoomOptions {

@@ -2,9 +2,9 @@
 
 import { latin1 } from "../base/bytes.ts";
 import type { Engine } from "../engine/engine.ts";
-import { JobAttributes } from "../engine/job-attributes.ts";
-import { JobState } from "../engine/job-table.ts";
-import type { RestoredJob } from "../engine/new-job.ts";
+import { JobAttributes } from "../engine/jobs/job-attributes.ts";
+import { JobState } from "../engine/jobs/job-table.ts";
+import type { RestoredJob } from "../engine/jobs/new-job.ts";
 import {
   bodyBytesOf,
   decodeFields,

@@ -8,11 +8,11 @@
 import { assert } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { shardOfTube } from "../base/tube-hash.ts";
-import type { BodyArena } from "../engine/body-arena.ts";
-import type { ClientEffects } from "../engine/effects.ts";
 import { Engine, type Outcome, ReserveOutcome } from "../engine/engine.ts";
-import { JobState, NO_SLOT } from "../engine/job-table.ts";
-import { type Session, Waiting } from "../engine/session.ts";
+import type { BodyArena } from "../engine/jobs/body-arena.ts";
+import { JobState, NO_SLOT } from "../engine/jobs/job-table.ts";
+import type { ClientEffects } from "../engine/waiting/effects.ts";
+import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { ReplyCredit } from "../message/reply-credit.ts";
 import { RequestFlag, RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
@@ -41,27 +41,27 @@ import { EMPTY, RingReader } from "../ring/ring-reader.ts";
 import type { CommandShard } from "./commands/command.ts";
 import { SHARD_COMMANDS } from "./commands/command-table.ts";
 import { reserveMany } from "./commands/reserve-batch.ts";
-import { ControlDesk } from "./control/control-desk.ts";
+import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
-import { Looks } from "./looks.ts";
-import { Adoptions } from "./work/adoptions.ts";
-import { Arrivals } from "./work/arrivals.ts";
-import { DeadLetters } from "./work/dead-letters.ts";
-import { DeferredMessages } from "./work/deferred-messages.ts";
-import { Departures } from "./work/departures.ts";
-import { GiveBack } from "./work/give-back.ts";
-import { leaseDetails } from "./work/lease-details.ts";
-import { LongMoves, TURN_JOBS_MAX } from "./work/long-moves.ts";
-import { MemoryBudget } from "./work/memory-budget.ts";
-import { PutIntake } from "./work/put-intake.ts";
-import type { RecordLog } from "./work/record-log.ts";
-import { type RecordNumbers, Replies } from "./work/replies.ts";
-import { ReplyPort } from "./work/reply-port.ts";
-import { CHEAP_WORK_MAX, RunQueue, WORK_PER_MS } from "./work/run-queue.ts";
-import { ShardSession } from "./work/shard-session.ts";
-import { TubeLists } from "./work/tube-lists.ts";
-import { TubeSetter } from "./work/tube-setter.ts";
-import { WhenSettled } from "./work/when-settled.ts";
+import { PutIntake } from "./intake/put-intake.ts";
+import { ReadBarrier } from "./read-barrier.ts";
+import type { RecordLog } from "./records/record-log.ts";
+import { leaseDetails } from "./replies/lease-details.ts";
+import { type RecordNumbers, Replies } from "./replies/replies.ts";
+import { ReplyPort } from "./replies/reply-port.ts";
+import { TubeLists } from "./replies/tube-lists.ts";
+import { TubeSetter } from "./replies/tube-setter.ts";
+import { CHEAP_WORK_MAX, RunQueue, WORK_PER_MS } from "./run-queue.ts";
+import { Adoptions } from "./sessions/adoptions.ts";
+import { DeferredMessages } from "./sessions/deferred-messages.ts";
+import { MemoryBudget } from "./sessions/memory-budget.ts";
+import { ShardSession } from "./sessions/shard-session.ts";
+import { AwaitTransfer } from "./slices/await-transfer.ts";
+import { SessionCleanup } from "./slices/session-cleanup.ts";
+import { SlicedCommands, TURN_JOBS_MAX } from "./slices/sliced-commands.ts";
+import { DeadLetters } from "./transfer/dead-letters.ts";
+import { TransferReceiver } from "./transfer/transfer-receiver.ts";
+import { TransferSender } from "./transfer/transfer-sender.ts";
 
 /** Messages taken from one acceptor before the others have their turn and replies are published. */
 const BATCH_MESSAGES = 64;
@@ -116,7 +116,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly lists: TubeLists;
   readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
-  readonly moves: LongMoves;
+  readonly moves: SlicedCommands;
   /** Connections with costly commands. */
   readonly aside = new RunQueue();
   readonly #commandWork: number;
@@ -128,13 +128,13 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** The last turn had commands to execute, so that work in slices had to wait. */
   #owesSlices = false;
   readonly memory: MemoryBudget;
-  readonly departures: Departures;
+  readonly departures: TransferSender;
   readonly #deadLetters: DeadLetters;
-  readonly #arrivals: Arrivals;
-  readonly #looks: Looks;
+  readonly #arrivals: TransferReceiver;
+  readonly #looks: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the http thread; undefined without one. */
-  readonly control: ControlDesk | undefined;
+  readonly control: ControlHandler | undefined;
   /** Where jobs are given to leases: the port of the http thread, and the session of its slot 0. */
   readonly #leasePort: number;
   readonly leaseSession: number;
@@ -185,8 +185,8 @@ export class ShardCore implements ClientEffects, CommandShard {
       topology.storedBytesMin,
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
-    this.#looks = new Looks(this.engine, this.ports, topology.acceptors);
-    this.moves = new LongMoves(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
+    this.#looks = new ReadBarrier(this.engine, this.ports, topology.acceptors);
+    this.moves = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
     this.#commandWork = options.commandWork ?? 0;
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
@@ -200,11 +200,11 @@ export class ShardCore implements ClientEffects, CommandShard {
     const { moves } = this;
     const onSettled = (id: number): void => moves.settled(id);
     this.engine.onSettled = onSettled;
-    this.departures = new Departures({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
+    this.departures = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
     this.#deadLetters = new DeadLetters(this.engine, this.departures);
-    this.#arrivals = new Arrivals({ ...travel, onArrived: (id) => directory?.set(id, shard) });
+    this.#arrivals = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
     if (meter !== undefined) {
-      this.control = new ControlDesk({
+      this.control = new ControlHandler({
         shard: this,
         port: this.ports[this.#leasePort]!,
         meter,
@@ -436,7 +436,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Takes a message that is of no connection; false if it is of one. */
   #isOfNobody(request: Request, acceptor: number): boolean {
     const { op, id, slot } = request;
-    if (op === RequestOp.Looked) this.#looked(id);
+    if (op === RequestOp.BarrierAck) this.#looked(id);
     else if (op === RequestOp.Adopt) this.adoptions.adopt(id, acceptor, slot);
     else if (op === RequestOp.Carried) this.#takeCarried(request);
     else if (op === RequestOp.Control) {
@@ -518,7 +518,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
     else if (waitsForMove(request)) {
       const run = (settled: Request): void => this.#run(session, settled);
-      this.moves.join(session, new WhenSettled(this.engine, request.clone(), run));
+      this.moves.join(session, new AwaitTransfer(this.engine, request.clone(), run));
     } else this.#run(session, request);
   }
 
@@ -627,7 +627,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.replies.abandonLong(session);
     this.lists.abandon(session);
     if (session.longMove !== undefined) return;
-    const giveBack = new GiveBack(this.engine, session);
+    const giveBack = new SessionCleanup(this.engine, session);
     if (!this.moves.takesTurn(giveBack.jobs)) {
       // Its turn may be a while off, and no job may go to a client that is gone.
       this.engine.abandonWait(session.engineSession);

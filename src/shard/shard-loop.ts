@@ -7,8 +7,8 @@ import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
 import type { Doorbell } from "../ring/doorbell.ts";
 import type { Lease } from "../ring/lease-word.ts";
+import type { RecordLog } from "./records/record-log.ts";
 import type { ShardCore } from "./shard-core.ts";
-import type { RecordLog } from "./work/record-log.ts";
 
 /** What it does next. Replies before the records that they wait for, so that the binlog may ring for both: see ReplyPort.publish. */
 const Action = {

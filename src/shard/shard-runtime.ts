@@ -2,7 +2,7 @@
 // or an acceptor's.
 
 import { randomInt } from "node:crypto";
-import type { BodyArena } from "../engine/body-arena.ts";
+import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { REAL_THREAD } from "../loop/point.ts";
 import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
 import {
@@ -30,10 +30,10 @@ import {
   waitForLend,
   waitForRecordRoom,
 } from "./record-room.ts";
+import { RecordLog } from "./records/record-log.ts";
 import { Restore } from "./restore.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";
-import { RecordLog } from "./work/record-log.ts";
 
 export interface ShardRuntimeOptions {
   topology: Topology;

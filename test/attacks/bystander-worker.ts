@@ -4,7 +4,7 @@
 import type { NetConnectOpts } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 const REPLY_MS = 120_000;
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import Table from "cli-table3";
 import { Command, InvalidArgumentError } from "commander";
-import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { positiveNumber } from "../support/whole-number.ts";
 import { ATTACKS, type Attack, DEPTH } from "./attacks.ts";
 

@@ -10,14 +10,14 @@ import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { exportBeanstalkd } from "../../src/binlog/tools/tools.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../src/message/record.ts";
-import { canRun, NEEDS } from "../support/need.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { startServer } from "../support/server-process.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
-import { WireClient } from "../support/wire-client.ts";
+import { startServer } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { recoveredTexts } from "./model.ts";
-import { realOptions } from "./real-options.ts";
-import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { realOptions } from "./sample/real-options.ts";
+import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 async function withBeanstalkd(

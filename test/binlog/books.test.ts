@@ -6,7 +6,7 @@ import type { RecordIndex } from "../../src/binlog/books/record-index.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { RecordKind } from "../../src/message/record.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { openSample, virtualOptions } from "./sample-log.ts";
+import { openSample, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const STEPS = 4000;

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { canRun, NEEDS } from "../support/need.ts";
-import { startServer } from "../support/server-process.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
-import { WireClient } from "../support/wire-client.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { startServer } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 const STEP_SECONDS = 3600;
 const DELAY_SECONDS = 10_000;

@@ -10,7 +10,7 @@ import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { largerLog, openSample, smallLog, virtualOptions } from "./sample-log.ts";
+import { largerLog, openSample, smallLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 /** What a start would find, without starting: the jobs, "refused", or "cut" with the jobs. */

@@ -6,7 +6,7 @@ import { segmentName } from "../../src/binlog/format/segment-format.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const BODY = "x".repeat(400);

@@ -5,10 +5,10 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { smallDisk } from "../support/small-disk.ts";
+import { smallDisk } from "../support/machine/small-disk.ts";
 import { jobsOfLog } from "./model.ts";
-import { realOptions } from "./real-options.ts";
-import { JobWriter } from "./sample-log.ts";
+import { realOptions } from "./sample/real-options.ts";
+import { JobWriter } from "./sample/sample-log.ts";
 
 test("a full tmpfs: puts are refused, deletes go on, room comes back, a restart has all", async (t) => {
   const path = smallDisk(t, "6m");

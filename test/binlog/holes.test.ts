@@ -8,7 +8,7 @@ import { Storage } from "../../src/binlog/live/storage.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { RecordState } from "../../src/message/record.ts";
 import { jobsOfLog, recoveredTexts } from "./model.ts";
-import { JobWriter, openSample, SAMPLE_SEGMENT_BYTES, virtualOptions } from "./sample-log.ts";
+import { JobWriter, openSample, SAMPLE_SEGMENT_BYTES, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 function failing(disk: VirtualDisk, call: string, code: string, when: () => boolean = () => true): void {

@@ -10,9 +10,9 @@ import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
 import { encodeHeader, SEGMENT_BYTES_MAX, segmentName } from "../../src/binlog/format/segment-format.ts";
 import { scanLog } from "../../src/binlog/recovery/scan-log.ts";
 import { scanSegment } from "../../src/binlog/recovery/segment-scan.ts";
-import { ExitCode } from "../../src/server/operator-error.ts";
-import { parseOptions } from "../../src/server/options.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
+import { ExitCode } from "../../src/server/options/operator-error.ts";
+import { parseOptions } from "../../src/server/options/options.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 
 /** Memory that is never written to takes no room. */
 const HUGE_BYTES = 2 ** 31 + 2 ** 20;

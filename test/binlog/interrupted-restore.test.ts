@@ -11,7 +11,7 @@ import { dumpLines } from "../../src/binlog/tools/dump.ts";
 import { restoreLog } from "../../src/binlog/tools/restore.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { largerLog, virtualOptions } from "./sample-log.ts";
+import { largerLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const WAYS: Readonly<Record<string, (disk: VirtualDisk, call: number) => void>> = {

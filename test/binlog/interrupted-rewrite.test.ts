@@ -8,7 +8,7 @@ import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { rewriteLog } from "../../src/binlog/recovery/salvage.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { largerLog, virtualOptions } from "./sample-log.ts";
+import { largerLog, virtualOptions } from "./sample/sample-log.ts";
 import type { VirtualDisk } from "./virtual-disk.ts";
 
 /** The jobs of a log; a start that is refused is done again with `--salvage`. */

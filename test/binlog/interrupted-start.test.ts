@@ -7,7 +7,7 @@ import { beanstalkdFileName } from "../../src/binlog/beanstalkd/beanstalkd-log.t
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { StartInterrupted } from "../../src/binlog/recovery/start-interrupted.ts";
 import { jobsOfLog } from "./model.ts";
-import { largerLog, virtualOptions } from "./sample-log.ts";
+import { largerLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 /** Opens the log with a stop at the n-th look, for n = 0, 1, 2 … until none comes; returns how often it was interrupted. */

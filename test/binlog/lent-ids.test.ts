@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const open = (disk: VirtualDisk): Promise<OpenedBinlog> => openBinlog(virtualOptions(disk));

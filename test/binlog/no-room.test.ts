@@ -6,9 +6,9 @@ import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { SyncEvery } from "../../src/binlog/live/sync-policy.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { canRun, NEEDS } from "../support/need.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
 import { jobsOfLog } from "./model.ts";
-import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 /** What was acknowledged when the power goes now. */

@@ -36,7 +36,7 @@ import {
   findAttribute,
 } from "../../src/protocol/job-attribute.ts";
 import { jobText, recoveredTexts } from "./model.ts";
-import { virtualOptions } from "./sample-log.ts";
+import { virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 const u32 = fc.integer({ min: 0, max: 0xffff_ffff });

@@ -19,10 +19,10 @@ import {
   verify,
 } from "../../src/binlog/tools/tools.ts";
 import { RecordState } from "../../src/message/record.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { jobsOfLog, recoveredTexts } from "./model.ts";
-import { realOptions } from "./real-options.ts";
-import { JobWriter, smallLog, virtualOptions } from "./sample-log.ts";
+import { realOptions } from "./sample/real-options.ts";
+import { JobWriter, smallLog, virtualOptions } from "./sample/sample-log.ts";
 
 const options = (path: string): OpenOptions => ({ ...realOptions(path), syncEvery: "never" });
 

@@ -11,7 +11,7 @@ import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { rewriteLog } from "../../src/binlog/recovery/salvage.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";
-import { JobWriter, virtualOptions } from "./sample-log.ts";
+import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 
 interface OldLog {
@@ -22,7 +22,7 @@ interface OldLog {
 }
 
 // Written by runnerbean 2.0.0 on the disk of these tests: jobs in all states, updates, deletes, a job in pieces.
-const LOGS = JSON.parse(readFileSync(new URL("version-1.json", import.meta.url), "utf8")) as Record<
+const LOGS = JSON.parse(readFileSync(new URL("sample/version-1.json", import.meta.url), "utf8")) as Record<
   string,
   OldLog
 >;

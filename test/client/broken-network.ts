@@ -1,7 +1,7 @@
 // Stands between a client and a server: cuts connections, refuses new ones, keeps replies back, and counts.
 
 import { createServer, connect as dial, type Server, type Socket } from "node:net";
-import type { ServerProcess } from "../support/server-process.ts";
+import type { ServerProcess } from "../support/server/server-process.ts";
 
 export class BrokenNetwork {
   /** New connections are closed at once. */

@@ -24,10 +24,10 @@ import {
 } from "../../src/client/client.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
-import { GuardedServer, newToken } from "../support/guarded-server.ts";
-import { canRun, NEEDS } from "../support/need.ts";
-import { type ServerKind, startServer } from "../support/server-process.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import { type ServerKind, startServer } from "../support/server/server-process.ts";
 import { type Answer, scriptedServer } from "./scripted-server.ts";
 
 /** What a plain beanstalkd says first. */

@@ -17,8 +17,8 @@ import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { canRun, NEEDS, type Need } from "../support/need.ts";
-import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
+import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));

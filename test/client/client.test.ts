@@ -23,8 +23,8 @@ import {
   work,
 } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { missing, NEEDS, type Need } from "../support/need.ts";
-import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
+import { missing, NEEDS, type Need } from "../support/machine/need.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { BrokenNetwork } from "./broken-network.ts";
 
 const SHARDS = 3;

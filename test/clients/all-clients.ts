@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { NEEDS, type Need } from "../support/need.ts";
+import { NEEDS, type Need } from "../support/machine/need.ts";
 import { cycleWithFivebeans } from "./fivebeans.ts";
 import { cycleWithJackd } from "./jackd.ts";
 

@@ -1,7 +1,7 @@
 // `npm run dashboard:bounds`: what the dashboard may take with 10,000 tubes and a million jobs, measured on a real server and
 // in a real browser. Exits with 1 where a bound is broken; on a machine that does nothing else.
 
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { openBrowser, serve } from "./browser.ts";
 
 const TUBES = 10_000;

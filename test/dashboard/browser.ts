@@ -3,9 +3,9 @@
 import { existsSync } from "node:fs";
 import type { TestContext } from "node:test";
 import { type Browser, chromium } from "playwright-core";
-import { freePort } from "../support/free-port.ts";
-import type { Need } from "../support/need.ts";
-import { type ServerProcess, startServer } from "../support/server-process.ts";
+import { freePort } from "../support/machine/free-port.ts";
+import type { Need } from "../support/machine/need.ts";
+import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 
 /** The first has no windows: it shows pages as the second does, and takes half of its processor time. */
 const BROWSERS = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];

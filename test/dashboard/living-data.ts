@@ -1,6 +1,6 @@
 // A server with real jobs that come and go, for the dashboard's tests and pictures.
 
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 const TUBES = [
   { name: "mail-eu", ready: 40, workers: 2, ttr: 60 },

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
-import { newToken } from "../support/guarded-server.ts";
+import { newToken } from "../support/server/guarded-server.ts";
 import { openBrowser, serve } from "./browser.ts";
 import { LivingData } from "./living-data.ts";
 

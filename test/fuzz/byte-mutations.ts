@@ -1,7 +1,7 @@
 // Spoils bytes: what a client sends that is broken, mistaken or means harm.
 
 import { COMMANDS, FIELDS } from "../../src/protocol/commands.ts";
-import { GOOD_ARGUMENTS, lineOf } from "../support/command-lines.ts";
+import { GOOD_ARGUMENTS, lineOf } from "../support/conversations/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { CUT } from "./piece.ts";
 

@@ -3,9 +3,9 @@
 // What is expected comes from the stream model. At the end of each stream a command with a tube of its own tells whether
 // the connection is still in step.
 
-import type { Address } from "../support/lockstep-side.ts";
+import type { Address } from "../support/conversations/lockstep-side.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { mutated, randomBytes, withCuts, wordSoup } from "./byte-mutations.ts";
 import { CommandGrammar, JOB_BYTES_MAX } from "./command-grammar.ts";
 import type { Coverage } from "./coverage.ts";

@@ -11,7 +11,7 @@ import {
   hasBody,
 } from "../../src/protocol/commands.ts";
 import { OptionKind, type OptionRow } from "../../src/protocol/option-rows.ts";
-import { eachCommand } from "../support/command-lines.ts";
+import { eachCommand } from "../support/conversations/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { idMark } from "./piece.ts";
 

@@ -1,7 +1,7 @@
 // How often each command and each reply word was seen: a fuzzer that never says "reserve" has proved nothing about it.
 
 import { commandName } from "../../src/protocol/commands.ts";
-import { BEANSTALKD_COMMANDS } from "../support/command-lines.ts";
+import { BEANSTALKD_COMMANDS } from "../support/conversations/command-lines.ts";
 
 /** What a grammar run of full length must have seen. */
 const CORE_COMMANDS: readonly string[] = [

@@ -1,8 +1,8 @@
 // A running server that is brought back to the same state after each conversation: no job, no pause, one connection.
 
-import type { Address } from "../support/lockstep-side.ts";
-import { type ServerKind, type ServerProcess, startServer } from "../support/server-process.ts";
-import { WireClient } from "../support/wire-client.ts";
+import type { Address } from "../support/conversations/lockstep-side.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 /** Stands between a server and the clients of the conversations. */
 interface Between {

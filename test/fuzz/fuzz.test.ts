@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Address } from "../support/lockstep-side.ts";
-import { canRun, NEEDS } from "../support/need.ts";
-import { startTamperingProxy, type TamperingProxy } from "../support/tampering-proxy.ts";
+import type { Address } from "../support/conversations/lockstep-side.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
 import { BytesInProcess, BytesToServer } from "./bytes-fuzzer.ts";
 import { describeFinding, type Finding, runCampaign, writeFinding } from "./campaign.ts";
 import { Coverage } from "./coverage.ts";

@@ -1,7 +1,7 @@
 // Valid and nearly valid commands on two connections, to ours and to beanstalkd 1.12 in lockstep: every reply the same.
 
-import { BEANSTALKD_COMMANDS } from "../support/command-lines.ts";
-import { InconclusiveError } from "../support/lockstep.ts";
+import { BEANSTALKD_COMMANDS } from "../support/conversations/command-lines.ts";
+import { InconclusiveError } from "../support/conversations/lockstep.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { mutated } from "./byte-mutations.ts";
 import { CommandGrammar, JOB_BYTES_MAX } from "./command-grammar.ts";

@@ -1,7 +1,7 @@
 // `npm run fuzz`: all fuzzers for a minute, from a printed seed. Ends with 1 when something is found.
 
 import { existsSync } from "node:fs";
-import { NEEDS } from "../support/need.ts";
+import { NEEDS } from "../support/machine/need.ts";
 import { topologyFlags } from "../support/topologies.ts";
 import { BytesInProcess, BytesToServer } from "./bytes-fuzzer.ts";
 import { describeFinding, runCampaign, writeFinding } from "./campaign.ts";

@@ -4,9 +4,9 @@
 // otherwise on purpose (protocol/README.md 13 and 14) is not sent: the stream model knows it. That model also says how many
 // replies a piece gets, and so has to agree with both.
 
-import { differenceOf } from "../support/compare-replies.ts";
-import { InconclusiveError } from "../support/lockstep.ts";
-import { LockstepSide } from "../support/lockstep-side.ts";
+import { differenceOf } from "../support/conversations/compare-replies.ts";
+import { InconclusiveError } from "../support/conversations/lockstep.ts";
+import { LockstepSide } from "../support/conversations/lockstep-side.ts";
 import { JOB_BYTES_MAX } from "./command-grammar.ts";
 import type { Coverage } from "./coverage.ts";
 import { isExpected } from "./expected-reply.ts";

@@ -1,7 +1,7 @@
 // Faults planted to prove that the fuzzers find such: each breaks the acceptor from outside, in the test tree only.
 
-import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
-import type { Connection } from "../../src/acceptor/connection.ts";
+import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
+import type { Connection } from "../../src/acceptor/connection/connection.ts";
 import { type CommandParser, Syntax } from "../../src/protocol/command-parser.ts";
 import type { Plant } from "./stream-target.ts";
 

@@ -1,6 +1,6 @@
 // Cuts what a server sent into replies, and makes ids comparable between conversations.
 
-import { bodyBytesOf } from "../support/wire-client.ts";
+import { bodyBytesOf } from "../support/server/wire-client.ts";
 
 /** More than a conversation puts. */
 const JOBS_MAX = 100_000;

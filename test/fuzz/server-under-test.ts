@@ -1,6 +1,6 @@
 // The running server of a fuzzer: started when it is first needed, and blamed for what goes wrong around it.
 
-import { InconclusiveError } from "../support/lockstep.ts";
+import { InconclusiveError } from "../support/conversations/lockstep.ts";
 import { JOB_BYTES_MAX } from "./command-grammar.ts";
 import { FuzzServer, type FuzzServerOptions } from "./fuzz-server.ts";
 import type { Difference } from "./fuzzer.ts";

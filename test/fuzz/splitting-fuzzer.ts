@@ -1,6 +1,6 @@
 // The same bytes in any pieces give the same replies, byte for byte: cut within CR LF, within a word, within a body.
 
-import { differenceOf } from "../support/compare-replies.ts";
+import { differenceOf } from "../support/conversations/compare-replies.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { cutAt } from "./byte-mutations.ts";
 import { CommandGrammar, JOB_BYTES_MAX } from "./command-grammar.ts";

@@ -1,6 +1,6 @@
 // What a stream of bytes must be answered with: cuts it into lines and bodies as the protocol says, and expects one reply each.
 
-import { isOurs } from "../support/command-lines.ts";
+import { isOurs } from "../support/conversations/command-lines.ts";
 import { type After, type LineMeaning, meaningOf } from "./expected-reply.ts";
 
 export interface Expectation {

@@ -1,11 +1,11 @@
 // A server that takes a stream of bytes on one connection and answers until it ends: in this process, or over a socket.
 
-import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import type { FakeSocket } from "../simulation/fake-socket.ts";
 import { InProcessServer } from "../simulation/in-process-server.ts";
-import type { Address } from "../support/lockstep-side.ts";
+import type { Address } from "../support/conversations/lockstep-side.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 /** What came back, as latin1, until the connection ended. */
 export interface Answer {

@@ -1,6 +1,6 @@
 // Writes what a fuzzer has found as lines of a transcript (test/transcripts/README.md).
 
-import { isOfProcessOrClock } from "../support/compare-replies.ts";
+import { isOfProcessOrClock } from "../support/conversations/compare-replies.ts";
 import { CUT, written } from "./piece.ts";
 import type { ReplyText } from "./reply-text.ts";
 

@@ -11,7 +11,7 @@ import {
   type LogMessage,
   type SharedLog,
 } from "../../src/replica/shared-log.ts";
-import { missingNats, NATS_SERVERS, NatsCluster } from "../support/nats-cluster.ts";
+import { missingNats, NATS_SERVERS, NatsCluster } from "../support/server/nats-cluster.ts";
 import { MemoryLog } from "./memory-log.ts";
 
 interface Kind {

@@ -9,13 +9,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { inspectText } from "../../src/binlog/tools/inspect-log.ts";
 import { dump, inspect } from "../../src/binlog/tools/tools.ts";
 import { listensOn } from "../../src/replica/peer-address.ts";
-import { freePort } from "../support/free-port.ts";
-import { missingNats, NatsCluster } from "../support/nats-cluster.ts";
-import { GroupServer, ServerGroup, until } from "../support/server-group.ts";
-import { OUR_MAIN, startServer, TEST_ENV } from "../support/server-process.ts";
-import { smallDisk } from "../support/small-disk.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
-import { WireClient } from "../support/wire-client.ts";
+import { freePort } from "../support/machine/free-port.ts";
+import { smallDisk } from "../support/machine/small-disk.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { missingNats, NatsCluster } from "../support/server/nats-cluster.ts";
+import { GroupServer, ServerGroup, until } from "../support/server/server-group.ts";
+import { OUR_MAIN, startServer, TEST_ENV } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 function replica(...args: string[]): { status: number | null; out: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [OUR_MAIN, "replica", ...args], {

@@ -6,11 +6,11 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { loadGroup } from "../support/group-load.ts";
-import { KillLedger } from "../support/kill-ledger.ts";
-import { missingNats } from "../support/nats-cluster.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
-import { ServerGroup } from "../support/server-group.ts";
+import { loadGroup } from "../support/server/group-load.ts";
+import { KillLedger } from "../support/server/kill-ledger.ts";
+import { missingNats } from "../support/server/nats-cluster.ts";
+import { ServerGroup } from "../support/server/server-group.ts";
 
 const { ROUNDS = "", SEED: seed, DEED } = process.env;
 const SEED = Number(seed ?? (ROUNDS === "" ? 1 : drawnSeed()));

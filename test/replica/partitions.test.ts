@@ -4,12 +4,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { loadGroup } from "../support/group-load.ts";
-import { KillLedger } from "../support/kill-ledger.ts";
-import { Namespaces, noNamespaces } from "../support/namespaces.ts";
-import { missingNats } from "../support/nats-cluster.ts";
+import { Namespaces, noNamespaces } from "../support/machine/namespaces.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
-import { ServerGroup, until } from "../support/server-group.ts";
+import { loadGroup } from "../support/server/group-load.ts";
+import { KillLedger } from "../support/server/kill-ledger.ts";
+import { missingNats } from "../support/server/nats-cluster.ts";
+import { ServerGroup, until } from "../support/server/server-group.ts";
 
 const { PARTITIONS = "", SEED: seed } = process.env;
 const SEED = Number(seed ?? (PARTITIONS === "" ? 1 : drawnSeed()));

@@ -1,10 +1,10 @@
 // Commands of a simulated client: the bytes, what they mean, and what has become known of their reply.
 
-import type { SettingName, SettingValues } from "../../src/engine/tube-settings.ts";
-import { chosenJobs, fits, type JobChoice } from "./job-choice.ts";
-import type { ListedRow } from "./list-of-all.ts";
-import type { Model, ModelJob } from "./model.ts";
-import { NO_OPTIONS, type PutOptions } from "./model-policies.ts";
+import type { SettingName, SettingValues } from "../../src/engine/tubes/tube-settings.ts";
+import { chosenJobs, fits, type JobChoice } from "./model/job-choice.ts";
+import type { ListedRow } from "./model/list-of-all.ts";
+import type { Model, ModelJob } from "./model/model.ts";
+import { NO_OPTIONS, type PutOptions } from "./model/model-policies.ts";
 import type { ByIdCommand } from "./witness.ts";
 
 /** What a set-tube changes: undefined for what it takes away. */

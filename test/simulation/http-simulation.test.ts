@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { rowOf } from "../../src/engine/job-table.ts";
+import { rowOf } from "../../src/engine/jobs/job-table.ts";
 import { findOf } from "../support/planted-find.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { type HttpSimulationOptions, simulateHttp } from "./http-simulation.ts";

@@ -6,16 +6,16 @@
 
 import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { JobState, NO_SLOT, rowOf } from "../../src/engine/job-table.ts";
-import { ControlClient } from "../../src/http/queue/control-client.ts";
+import { JobState, NO_SLOT, rowOf } from "../../src/engine/jobs/job-table.ts";
+import { ControlClient } from "../../src/http/link/control-client.ts";
+import { PutLanes } from "../../src/http/link/put-lanes.ts";
+import { WireClients } from "../../src/http/link/wire-clients.ts";
 import { GiveBacks } from "../../src/http/queue/give-backs.ts";
 import { Handout } from "../../src/http/queue/handout.ts";
-import { type Lease, LeaseBook } from "../../src/http/queue/lease-book.ts";
 import { changeLeases } from "../../src/http/queue/lease-changes.ts";
-import { PutLanes } from "../../src/http/queue/put-lanes.ts";
 import { Reservations } from "../../src/http/queue/reservations.ts";
-import { WireClients } from "../../src/http/queue/wire-clients.ts";
-import { checkRings } from "../support/ring-invariants.ts";
+import { type Lease, LeaseTable } from "../../src/http/state/lease-table.ts";
+import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import { InProcessServer } from "./in-process-server.ts";
@@ -94,7 +94,7 @@ class HttpSimulation {
   readonly #control: ControlClient;
   readonly #puts: PutLanes;
   readonly #reservations: Reservations;
-  readonly #leases: LeaseBook;
+  readonly #leases: LeaseTable;
   readonly #giveBacks: GiveBacks;
   readonly #clients: Client[];
   /** Requests over HTTP that are under way. */
@@ -133,7 +133,7 @@ class HttpSimulation {
     this.#control = new ControlClient(core, wake);
     this.#puts = new PutLanes(wire, shards);
     this.#reservations = new Reservations(wire);
-    this.#leases = new LeaseBook(() => server.nowMs);
+    this.#leases = new LeaseTable(() => server.nowMs);
     this.#giveBacks = new GiveBacks(this.#leases, this.#control);
     this.#clients = Array.from({ length: SOCKETS }, (_, index) => this.#newClient(`client ${index}`));
     plant?.({ control: this.#control, server });
@@ -255,7 +255,7 @@ class HttpSimulation {
     return isHeld && page.reserves[row] === reserves;
   }
 
-  get #ways(): { leases: LeaseBook; control: ControlClient } {
+  get #ways(): { leases: LeaseTable; control: ControlClient } {
     return { leases: this.#leases, control: this.#control };
   }
 

@@ -1,7 +1,7 @@
 // Plays transcripts against the in-process server: no time passes but by `advance`, and every send is processed at once.
 
-import type { ServerKind } from "../support/server-process.ts";
-import type { TranscriptDriver } from "../support/transcript-driver.ts";
+import type { TranscriptDriver } from "../support/conversations/transcript-driver.ts";
+import type { ServerKind } from "../support/server/server-process.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import type { InProcessServer } from "./in-process-server.ts";
 

@@ -6,23 +6,23 @@
 // goes on only when its doorbell is rung or its time has come: a lost wake-up stays visible.
 
 import assert from "node:assert/strict";
-import { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
 import { acceptorGroup } from "../../src/acceptor/acceptor-group.ts";
 import { AcceptorLoop } from "../../src/acceptor/acceptor-loop.ts";
-import { Arrivals } from "../../src/acceptor/arrivals.ts";
-import { type MoveWay, MoveWriter } from "../../src/acceptor/move-writer.ts";
-import type { MovedConnection } from "../../src/acceptor/moved-connection.ts";
-import { Moves } from "../../src/acceptor/moves.ts";
-import { type ProcessFacts, statsText } from "../../src/acceptor/stats-text.ts";
+import { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
+import { ConnectionMigrator } from "../../src/acceptor/migration/connection-migrator.ts";
+import { MigrationReceiver } from "../../src/acceptor/migration/migration-receiver.ts";
+import { type MoveWay, MoveWriter } from "../../src/acceptor/migration/move-writer.ts";
+import type { MovedConnection } from "../../src/acceptor/migration/moved-connection.ts";
+import { type ProcessFacts, statsText } from "../../src/acceptor/state/stats-text.ts";
 import { BinlogCore } from "../../src/binlog/binlog-core.ts";
 import { BinlogLoop } from "../../src/binlog/binlog-loop.ts";
+import { ColocatedLog } from "../../src/binlog/colocated-log.ts";
 import type { Disk } from "../../src/binlog/disk/disk.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../src/binlog/open-binlog.ts";
 import type { RecoveredBatch } from "../../src/binlog/recovery/recovered-jobs.ts";
-import { ResidentLog } from "../../src/binlog/resident-log.ts";
-import type { BodyArena } from "../../src/engine/body-arena.ts";
-import { rowOf } from "../../src/engine/job-table.ts";
+import type { BodyArena } from "../../src/engine/jobs/body-arena.ts";
+import { rowOf } from "../../src/engine/jobs/job-table.ts";
 import { BlockingLoop } from "../../src/loop/blocking-loop.ts";
 import { Point, type Surroundings } from "../../src/loop/point.ts";
 import {
@@ -58,14 +58,14 @@ import {
   waitForLend,
   waitForRecordRoom,
 } from "../../src/shard/record-room.ts";
+import { RecordLog } from "../../src/shard/records/record-log.ts";
 import { Restore } from "../../src/shard/restore.ts";
 import { ShardCore } from "../../src/shard/shard-core.ts";
 import { ShardLoop } from "../../src/shard/shard-loop.ts";
-import { RecordLog } from "../../src/shard/work/record-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
-import { DrawnPatience, DrawnSpin } from "./drawn-waiting.ts";
 import { FakeSocket } from "./fake-socket.ts";
 import { LateBells } from "./late-bells.ts";
+import { DrawnPatience, DrawnSpin } from "./model/drawn-waiting.ts";
 
 export interface InProcessOptions {
   shards: number;
@@ -300,7 +300,7 @@ export class InProcessServer {
   #addResidentLog(core: BinlogCore, storage: Storage): void {
     const counters = new TurnCounters(core.counters, core.rings);
     const role = this.#binlogRole(core, storage, counters);
-    const log = new ResidentLog(role, () => {
+    const log = new ColocatedLog(role, () => {
       this.logEnd = role.close() === undefined ? "closed" : "failed";
     });
     this.loops[this.topology.binlog!.host!]!.log = log;
@@ -310,7 +310,7 @@ export class InProcessServer {
   /** What src/acceptor/acceptor.ts does. */
   #beginMoves(likely: number): void {
     for (const [acceptor, core] of this.acceptors.entries()) {
-      core.moves = new Moves({
+      core.moves = new ConnectionMigrator({
         topology: this.topology,
         core,
         acceptor,
@@ -320,7 +320,7 @@ export class InProcessServer {
         ways: this.topology.moves[acceptor]!.map((ring) => ring && this.#wayFrom(acceptor, ring)),
       });
       const rings = this.topology.moves.flatMap((ways) => ways[acceptor] ?? []);
-      core.arrivals = new Arrivals(rings, (moved) => {
+      core.arrivals = new MigrationReceiver(rings, (moved) => {
         const changed = this.onTheWay(moved);
         if (changed !== undefined) this.#land(acceptor, changed);
       });
@@ -683,7 +683,7 @@ export class InProcessServer {
     });
   }
 
-  /** What src/http/queue/port-loop.ts does: the loop has no sockets, and requests wake it. */
+  /** What src/http/link/port-loop.ts does: the loop has no sockets, and requests wake it. */
   #httpThread(port: { readonly core: AcceptorCore; wake: () => void }): Thread {
     const { topology } = this;
     const thread = httpBell(topology);

@@ -8,12 +8,12 @@
 import assert from "node:assert/strict";
 import { BatchDeletes } from "./batch-deletes.ts";
 import { type Command, comparable, reserved, type SettingValueChanges } from "./command.ts";
-import type { CommandCounts } from "./command-counts.ts";
-import type { DurabilityLedger, OwedChange } from "./durability-ledger.ts";
 import type { FakeSocket } from "./fake-socket.ts";
-import { ListOfAll } from "./list-of-all.ts";
-import { isBetter, type Model, type ModelJob, type ModelSession } from "./model.ts";
-import type { PutOptions } from "./model-policies.ts";
+import type { CommandCounts } from "./model/command-counts.ts";
+import type { DurabilityLedger, OwedChange } from "./model/durability-ledger.ts";
+import { ListOfAll } from "./model/list-of-all.ts";
+import { isBetter, type Model, type ModelJob, type ModelSession } from "./model/model.ts";
+import type { PutOptions } from "./model/model-policies.ts";
 import type { ByIdCommand } from "./witness.ts";
 
 /** What a client's replies depend on besides the model. */

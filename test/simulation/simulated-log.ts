@@ -9,9 +9,9 @@ import { LogWord } from "../../src/ring/log-words.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import { DiskWeather } from "./disk-weather.ts";
-import { DurabilityLedger, keptTexts, type ProcessEnd } from "./durability-ledger.ts";
 import type { InProcessLog, InProcessServer } from "./in-process-server.ts";
-import type { Kept, Model } from "./model.ts";
+import { DurabilityLedger, keptTexts, type ProcessEnd } from "./model/durability-ledger.ts";
+import type { Kept, Model } from "./model/model.ts";
 
 /** The rings of all shards together may hold a quarter of a segment: so much may come after the log is full. */
 const SEGMENT_BYTES = 128 * 1024;

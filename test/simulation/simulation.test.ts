@@ -4,15 +4,15 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { findOf } from "../support/planted-find.ts";
-import { PLANTED_BATCH_BUGS } from "./planted-batch-bugs.ts";
-import { PLANTED_BUGS } from "./planted-bugs.ts";
-import { PLANTED_JOB_BUGS } from "./planted-job-bugs.ts";
-import { PLANTED_JOB_MOVE_BUGS } from "./planted-job-move-bugs.ts";
-import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
-import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
-import { PLANTED_MOVE_BUGS } from "./planted-move-bugs.ts";
-import { PLANTED_POLICY_BUGS } from "./planted-policy-bugs.ts";
-import { PLANTED_RESTART_BUGS } from "./planted-restart-bugs.ts";
+import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
+import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
+import { PLANTED_JOB_BUGS } from "./planted/planted-job-bugs.ts";
+import { PLANTED_JOB_MOVE_BUGS } from "./planted/planted-job-move-bugs.ts";
+import { PLANTED_LOG_BUGS } from "./planted/planted-log-bugs.ts";
+import { PLANTED_LOOP_BUGS } from "./planted/planted-loop-bugs.ts";
+import { PLANTED_MOVE_BUGS } from "./planted/planted-move-bugs.ts";
+import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
+import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
 

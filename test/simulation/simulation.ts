@@ -4,22 +4,22 @@
 // far time jumps are all drawn from the seed, and so is the size of the server. The same seed gives the same run.
 
 import assert from "node:assert/strict";
-import type { AcceptorCore } from "../../src/acceptor/acceptor-core.ts";
+import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import { Counter } from "../../src/message/topology.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
-import { commandIn } from "../support/command-lines.ts";
-import { checkArenaAtRest } from "../support/engine-invariants.ts";
-import { checkRings } from "../support/ring-invariants.ts";
+import { commandIn } from "../support/conversations/command-lines.ts";
+import { checkArenaAtRest } from "../support/in-process/engine-invariants.ts";
+import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import type { Command } from "./command.ts";
 import * as command from "./command.ts";
-import { CommandCounts } from "./command-counts.ts";
-import type { ProcessEnd } from "./durability-ledger.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import { type InProcessOptions, InProcessServer, LogIsGone } from "./in-process-server.ts";
-import { isSameChoice, type JobChoice } from "./job-choice.ts";
-import { Model } from "./model.ts";
-import type { PutOptions } from "./model-policies.ts";
+import { CommandCounts } from "./model/command-counts.ts";
+import type { ProcessEnd } from "./model/durability-ledger.ts";
+import { isSameChoice, type JobChoice } from "./model/job-choice.ts";
+import { Model } from "./model/model.ts";
+import type { PutOptions } from "./model/model-policies.ts";
 import { SimClient, type SimWorld } from "./sim-client.ts";
 import { SimulatedLog } from "./simulated-log.ts";
 import { type Askers, type ByIdCommand, EngineWitness } from "./witness.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { canRun, NEEDS } from "../support/need.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
 import { type FaultName, plant } from "./planted-fault.ts";
 import { Soak } from "./soak.ts";
 import { Violation } from "./violation.ts";

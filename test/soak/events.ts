@@ -1,7 +1,7 @@
 // What happens to the server and its clients during a soak. Each returns what it did, in words.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import type { EventHost } from "./event-host.ts";
 import { SoakClient } from "./soak-client.ts";
 import { Violation } from "./violation.ts";

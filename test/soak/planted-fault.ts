@@ -1,7 +1,7 @@
 // Faults put between the clients and the server, one of each, that the soak must notice: the canary.
 
 import { type AddressInfo, createConnection, createServer, type NetConnectOpts, type Socket } from "node:net";
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import type { Intermediary } from "./server-host.ts";
 
 /** Both directions of one connection, altered. `tell` sends a command on a connection of its own and waits for the answer. */

@@ -1,7 +1,7 @@
 // Compares everything that the server has with the ledger, at a moment when no other client is connected.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Reply, WireClient } from "../support/wire-client.ts";
+import type { Reply, WireClient } from "../support/server/wire-client.ts";
 import type { JobLedger } from "./job-ledger.ts";
 import { Violation } from "./violation.ts";
 

@@ -2,7 +2,7 @@
 
 import type { NetConnectOpts } from "node:net";
 import { COMMANDS, commandName } from "../../src/protocol/commands.ts";
-import { type Reply, WireClient } from "../support/wire-client.ts";
+import { type Reply, WireClient } from "../support/server/wire-client.ts";
 import type { ClientHost } from "./client-host.ts";
 import type { Hold, JobEntry } from "./job-entry.ts";
 import type { OpenPut } from "./job-ledger.ts";

@@ -1,7 +1,7 @@
 // One soak from a seed: load, events, settlements, and the last inventory.
 
 import { SeededRandom } from "../support/seeded-random.ts";
-import { WireClient } from "../support/wire-client.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { Counters } from "./counters.ts";
 import type { EventHost } from "./event-host.ts";
 import { EVENTS, type EventName, MIXED_DECK, NEED_SMALL_DISK, UP_DECK } from "./events.ts";

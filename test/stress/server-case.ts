@@ -5,14 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Placement } from "../../src/message/topology.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { type ServerProcess, startServer } from "../support/server-process.ts";
+import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
 import type { Experiment } from "./case.ts";
 import { type CaseOptions, type CaseReport, grouped, missingOf } from "./run-case.ts";
 import { LOAD_OUTCOMES, ServerLoad } from "./server-load.ts";
 import { PAUSES_NOTE, RING_NOTE } from "./server-preload.ts";
 
-const EAGER_MOVES = new URL("../support/eager-moves.ts", import.meta.url).href;
+const EAGER_MOVES = new URL("../support/machine/eager-moves.ts", import.meta.url).href;
 const PRELOAD = new URL("./server-preload.ts", import.meta.url).href;
 /** With pauses at every atomic operation, maybe on a busy machine. */
 const START_MS = 180_000;

@@ -2,8 +2,8 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SeededRandom } from "../support/seeded-random.ts";
-import type { ServerProcess } from "../support/server-process.ts";
-import { type Reply, WireClient } from "../support/wire-client.ts";
+import type { ServerProcess } from "../support/server/server-process.ts";
+import { type Reply, WireClient } from "../support/server/wire-client.ts";
 import type { Outcome } from "./case.ts";
 
 /** Every shard of four and of seven has one at least. */

@@ -7,7 +7,7 @@
 import { matchesGlob } from "../../base/glob.ts";
 import { TubeField } from "../../message/control.ts";
 import type { MetricsRules } from "../queue/service.ts";
-import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../queue/tube-book.ts";
+import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
 
 /** How long a tube that is gone keeps its place, ms. */
 const KEPT_MS = 5 * 60 * 1000;

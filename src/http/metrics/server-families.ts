@@ -22,10 +22,10 @@ import {
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMANDS, commandName } from "../../protocol/commands.ts";
+import { ringBytesOf } from "../link/ring-bytes.ts";
 import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
-import { ringBytesOf } from "../queue/ring-bytes.ts";
 import type { Service } from "../queue/service.ts";
-import { unsyncedSeconds } from "../queue/unsynced-seconds.ts";
+import { unsyncedSeconds } from "../state/unsynced-seconds.ts";
 import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
 import { openDescriptors, threadCpu } from "./process-files.ts";
 

@@ -2,7 +2,7 @@
 
 import type { ShardTotals } from "../../message/control.ts";
 import { TubeField } from "../../message/control.ts";
-import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../queue/tube-book.ts";
+import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
 import { counter, type Family, gauge, type Sample } from "./family.ts";
 
 /** The label of all tubes without series together: no tube can be called so. */

@@ -4,8 +4,8 @@
 // into it; jobs that come meanwhile go with the next. A lease counts until its shard has answered, so that the list of leases
 // and the shard's own count agree, and the jobs that wait here are among those that the limit of leases bounds.
 
-import type { ControlClient } from "./control-client.ts";
-import type { LeaseBook, LeaseKey } from "./lease-book.ts";
+import type { ControlClient } from "../link/control-client.ts";
+import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
 /** Jobs of one question: a slice of its shard should be short. */
 const JOBS_MAX = 200;
@@ -14,14 +14,14 @@ const QUESTION_BYTES = 64;
 const JOB_BYTES = 32;
 
 export class GiveBacks {
-  readonly #leases: LeaseBook;
+  readonly #leases: LeaseTable;
   readonly #control: ControlClient;
   readonly #jobsMax: number;
   /** Jobs that wait for the answer to another question, by their shard. */
   readonly #waiting: LeaseKey[][];
   readonly #isAsking: boolean[];
 
-  constructor(leases: LeaseBook, control: ControlClient) {
+  constructor(leases: LeaseTable, control: ControlClient) {
     this.#leases = leases;
     this.#control = control;
     const fitting = Math.floor((control.questionBytesMax - QUESTION_BYTES) / JOB_BYTES);

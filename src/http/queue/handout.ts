@@ -3,13 +3,13 @@
 
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
-import type { ControlClient } from "./control-client.ts";
+import type { ControlClient } from "../link/control-client.ts";
+import type { Lease, LeaseTable } from "../state/lease-table.ts";
 import type { GiveBacks } from "./give-backs.ts";
-import type { Lease, LeaseBook } from "./lease-book.ts";
 import type { ReservedJob } from "./reservations.ts";
 
 export interface HandoutWays {
-  readonly leases: LeaseBook;
+  readonly leases: LeaseTable;
   readonly giveBacks: GiveBacks;
   readonly control: Pick<ControlClient, "shards">;
   /** Monotonic ms. */

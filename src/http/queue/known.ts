@@ -2,9 +2,9 @@
 // Who watches a server must hear of that from the server itself.
 
 import type { ShardTotals } from "../../message/control.ts";
+import type { TubeEntry } from "../state/tube-cache.ts";
 import { isFrozen } from "./health.ts";
 import type { Service } from "./service.ts";
-import type { TubeEntry } from "./tube-book.ts";
 
 /** How often it looks whether the group is frozen, and how long it waits for an answer at most. */
 const LOOK_MS = 100;

@@ -1,11 +1,11 @@
 // What workers do with leased jobs: their shards decide, and what was done is remembered.
 
 import type { LeaseChange } from "../../message/control.ts";
-import type { ControlClient } from "./control-client.ts";
-import type { LeaseBook, LeaseKey } from "./lease-book.ts";
+import type { ControlClient } from "../link/control-client.ts";
+import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
 export interface LeaseWays {
-  readonly leases: LeaseBook;
+  readonly leases: LeaseTable;
   readonly control: ControlClient;
 }
 

@@ -1,6 +1,6 @@
 // Whether all shards still answer: asked each 5 s, and dead is who has not answered for 30 s.
 
-import type { ControlClient } from "./control-client.ts";
+import type { ControlClient } from "../link/control-client.ts";
 
 /** A shard that is silent for so long is taken for stuck: only a restart helps then. */
 export const SILENT_MS_MAX = 30_000;

@@ -3,9 +3,9 @@
 // So a tube that is polled keeps its watcher, and a wait stands in the same line as every other client's. The jobs themselves
 // go to leases (shard/control/leases.ts): the connection holds none, and may be used again at once.
 
-import { Busy } from "./busy.ts";
-import type { WireClients } from "./wire-clients.ts";
-import type { WireConnection, WireReply } from "./wire-connection.ts";
+import { Busy } from "../link/busy.ts";
+import type { WireClients } from "../link/wire-clients.ts";
+import type { WireConnection, WireReply } from "../link/wire-connection.ts";
 
 /** How long a connection without a request is kept, ms. */
 const KEPT_MS = 10_000;
@@ -16,7 +16,7 @@ export const WAITS_MAX = 10_000;
 /** Reserves that are sent at a time once there was a job. */
 const CHUNK_MAX = 32;
 
-/** A job as RESERVED brings it to a lease: see shard/work/lease-details.ts. */
+/** A job as RESERVED brings it to a lease: see shard/replies/lease-details.ts. */
 export interface ReservedJob {
   readonly id: number;
   readonly tube: string;

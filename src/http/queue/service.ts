@@ -1,27 +1,27 @@
 // All that routes and metrics work with: the ways to the shards, and what is known of the server.
 
-import type { AcceptorCore } from "../../acceptor/acceptor-core.ts";
-import type { ShownCertificate } from "../../acceptor/listener-policy.ts";
+import type { ShownCertificate } from "../../acceptor/admission/listener-policy.ts";
+import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords } from "../../ring/control-words.ts";
 import type { MemoryWords } from "../../ring/memory-words.ts";
-import type { AuditBook } from "./audit-book.ts";
-import type { Bodies } from "./bodies.ts";
-import type { ConnectionDesk } from "./connection-desk.ts";
-import type { ControlClient } from "./control-client.ts";
+import type { Bodies } from "../link/bodies.ts";
+import type { ControlClient } from "../link/control-client.ts";
+import type { PutLanes } from "../link/put-lanes.ts";
+import type { WireClients } from "../link/wire-clients.ts";
+import type { AuditLog } from "../state/audit-log.ts";
+import type { IdempotencyKeys } from "../state/idempotency.ts";
+import type { LeaseTable } from "../state/lease-table.ts";
+import type { StatsHistory } from "../state/stats-history.ts";
+import type { SyncHistory } from "../state/sync-history.ts";
+import type { TaskRegistry } from "../state/task-registry.ts";
+import type { TubeCache } from "../state/tube-cache.ts";
+import type { TubeHistory } from "../state/tube-history.ts";
+import type { ConnectionClient } from "./connection-client.ts";
 import type { GiveBacks } from "./give-backs.ts";
-import type { IdempotencyKeys } from "./idempotency.ts";
-import type { LeaseBook } from "./lease-book.ts";
 import type { Liveness } from "./liveness.ts";
-import type { PutLanes } from "./put-lanes.ts";
 import type { Reservations } from "./reservations.ts";
-import type { SyncHistory } from "./sync-history.ts";
-import type { TaskBook } from "./task-book.ts";
-import type { TotalsBook } from "./totals-book.ts";
-import type { TubeBook } from "./tube-book.ts";
-import type { TubeHistory } from "./tube-history.ts";
-import type { WireClients } from "./wire-clients.ts";
 
 /** What does not change while the server runs. */
 export interface ServerFacts {
@@ -73,9 +73,9 @@ export interface Service {
   readonly state: ServerState;
   readonly core: AcceptorCore;
   readonly control: ControlClient;
-  readonly tubes: TubeBook;
+  readonly tubes: TubeCache;
   readonly tubeHistory: TubeHistory;
-  readonly totals: TotalsBook;
+  readonly totals: StatsHistory;
   /** Empty without a log. */
   readonly syncs: SyncHistory;
   readonly liveness: Liveness;
@@ -83,15 +83,15 @@ export interface Service {
   readonly bodies: Bodies;
   readonly puts: PutLanes;
   readonly reservations: Reservations;
-  readonly leases: LeaseBook;
+  readonly leases: LeaseTable;
   readonly giveBacks: GiveBacks;
   readonly keys: IdempotencyKeys;
-  readonly tasks: TaskBook;
-  readonly connections: ConnectionDesk;
+  readonly tasks: TaskRegistry;
+  readonly connections: ConnectionClient;
   readonly words: ControlWords;
   /** What jobs have of memory, and may have. */
   readonly memory: MemoryWords;
-  readonly audit: AuditBook;
+  readonly audit: AuditLog;
   readonly metrics: MetricsRules;
   /** Monotonic clock, ms. */
   readonly nowMs: () => number;

@@ -1,11 +1,11 @@
 // `clear-tube`: deletes jobs of a tube.
 
-import { JobState } from "../../engine/job-table.ts";
-import { stateBit } from "../../engine/job-walk.ts";
+import { JobState } from "../../engine/jobs/job-table.ts";
+import { stateBit } from "../../engine/walks/job-walk.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
-import { ClearMany } from "../work/clear-many.ts";
-import { jobFilterOf } from "../work/job-filter.ts";
+import { ClearMany } from "../slices/clear-many.ts";
+import { jobFilterOf } from "../slices/job-filter.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** Reserved jobs are somebody's: they go only if they are named. */

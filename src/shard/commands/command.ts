@@ -2,23 +2,23 @@
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
-import type { Departures } from "../work/departures.ts";
-import type { LongMoves } from "../work/long-moves.ts";
-import type { PutIntake } from "../work/put-intake.ts";
-import type { RecordLog } from "../work/record-log.ts";
-import type { Replies } from "../work/replies.ts";
-import type { ShardSession } from "../work/shard-session.ts";
-import type { TubeLists } from "../work/tube-lists.ts";
-import type { TubeSetter } from "../work/tube-setter.ts";
+import type { PutIntake } from "../intake/put-intake.ts";
+import type { RecordLog } from "../records/record-log.ts";
+import type { Replies } from "../replies/replies.ts";
+import type { TubeLists } from "../replies/tube-lists.ts";
+import type { TubeSetter } from "../replies/tube-setter.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import type { SlicedCommands } from "../slices/sliced-commands.ts";
+import type { TransferSender } from "../transfer/transfer-sender.ts";
 
 /** What a command may use of its shard. */
 export interface CommandShard {
   readonly engine: Engine;
   readonly replies: Replies;
   readonly puts: PutIntake;
-  readonly moves: LongMoves;
+  readonly moves: SlicedCommands;
   /** Jobs on their way to other shards. */
-  readonly departures: Departures;
+  readonly departures: TransferSender;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
   /** Undefined without a log. */

@@ -1,7 +1,7 @@
 // `delete-batch`: removes jobs by their ids.
 
 import { RequestFlag } from "../../message/request.ts";
-import { DeleteMany } from "../work/delete-many.ts";
+import { DeleteMany } from "../slices/delete-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const deleteBatch: ShardCommand = (shard, session, { body, count, flags }) => {

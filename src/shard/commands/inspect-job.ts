@@ -1,7 +1,7 @@
 // `inspect-job`: tells all about a job.
 
-import { JobState, NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import { inspectJobText, statsJobText } from "../work/job-text.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { inspectJobText, statsJobText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const inspectJob: ShardCommand = (shard, session, { id, flags }) => {

@@ -1,7 +1,7 @@
 // `inspect-tube`: tells about a tube what stats-tube does not.
 
 import { Reply } from "../../protocol/reply.ts";
-import { inspectSettingsText, inspectTubeText } from "../work/job-text.ts";
+import { inspectSettingsText, inspectTubeText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const inspectTube: ShardCommand = ({ engine, replies, nowMs }, session, request) => {

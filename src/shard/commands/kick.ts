@@ -1,6 +1,6 @@
 // `kick`: makes buried jobs of the tube in use ready, or delayed ones if none is buried.
 
-import { KickMany } from "../work/kick-many.ts";
+import { KickMany } from "../slices/kick-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */

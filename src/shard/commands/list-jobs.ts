@@ -1,14 +1,14 @@
 // `list-jobs`: lists jobs of a tube or of all, in the order of their ids; for a list over all shards this shard's part.
 
-import { JobState } from "../../engine/job-table.ts";
-import { ALL_STATES, stateBit } from "../../engine/job-walk.ts";
+import { JobState } from "../../engine/jobs/job-table.ts";
+import { ALL_STATES, stateBit } from "../../engine/walks/job-walk.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { LIST_LIMIT_USUAL } from "../../protocol/job-options.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
-import { jobFilterOf } from "../work/job-filter.ts";
-import { JobListing } from "../work/job-listing.ts";
+import { jobFilterOf } from "../slices/job-filter.ts";
+import { JobListing } from "../slices/job-listing.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */

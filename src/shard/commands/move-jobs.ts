@@ -1,14 +1,14 @@
 // `move-jobs`: jobs of a tube go to another one, or dead ones to where they died.
 
-import { JobState } from "../../engine/job-table.ts";
-import { Travel } from "../../engine/job-travel.ts";
-import { stateBit } from "../../engine/job-walk.ts";
-import { TubeMoving } from "../../engine/tube-moving.ts";
+import { JobState } from "../../engine/jobs/job-table.ts";
+import { Travel } from "../../engine/transfer/job-travel.ts";
+import { stateBit } from "../../engine/walks/job-walk.ts";
+import { TubeMoving } from "../../engine/walks/tube-moving.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
-import { FarMove } from "../work/far-moves.ts";
-import { jobFilterOf } from "../work/job-filter.ts";
-import { MoveMany } from "../work/move-many.ts";
+import { jobFilterOf } from "../slices/job-filter.ts";
+import { FarMove } from "../transfer/far-moves.ts";
+import { MoveMany } from "../transfer/move-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 const USUAL_STATES = stateBit(JobState.Ready) | stateBit(JobState.Delayed) | stateBit(JobState.Buried);

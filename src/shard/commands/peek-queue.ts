@@ -1,7 +1,7 @@
 // The peeks at the front of a queue of the tube in use.
 
-import { NO_SLOT } from "../../engine/job-table.ts";
-import type { Tube } from "../../engine/tube.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { ShardCommand } from "./command.ts";
 

@@ -2,14 +2,14 @@
 
 import { Outcome } from "../../engine/engine.ts";
 import { Reply } from "../../protocol/reply.ts";
-import { WhenGone } from "../work/when-gone.ts";
+import { AwaitDeadLetter } from "../slices/await-dead-letter.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const release: ShardCommand = ({ engine, replies, moves, nowMs }, session, request) => {
   const { id, pri, delaySeconds, flags } = request;
   const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs);
   if (outcome === Outcome.Done && engine.policies.someLeave && engine.isLeaving(id)) {
-    moves.join(session, new WhenGone(engine, id, () => replies.fixed(session, Reply.released)));
+    moves.join(session, new AwaitDeadLetter(engine, id, () => replies.fixed(session, Reply.released)));
     return;
   }
   replies.outcome(session, outcome, Reply.released, flags);

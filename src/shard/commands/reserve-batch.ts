@@ -1,14 +1,14 @@
-// `reserve-batch`, of this shard alone, and this shard's part of one over several: see acceptor/pick-batch.ts.
+// `reserve-batch`, of this shard alone, and this shard's part of one over several: see acceptor/fanout/batch/pick-batch.ts.
 
-import type { ListedJob } from "../../engine/batch.ts";
 import { ReserveOutcome } from "../../engine/engine.ts";
-import { JobState, NO_SLOT } from "../../engine/job-table.ts";
+import type { ListedJob } from "../../engine/jobs/batch.ts";
+import { JobState, NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { LISTED_BYTES, RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Span } from "../../protocol/request.ts";
-import { OneStep } from "../work/one-step.ts";
-import type { BatchTerms, ShardSession } from "../work/shard-session.ts";
+import type { BatchTerms, ShardSession } from "../sessions/shard-session.ts";
+import { AtomicCommand } from "../slices/atomic-command.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
 /** A batch whose watched tubes and held jobs are all on this shard. */
@@ -42,7 +42,7 @@ export function reserveMany(
     else if (outcome !== ReserveOutcome.TimedOut) replies.batch(session, slots, withTubes);
     else replies.fixed(session, isAborted ? Reply.aborted : Reply.timedOut);
   };
-  moves.start(session, new OneStep(session, jobs, run), nowMs);
+  moves.start(session, new AtomicCommand(session, jobs, run), nowMs);
 }
 
 /** The client has said something behind a reserve-batch that it may abort. */
@@ -65,7 +65,7 @@ export const collectBatch: ShardCommand = (shard, session, { count, bodyBytes })
     const isCut = engine.listBatch(session.engineSession, limits, atMs, slots);
     replies.candidates(session, slots, isCut);
   };
-  moves.start(session, new OneStep(session, jobs, run), nowMs);
+  moves.start(session, new AtomicCommand(session, jobs, run), nowMs);
 };
 
 export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, session, { body, flags }) => {
@@ -80,7 +80,7 @@ export const takeBatch: ShardCommand = ({ engine, replies, moves, nowMs }, sessi
     else if (taken === 0) replies.signal(session, ResponseKind.Absent);
     else replies.batch(session, withoutGaps(slots), withTubes);
   };
-  moves.start(session, new OneStep(session, listed.length, run), nowMs);
+  moves.start(session, new AtomicCommand(session, listed.length, run), nowMs);
 };
 
 function listedOf({ bytes, start, end }: Span): ListedJob[] {

@@ -3,7 +3,7 @@
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
-import { SetMany } from "../work/set-many.ts";
+import { SetMany } from "../slices/set-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */

@@ -1,7 +1,7 @@
-// This shard's part of a reserve over several: see acceptor/shared-reserve.ts.
+// This shard's part of a reserve over several: see acceptor/fanout/reserve/shared-reserve.ts.
 
-import type { BatchLimits } from "../../engine/batch.ts";
-import { NO_SLOT } from "../../engine/job-table.ts";
+import type { BatchLimits } from "../../engine/jobs/batch.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";

@@ -1,7 +1,7 @@
 // `stats-job`: tells about a job.
 
-import { NO_SLOT } from "../../engine/job-table.ts";
-import { statsJobText } from "../work/job-text.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
+import { statsJobText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const statsJob: ShardCommand = (shard, session, { id, flags }) => {

@@ -1,7 +1,7 @@
 // `stats-tube`: tells about a tube.
 
 import { Reply } from "../../protocol/reply.ts";
-import { statsTubeText } from "../work/job-text.ts";
+import { statsTubeText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
 
 export const statsTube: ShardCommand = ({ engine, replies, nowMs, quoteNames }, session, request) => {

@@ -1,6 +1,6 @@
 // Commands by id whose job is not where they were sent: what the acceptor asks and tells while it looks for the job.
 
-import { NO_SLOT } from "../../engine/job-table.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import { ResponseKind } from "../../message/response.ts";
 import type { ShardCommand } from "./command.ts";
 

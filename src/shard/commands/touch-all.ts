@@ -1,7 +1,7 @@
 // `touch-all`: gives each job that the session holds its full time to run again.
 
 import { RequestFlag } from "../../message/request.ts";
-import { TouchMany } from "../work/touch-many.ts";
+import { TouchMany } from "../slices/touch-many.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** May take several turns. */

@@ -4,9 +4,9 @@ import { Outcome } from "../../engine/engine.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../protocol/options.ts";
 import { Reply } from "../../protocol/reply.ts";
-import { FarUpdate } from "../work/far-update.ts";
-import type { Replies } from "../work/replies.ts";
-import type { ShardSession } from "../work/shard-session.ts";
+import type { Replies } from "../replies/replies.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import { FarUpdate } from "../transfer/far-update.ts";
 import type { ShardCommand } from "./command.ts";
 
 /** Takes until the job has arrived, if its tube is to be one of another shard. */

@@ -1,9 +1,9 @@
 // Jobs of a shard, page by page: upwards by id, or the first ones in the order in which they would be handed out.
 
 import type { Engine } from "../../engine/engine.ts";
-import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import { turnBudget } from "../../engine/job-walk.ts";
-import type { Tube } from "../../engine/tube.ts";
+import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
+import { turnBudget } from "../../engine/walks/job-walk.ts";
 import type { BrowsePart, BrowseQuestion, JobFacts } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { IdWalk, type Walk } from "./id-walk.ts";

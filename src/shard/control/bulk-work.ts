@@ -1,14 +1,14 @@
 // Something that is done to many jobs of a tube, some in each turn, upwards by id. Jobs that come later are left alone.
 
 import { Outcome } from "../../engine/engine.ts";
-import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import { Travel } from "../../engine/job-travel.ts";
-import { type JobWalk, turnBudget, type WalkBudget } from "../../engine/job-walk.ts";
-import { MoveOutcome } from "../../engine/tube-moving.ts";
+import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { Travel } from "../../engine/transfer/job-travel.ts";
+import { type JobWalk, turnBudget, type WalkBudget } from "../../engine/walks/job-walk.ts";
+import { MoveOutcome } from "../../engine/walks/tube-moving.ts";
 import type { BulkPart, BulkQuestion } from "../../message/control.ts";
-import type { Departures } from "../work/departures.ts";
-import { FarMove } from "../work/far-moves.ts";
-import { SLICE_MS } from "../work/long-moves.ts";
+import { SLICE_MS } from "../slices/sliced-commands.ts";
+import { FarMove } from "../transfer/far-moves.ts";
+import type { TransferSender } from "../transfer/transfer-sender.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { filterOf, isMeant } from "./where.ts";
 
@@ -29,7 +29,7 @@ export class BulkWork implements ControlWork {
   #isOver = false;
   #isFull = false;
 
-  constructor(shard: ControlShard, departures: Departures, question: BulkQuestion) {
+  constructor(shard: ControlShard, departures: TransferSender, question: BulkQuestion) {
     this.#shard = shard;
     this.#question = question;
     const { states, where } = question;

@@ -1,7 +1,7 @@
 // A question of the http thread that is being answered, in slices: a shard serves one slice a turn, beside commands.
 
 import type { Engine } from "../../engine/engine.ts";
-import type { RecordLog } from "../work/record-log.ts";
+import type { RecordLog } from "../records/record-log.ts";
 
 /** What the work of a question may use of its shard. */
 export interface ControlShard {

@@ -1,10 +1,10 @@
 // Goes through jobs whose ids are known, in their order, and finds those that a filter lets through: as JobWalk does for all ids.
 
-import { BodySearch, FOUND } from "../../engine/body-search.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import type { JobFilter, JobWalk, WalkBudget } from "../../engine/job-walk.ts";
-import type { Tube } from "../../engine/tube.ts";
+import { BodySearch, FOUND } from "../../engine/jobs/body-search.ts";
+import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
+import type { JobFilter, JobWalk, WalkBudget } from "../../engine/walks/job-walk.ts";
 
 /** What a list of jobs needs of a walk. */
 export type Walk = Pick<JobWalk, "next" | "doneId" | "hasEnded">;

@@ -1,8 +1,8 @@
 // What an operator does to one job.
 
 import { Outcome } from "../../engine/engine.ts";
-import { JobState, NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import { MoveOutcome } from "../../engine/tube-moving.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { MoveOutcome } from "../../engine/walks/tube-moving.ts";
 import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
 

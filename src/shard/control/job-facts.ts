@@ -1,7 +1,7 @@
 // What there is to tell of a job, with the beginning of its body.
 
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, rowOf } from "../../engine/job-table.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
 
 const STATES: Readonly<Record<number, JobFacts["state"]>> = {

@@ -1,7 +1,7 @@
 // How long jobs wait and are held on a shard, and how large their bodies are: as HDR histograms, for quantiles, and
 // counted by the fixed bounds that metrics have.
 
-import type { Meter } from "../../engine/effects.ts";
+import type { Meter } from "../../engine/waiting/effects.ts";
 import {
   BODY_BOUNDS_BYTES,
   type Distribution,

@@ -4,7 +4,7 @@
 // to whomever, the count is another one.
 
 import { Outcome } from "../../engine/engine.ts";
-import { JobState, NO_SLOT, rowOf } from "../../engine/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { LeaseChange } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
 

@@ -1,8 +1,8 @@
 // All tubes of a shard with their counts, or one of them: rows of a fixed layout, some in each turn (message/control.ts).
 
 import type { Engine } from "../../engine/engine.ts";
-import { JobState } from "../../engine/job-table.ts";
-import type { Tube } from "../../engine/tube.ts";
+import { JobState } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
 import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 

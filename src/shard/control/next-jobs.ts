@@ -1,8 +1,8 @@
 // The first jobs of a tube in the order in which they would be handed out, without taking any out of its queue.
 
 import type { Engine } from "../../engine/engine.ts";
-import { betterJob, NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import type { Tube } from "../../engine/tube.ts";
+import { betterJob, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
 import type { StateName } from "../../message/control.ts";
 
 /** What of a heap is read: its members by position, as binary heaps have them. */

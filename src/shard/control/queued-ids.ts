@@ -1,8 +1,8 @@
 // The ids of a tube's jobs in some states, upwards, where that is quicker than to look at all jobs of the shard.
 
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import type { Tube } from "../../engine/tube.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
 import type { StateName } from "../../message/control.ts";
 import { stateOf } from "./where.ts";
 

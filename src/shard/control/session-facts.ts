@@ -1,8 +1,8 @@
 // What connections hold on this shard, and whether they wait here.
 
 import type { Engine } from "../../engine/engine.ts";
-import { NO_SLOT, rowOf } from "../../engine/job-table.ts";
-import { type Session, Waiting } from "../../engine/session.ts";
+import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { type Session, Waiting } from "../../engine/waiting/session.ts";
 import type { Answers, HeldJob, Questions } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
 

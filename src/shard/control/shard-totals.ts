@@ -1,6 +1,6 @@
 // What a shard has and has done, in one message.
 
-import { JobState } from "../../engine/job-table.ts";
+import { JobState } from "../../engine/jobs/job-table.ts";
 import type { ShardTotals } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
 import type { LatencyMeter } from "./latency-meter.ts";

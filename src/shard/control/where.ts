@@ -1,7 +1,7 @@
 // Which jobs are meant, as the engine's walk knows it and what it does not.
 
-import { type JobPage, JobState } from "../../engine/job-table.ts";
-import { type JobFilter, stateBit } from "../../engine/job-walk.ts";
+import { type JobPage, JobState } from "../../engine/jobs/job-table.ts";
+import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
 import type { StateName, Where } from "../../message/control.ts";
 
 const STATES: Readonly<Record<StateName, JobState>> = {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AcceptorCore } from "../../../src/acceptor/acceptor-core.ts";
 import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
+import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import { Point, type Surroundings } from "../../../src/loop/point.ts";
-import type { Resident, ResidentShard } from "../../../src/loop/role.ts";
+import type { ColocatedRole, ResidentShard } from "../../../src/loop/role.ts";
 import { AcceptorPatience } from "../../../src/loop/waiting-policy.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
@@ -74,7 +74,7 @@ class FakeResident implements ResidentShard {
 }
 
 /** A log that gives way in the middle of each turn. */
-class FakeLog implements Resident {
+class FakeLog implements ColocatedRole {
   isInTurn = false;
   readonly begunAtMs = 0;
   readonly taken = 0;

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CommandSampler } from "../../../src/acceptor/command-sampler.ts";
+import { CommandSampler } from "../../../src/acceptor/replies/command-sampler.ts";
 import {
   COMMAND_BOUNDS_SECONDS,
   COMMAND_CLASSES,
@@ -12,7 +12,7 @@ import {
 import { END_REASONS } from "../../../src/message/end-reason.ts";
 import { COUNTERS_PER_ROLE, Counter } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 /** Samples of a class so far. */
 function samplesOf(counters: Float64Array, name: (typeof COMMAND_CLASSES)[number]): number {

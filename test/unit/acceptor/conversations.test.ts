@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { GatherStats } from "../../../src/acceptor/gather-stats.ts";
-import { MoveUse } from "../../../src/acceptor/move-use.ts";
-import { TubeRef } from "../../../src/acceptor/tube-ref.ts";
+import { GatherStats } from "../../../src/acceptor/fanout/gather-stats.ts";
+import { MoveUse } from "../../../src/acceptor/fanout/move-use.ts";
+import { TubeRef } from "../../../src/acceptor/state/tube-ref.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { ResponseKind } from "../../../src/message/response.ts";
 import { Op } from "../../../src/protocol/commands.ts";
-import { NotingHost, signalOf } from "../../support/noting-host.ts";
+import { NotingHost, signalOf } from "../../support/in-process/noting-host.ts";
 
 const posts = (shard: number, { op }: { op: number }): string => `post ${op} to ${shard}`;
 

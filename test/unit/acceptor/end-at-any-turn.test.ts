@@ -5,10 +5,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hashOf } from "../../../src/access/secrets.ts";
 import { parseTokenFile } from "../../../src/access/token-file.ts";
-import { JobState } from "../../../src/engine/job-table.ts";
+import { JobState } from "../../../src/engine/jobs/job-table.ts";
 import { Counter } from "../../../src/message/topology.ts";
-import { GuardedHandDriven } from "../../support/guarded-hand-driven.ts";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { GuardedHandDriven } from "../../support/in-process/guarded-hand-driven.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 const SECRET = "rb1_once-good";
 const TOKENS = parseTokenFile(`root admin sha256:${hashOf(SECRET)}`).tokens;

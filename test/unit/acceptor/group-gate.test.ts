@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AcceptorCore } from "../../../src/acceptor/acceptor-core.ts";
+import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { binlogGroup, createTopology, type Topology } from "../../../src/message/topology.ts";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { HostLoads } from "../../../src/acceptor/host-loads.ts";
-import { ShardHabit } from "../../../src/acceptor/shard-habit.ts";
+import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
 import { acceptorRole, Counter, countersOf, createTopology } from "../../../src/message/topology.ts";
 
 /** Two threads with an acceptor and a shard each; `pass` lets time go by, of which each slept so much. */
@@ -72,7 +72,7 @@ describe("HostLoads", () => {
 
 describe("ShardHabit", () => {
   it("is settled after 64 commands for one shard, few for others between", () => {
-    const habit = new ShardHabit();
+    const habit = new ShardAffinity();
     for (let i = 0; i < 63; i++) habit.note(3);
     assert.ok(habit.streak < 64);
     habit.note(3);
@@ -82,14 +82,14 @@ describe("ShardHabit", () => {
   });
 
   it("changes soon, however long it was one", () => {
-    const habit = new ShardHabit();
+    const habit = new ShardAffinity();
     for (let i = 0; i < 100_000; i++) habit.note(0);
     for (let i = 0; i < 80; i++) habit.note(1);
     assert.deepEqual([habit.shard, habit.streak], [1, 64]);
   });
 
   it("is none of a client that uses two shards in turn", () => {
-    const habit = new ShardHabit();
+    const habit = new ShardAffinity();
     for (let i = 0; i < 1000; i++) {
       habit.note(i % 2);
       assert.ok(habit.streak < 64);

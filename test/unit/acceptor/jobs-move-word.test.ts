@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 describe("that jobs move is known", () => {
   const known = (server: HandDrivenServer): boolean => server.acceptor.jobsMove;

@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Gatekeeper } from "../../../src/acceptor/gatekeeper.ts";
-import { NO_LIMITS } from "../../../src/acceptor/listener-policy.ts";
+import { AdmissionControl } from "../../../src/acceptor/admission/admission-control.ts";
+import { NO_LIMITS } from "../../../src/acceptor/admission/listener-policy.ts";
 import { drawSecret, hashOf } from "../../../src/access/secrets.ts";
 import { parseTokenFile } from "../../../src/access/token-file.ts";
 import { AUTH } from "../../../src/protocol/commands.ts";
-import { HandDrivenClient, HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 const DAY = "2026-11-22";
 const END_OF_DAY_MS = Date.parse("2026-11-23T00:00:00Z");
@@ -17,7 +17,7 @@ const secret = drawSecret();
 class Guarded {
   readonly server = new HandDrivenServer(2);
   unixMs = Date.parse(`${DAY}T12:00:00Z`);
-  readonly #gatekeeper = new Gatekeeper({
+  readonly #gatekeeper = new AdmissionControl({
     rules: {
       tokens: parseTokenFile(`limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`)
         .tokens,

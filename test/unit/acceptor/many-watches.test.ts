@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { TubeRef } from "../../../src/acceptor/tube-ref.ts";
-import { WatchList } from "../../../src/acceptor/watch-list.ts";
+import { TubeRef } from "../../../src/acceptor/state/tube-ref.ts";
+import { WatchList } from "../../../src/acceptor/state/watch-list.ts";
 import { asciiBytes } from "../../../src/base/bytes.ts";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 it("WatchList finds a tube among 20,000 in about the time that it takes among 200", () => {
   const timeMs = (count: number): number => {

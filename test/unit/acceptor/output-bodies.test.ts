@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { Output } from "../../../src/acceptor/output.ts";
-import type { BodyReference, Transport } from "../../../src/acceptor/transport.ts";
-import { BodyArena, BodyPlace } from "../../../src/engine/body-arena.ts";
+import { Output } from "../../../src/acceptor/replies/output.ts";
+import type { BodyReference, Transport } from "../../../src/acceptor/replies/transport.ts";
+import { BodyArena, BodyPlace } from "../../../src/engine/jobs/body-arena.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 const IN_PLACE_BYTES_MIN = 20;

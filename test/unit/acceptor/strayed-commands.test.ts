@@ -6,7 +6,7 @@ import { asciiBytes } from "../../../src/base/bytes.ts";
 import { shardOfTube } from "../../../src/base/tube-hash.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { Shipping } from "../../../src/message/shipment.ts";
-import { type HandDrivenClient, HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { type HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 const SHARDS = 2;
 const tubeOn = (shard: number, prefix: string): string => {

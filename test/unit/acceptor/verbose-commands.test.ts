@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
 it("-VV says each command once, also one that has to wait and is tried again", () => {
   const lines: string[] = [];

@@ -7,7 +7,7 @@ import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { LogFigures } from "../../../src/message/log-figures.ts";
 import { Counter, createTopology } from "../../../src/message/topology.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
-import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample-log.ts";
+import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 
 /** A log with its counters, on a clock that the test moves. */

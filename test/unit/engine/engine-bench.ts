@@ -1,11 +1,11 @@
 // An engine on a bench: commands with short names, time moved by hand, effects as words, invariants checked at each step.
 
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
-import type { ClientEffects } from "../../../src/engine/effects.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
-import { rowOf } from "../../../src/engine/job-table.ts";
-import type { Session } from "../../../src/engine/session.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
+import type { Session } from "../../../src/engine/waiting/session.ts";
+import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const SESSIONS = 32;
 const OUTCOMES: Record<number, string> = {

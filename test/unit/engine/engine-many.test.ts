@@ -4,12 +4,12 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
-import type { ClientEffects } from "../../../src/engine/effects.ts";
 import { Engine } from "../../../src/engine/engine.ts";
-import { JobState, rowOf } from "../../../src/engine/job-table.ts";
-import type { Session } from "../../../src/engine/session.ts";
-import { memoryInUse } from "../../support/memory-in-use.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
+import type { Session } from "../../../src/engine/waiting/session.ts";
+import { memoryInUse } from "../../support/machine/memory-in-use.ts";
 
 const MANY = 100_000;
 const TURN = 2000;

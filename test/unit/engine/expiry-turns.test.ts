@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
-import { rowOf } from "../../../src/engine/job-table.ts";
-import { unheardEffects } from "../../support/effects.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
+import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const TURN = 5;
 const EXPIRED = 23;

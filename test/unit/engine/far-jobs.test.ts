@@ -3,22 +3,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
-import { NO_RECORDS, type RecordSink } from "../../../src/engine/effects.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
-import { JobState, rowOf } from "../../../src/engine/job-table.ts";
-import { Travel } from "../../../src/engine/job-travel.ts";
-import type { JobChange } from "../../../src/engine/new-job.ts";
-import type { SettingValues } from "../../../src/engine/tube-settings.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
+import { Travel } from "../../../src/engine/transfer/job-travel.ts";
+import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import { NO_RECORDS, type RecordSink } from "../../../src/engine/waiting/effects.ts";
 import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
   findAttribute,
 } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../support/effects.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
+import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const GONE: JobChange = { pri: undefined, ttrSeconds: undefined, delayMs: undefined, tube: "elsewhere" };
 const SHIPMENT = 7;

@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
-import type { ClientEffects } from "../../../src/engine/effects.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
-import { JobState, rowOf } from "../../../src/engine/job-table.ts";
-import { type Session, Waiting } from "../../../src/engine/session.ts";
-import type { SettingValues } from "../../../src/engine/tube-settings.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
+import { type Session, Waiting } from "../../../src/engine/waiting/session.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { checkArenaAtRest, checkInvariants } from "../../support/engine-invariants.ts";
+import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 

@@ -2,14 +2,14 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
-import { rowOf } from "../../../src/engine/job-table.ts";
-import type { JobChange } from "../../../src/engine/new-job.ts";
-import type { Session } from "../../../src/engine/session.ts";
-import { MoveOutcome } from "../../../src/engine/tube-moving.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
+import type { Session } from "../../../src/engine/waiting/session.ts";
+import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
+import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const EXPIRES_AT_MS = 1000;
 const LATER_MS = 2000;

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
 import { Engine } from "../../../src/engine/engine.ts";
-import { JobState, rowOf } from "../../../src/engine/job-table.ts";
-import { unheardEffects } from "../../support/effects.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 

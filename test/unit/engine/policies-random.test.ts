@@ -4,21 +4,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
-import type { ClientEffects, RecordSink } from "../../../src/engine/effects.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
-import { ExtraFlag } from "../../../src/engine/job-extras.ts";
-import { JobState, NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
-import { backoffMs } from "../../../src/engine/policies.ts";
-import { MoveOutcome } from "../../../src/engine/tube-moving.ts";
-import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tube-settings.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { ExtraFlag } from "../../../src/engine/jobs/job-extras.ts";
+import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { backoffMs } from "../../../src/engine/policies/policies.ts";
+import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
+import type { ClientEffects, RecordSink } from "../../../src/engine/waiting/effects.ts";
+import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
 import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
   KeyState,
 } from "../../../src/protocol/job-attribute.ts";
-import { checkArenaAtRest, checkInvariants } from "../../support/engine-invariants.ts";
+import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { findOf } from "../../support/planted-find.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";

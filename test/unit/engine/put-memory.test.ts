@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../support/effects.ts";
-import { checkInvariants } from "../../support/engine-invariants.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
+import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const PUTS = 200;
 

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
-import { EMPTY_BODY } from "../../../src/engine/body-arena.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/job-attributes.ts";
-import { NO_SLOT, rowOf } from "../../../src/engine/job-table.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects } from "../../support/effects.ts";
+import { unheardEffects } from "../../support/in-process/effects.ts";
 
 const JOBS = 3;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AcceptorPatience, IdleSpin, Linger, waitingOf } from "../../../src/loop/waiting-policy.ts";
+import { AcceptorPatience, IdlePoll, IdleSpin, waitingOf } from "../../../src/loop/waiting-policy.ts";
 
 /** Looks every 0.01 ms until the linger ends; returns how many times it looked again. */
-function looks(linger: Linger, fromMs: number): number {
+function looks(linger: IdlePoll, fromMs: number): number {
   let count = 0;
   while (linger.again(fromMs + count * 0.01)) count++;
   return count;
@@ -11,11 +11,11 @@ function looks(linger: Linger, fromMs: number): number {
 
 describe("Linger", () => {
   it("looks until its time is over", () => {
-    assert.equal(looks(new Linger(0.1), 1000), 10);
+    assert.equal(looks(new IdlePoll(0.1), 1000), 10);
   });
 
   it("leaves out more and more after lingering in vain, and begins anew when it has paid", () => {
-    const linger = new Linger(0.1);
+    const linger = new IdlePoll(0.1);
     const leftOut = (): number => {
       let count = 0;
       while (!linger.again(2000)) count++;
@@ -31,7 +31,7 @@ describe("Linger", () => {
   });
 
   it("leaves out no more than sixteen", () => {
-    const linger = new Linger(0.1);
+    const linger = new IdlePoll(0.1);
     let most = 0;
     for (let round = 0; round < 10; round++) {
       looks(linger, round);
@@ -43,7 +43,7 @@ describe("Linger", () => {
   });
 
   it("ends when the thread lost its core, and that counts as in vain", () => {
-    const linger = new Linger(10);
+    const linger = new IdlePoll(10);
     assert.ok(linger.again(1000));
     assert.ok(linger.again(1000.1));
     assert.ok(!linger.again(1000.5));
@@ -51,7 +51,7 @@ describe("Linger", () => {
   });
 
   it("looks longer while there is reason to", () => {
-    const linger = new Linger(0.1);
+    const linger = new IdlePoll(0.1);
     assert.ok(linger.again(1000, 0.4));
     assert.ok(linger.again(1000.15, 0.4));
     assert.ok(linger.again(1000.3, 0.4));
@@ -60,7 +60,7 @@ describe("Linger", () => {
   });
 
   it("does not begin with a longest time of 0", () => {
-    assert.equal(looks(new Linger(0), 1000), 0);
+    assert.equal(looks(new IdlePoll(0), 1000), 0);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { HandDrivenServer } from "../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 

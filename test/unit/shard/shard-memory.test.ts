@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BodyArena } from "../../../src/engine/body-arena.ts";
+import { BodyArena } from "../../../src/engine/jobs/body-arena.ts";
 import type { FakeSocket } from "../../simulation/fake-socket.ts";
 import { InProcessServer } from "../../simulation/in-process-server.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
 import { Storage } from "../../../../src/binlog/live/storage.ts";
 import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
-import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample-log.ts";
+import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;

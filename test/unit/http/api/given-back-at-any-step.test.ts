@@ -6,34 +6,34 @@ import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { AcceptorCore } from "../../../../src/acceptor/acceptor-core.ts";
+import type { AcceptorCore } from "../../../../src/acceptor/connection/acceptor-core.ts";
 import { hashOf } from "../../../../src/access/secrets.ts";
 import { parseTokenFile } from "../../../../src/access/token-file.ts";
-import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/job-table.ts";
-import { wasSent } from "../../../../src/http/api/answer-room.ts";
+import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { Authentication } from "../../../../src/http/api/access/authentication.ts";
 import type { Api } from "../../../../src/http/api/api.ts";
-import { createApp } from "../../../../src/http/api/app.ts";
-import { Authentication } from "../../../../src/http/api/authentication.ts";
-import { browseRoutes } from "../../../../src/http/api/browse-routes.ts";
-import { jobRoutes } from "../../../../src/http/api/job-routes.ts";
-import { putRoutes } from "../../../../src/http/api/put-routes.ts";
-import { RequestMeter } from "../../../../src/http/api/request-meter.ts";
-import { reserveRoutes } from "../../../../src/http/api/reserve-routes.ts";
-import { AuditBook } from "../../../../src/http/queue/audit-book.ts";
-import { Bodies } from "../../../../src/http/queue/bodies.ts";
-import { Busy } from "../../../../src/http/queue/busy.ts";
-import { ControlClient } from "../../../../src/http/queue/control-client.ts";
+import { createApp } from "../../../../src/http/api/app/app.ts";
+import { browseRoutes } from "../../../../src/http/api/jobs/browse-routes.ts";
+import { jobRoutes } from "../../../../src/http/api/jobs/job-routes.ts";
+import { putRoutes } from "../../../../src/http/api/jobs/put-routes.ts";
+import { reserveRoutes } from "../../../../src/http/api/jobs/reserve-routes.ts";
+import { RequestMeter } from "../../../../src/http/api/limits/request-meter.ts";
+import { wasSent } from "../../../../src/http/api/limits/response-budget.ts";
+import { Bodies } from "../../../../src/http/link/bodies.ts";
+import { Busy } from "../../../../src/http/link/busy.ts";
+import { ControlClient } from "../../../../src/http/link/control-client.ts";
+import { PutLanes } from "../../../../src/http/link/put-lanes.ts";
+import { WireClients } from "../../../../src/http/link/wire-clients.ts";
 import { GiveBacks } from "../../../../src/http/queue/give-backs.ts";
-import { IdempotencyKeys } from "../../../../src/http/queue/idempotency.ts";
-import { LeaseBook } from "../../../../src/http/queue/lease-book.ts";
-import { PutLanes } from "../../../../src/http/queue/put-lanes.ts";
 import { Reservations } from "../../../../src/http/queue/reservations.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
-import { TubeBook } from "../../../../src/http/queue/tube-book.ts";
-import { WireClients } from "../../../../src/http/queue/wire-clients.ts";
+import { AuditLog } from "../../../../src/http/state/audit-log.ts";
+import { IdempotencyKeys } from "../../../../src/http/state/idempotency.ts";
+import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
+import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
 import { memoryWords } from "../../../../src/message/topology.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";
-import { type HandDrivenClient, HandDrivenServer } from "../../../support/hand-driven-server.ts";
+import { type HandDrivenClient, HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const SECRET = "rb1_once-good";
 const TOKENS = parseTokenFile(`root admin sha256:${hashOf(SECRET)}`).tokens;
@@ -149,7 +149,7 @@ class Scene {
     const { control, core } = this;
     const { topology } = this.server;
     const wire = new WireClients(core, () => {});
-    const leases = new LeaseBook(() => 1000);
+    const leases = new LeaseTable(() => 1000);
     const facts = { version: "0", instanceId: "0123456789abcdef" };
     const state = { phase: "serving", replayed: 1, streams: 0, wrongTokens: 0 };
     const service: Partial<Service> = {
@@ -157,13 +157,13 @@ class Scene {
       facts: facts as Service["facts"],
       state: state as Service["state"],
       giveBacks: new GiveBacks(leases, control),
-      tubes: new TubeBook(control, () => 1000),
+      tubes: new TubeCache(control, () => 1000),
       bodies: new Bodies(wire, control, core),
       puts: new PutLanes(wire, SHARDS),
       keys: new IdempotencyKeys(() => 1000),
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
-      audit: new AuditBook(),
+      audit: new AuditLog(),
       nowMs: () => 1000,
       wallMs: () => 1000,
     };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { SeriesSet } from "../../../../src/http/metrics/series-set.ts";
-import { TUBE_COUNTER_NAMES, type TubeCounter, TubeEntry } from "../../../../src/http/queue/tube-book.ts";
+import { TUBE_COUNTER_NAMES, type TubeCounter, TubeEntry } from "../../../../src/http/state/tube-cache.ts";
 import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";

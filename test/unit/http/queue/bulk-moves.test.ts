@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { shardOfTube } from "../../../../src/base/tube-hash.ts";
-import { ControlClient } from "../../../../src/http/queue/control-client.ts";
-import { TaskBook } from "../../../../src/http/queue/task-book.ts";
+import { ControlClient } from "../../../../src/http/link/control-client.ts";
+import { TaskRegistry } from "../../../../src/http/state/task-registry.ts";
 import type { BulkQuestion } from "../../../../src/message/control.ts";
-import { HandDrivenServer } from "../../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const JOBS = 1500;
 
@@ -18,7 +18,7 @@ const ALL: BulkQuestion = { tube: "from", act: "move", to: FAR, states: ["ready"
 function start() {
   const server = new HandDrivenServer(2, undefined, { http: true });
   const control = new ControlClient(server.http!, () => {});
-  const tasks = new TaskBook(control, () => 0);
+  const tasks = new TaskRegistry(control, () => 0);
   const client = server.connect(true);
   const ask = (text: string): string => {
     client.say(text);

@@ -4,16 +4,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { JobState } from "../../../../src/engine/job-table.ts";
-import { Bodies } from "../../../../src/http/queue/bodies.ts";
-import { ControlClient } from "../../../../src/http/queue/control-client.ts";
+import { JobState } from "../../../../src/engine/jobs/job-table.ts";
+import { Bodies } from "../../../../src/http/link/bodies.ts";
+import { ControlClient } from "../../../../src/http/link/control-client.ts";
+import { WireClients } from "../../../../src/http/link/wire-clients.ts";
 import { GiveBacks } from "../../../../src/http/queue/give-backs.ts";
 import { Handout } from "../../../../src/http/queue/handout.ts";
-import { LeaseBook } from "../../../../src/http/queue/lease-book.ts";
 import { Liveness, SILENT_MS_MAX } from "../../../../src/http/queue/liveness.ts";
 import { Reservations } from "../../../../src/http/queue/reservations.ts";
-import { WireClients } from "../../../../src/http/queue/wire-clients.ts";
-import { HandDrivenServer } from "../../../support/hand-driven-server.ts";
+import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const JOBS = 2000;
 /** As many as may be under way. */
@@ -22,7 +22,7 @@ const QUESTIONS = 1000;
 function scene() {
   const server = new HandDrivenServer(1, undefined, { http: true });
   const control = new ControlClient(server.http!, () => {});
-  const leases = new LeaseBook(() => 1000);
+  const leases = new LeaseTable(() => 1000);
   const giveBacks = new GiveBacks(leases, control);
   const wire = new WireClients(server.http!, () => {});
   const client = server.connect(true);

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ControlClient } from "../../../../src/http/queue/control-client.ts";
-import { LeaseBook } from "../../../../src/http/queue/lease-book.ts";
+import type { ControlClient } from "../../../../src/http/link/control-client.ts";
 import { changeLeases, type LeaseWays } from "../../../../src/http/queue/lease-changes.ts";
+import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import type { LeaseChange } from "../../../../src/message/control.ts";
 
 interface Question {
@@ -22,7 +22,7 @@ function scene(): { ways: LeaseWays; asked: Question[]; token: string } {
       return answer.promise;
     },
   } as unknown as ControlClient;
-  const leases = new LeaseBook(() => 0);
+  const leases = new LeaseTable(() => 0);
   const times = { sinceMs: 0, untilMs: 10_000 };
   const { token } = leases.give({
     ...{ id: 5, shard: 0, reserves: 1, tube: "t", ttr: 10, owner: "", address: "", ...times },

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { WireClients } from "../../../../src/http/link/wire-clients.ts";
 import { Reservations, type ReservedJob } from "../../../../src/http/queue/reservations.ts";
-import { WireClients } from "../../../../src/http/queue/wire-clients.ts";
-import { HandDrivenServer } from "../../../support/hand-driven-server.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const TUBES = 1000;
 const KEPT_TUBES_MAX = 10_000;

@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { EMPTY_BODY } from "../../../../src/engine/body-arena.ts";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import type { BrowsePart, BrowseQuestion } from "../../../../src/message/control.ts";
 import { beginBrowse } from "../../../../src/shard/control/browse.ts";
 import type { ControlAnswerer, ControlWork } from "../../../../src/shard/control/control-work.ts";
-import { unheardEffects } from "../../../support/effects.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
 
 const JOBS = 250;
 const BODY_BYTES = 4000;

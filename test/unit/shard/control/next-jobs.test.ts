@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
-import { EMPTY_BODY } from "../../../../src/engine/body-arena.ts";
 import { Engine } from "../../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../../src/engine/job-attributes.ts";
-import { rowOf } from "../../../../src/engine/job-table.ts";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
+import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
 import { nextJobs } from "../../../../src/shard/control/next-jobs.ts";
-import { unheardEffects } from "../../../support/effects.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
 
 const JOBS = 9;
 

@@ -1,0 +1,297 @@
+// Decides which connections are let in, gives them their gates, and closes those that are silent for too long.
+
+import { AddressList } from "../../access/address-list.ts";
+import { Authenticator } from "../../access/authenticator.ts";
+import { FailureLimit } from "../../access/failure-limit.ts";
+import type { Identity } from "../../access/identity.ts";
+import { Counter } from "../../message/topology.ts";
+import type { CommandParser } from "../../protocol/command-parser.ts";
+import type { ConnectionCounts } from "../../ring/connection-counts.ts";
+import type { Transport } from "../replies/transport.ts";
+import { type Admission, AuthFilter } from "./auth-filter.ts";
+import type { Gate } from "./filtered-connection.ts";
+import { IdleFilter } from "./idle-filter.ts";
+import type { AccessRules, ConnectionLimits, ListenerPolicy } from "./listener-policy.ts";
+import { ObservedTransport } from "./observed-transport.ts";
+import { ReservedIds } from "./reserved-ids.ts";
+
+/** So long a client has to say who it is, ms. */
+const AUTH_MS = 10_000;
+/** How often who is silent is looked for, ms. */
+const SWEEP_MS = 1000;
+/** A refusal is told at most this often, ms. */
+const TOLD_EVERY_MS = 60_000;
+
+/** Why a connection is not let in. */
+export type Refusal = "full" | "address" | "auth" | "certificate" | "handshake";
+
+const COUNTERS: Readonly<Record<Refusal, number>> = {
+  full: Counter.RejectedFull,
+  address: Counter.RejectedAddress,
+  auth: Counter.RejectedAuth,
+  certificate: Counter.RejectedAuth,
+  handshake: Counter.RejectedHandshake,
+};
+
+export interface AdmissionOptions {
+  readonly rules: AccessRules;
+  readonly counts: ConnectionCounts | undefined;
+  readonly counters: Float64Array;
+  /** Knows `auth` beside the commands of the server. */
+  readonly parser: CommandParser;
+  readonly nowMs: () => number;
+  readonly unixMs: () => number;
+  readonly warn: (message: string) => void;
+  /** There is something to do for the thread. */
+  readonly wake: () => void;
+}
+
+/** A connection that was let in. */
+export interface Entry {
+  readonly gate: Gate | undefined;
+  /** The transport as its connection is to use it. */
+  wrap(transport: Transport): Transport;
+  /** Takes it for whom the names of its certificate say; false if nobody is called so. */
+  identify(names: readonly string[]): boolean;
+  /** The connection is closed, or was never made. */
+  leave(): void;
+}
+
+/** An address as messages say it; "" for a unix socket. */
+export type PeerAddress = string;
+
+export class AdmissionControl {
+  readonly #options: AdmissionOptions;
+  #limits: ConnectionLimits;
+  #authenticator: Authenticator;
+  #allowLists: readonly (AddressList | undefined)[] = [];
+  #policies: readonly (ListenerPolicy | undefined)[] = [];
+  readonly #failures = new FailureLimit();
+  /** Connections that have not said yet who they are, with the time until which they may. */
+  readonly #unknown = new Map<AuthFilter, number>();
+  /** Those that have, by their tokens. */
+  readonly #known = new Map<Identity, Set<AuthFilter>>();
+  readonly #idleGates = new Set<IdleFilter>();
+  /** When each refusal was told last. */
+  readonly #toldAtMs = new Map<string, number>();
+  #sweep: NodeJS.Timeout | undefined;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+    this.#limits = options.rules.limits;
+    this.#authenticator = new Authenticator(options.rules.tokens);
+    this.configure(options.rules);
+  }
+
+  /** Other rules for who comes from now on; who is in stays if his token has not changed. */
+  configure({ tokens, limits, policies }: AccessRules): void {
+    this.#limits = limits;
+    this.#authenticator = new Authenticator(tokens);
+    this.#policies = policies;
+    this.#allowLists = policies.map((policy) =>
+      policy?.allow === undefined ? undefined : new AddressList(policy.allow),
+    );
+    this.#revoke();
+  }
+
+  /** Ends all whose tokens count no more. */
+  #revoke(): void {
+    const { unixMs, wake } = this.#options;
+    for (const [identity, gates] of this.#known) {
+      if (this.#authenticator.stillValid(identity, unixMs())) continue;
+      for (const gate of gates) gate.revoke();
+      wake();
+    }
+  }
+
+  #onKnown(gate: AuthFilter, before: Identity | undefined): void {
+    const { identity } = gate;
+    this.#unknown.delete(gate);
+    this.#forget(gate, before);
+    if (identity === undefined) return;
+    this.#known.getOrInsertComputed(identity, () => new Set()).add(gate);
+    if (identity.expiresAtMs < Number.POSITIVE_INFINITY) this.#keepLooking();
+  }
+
+  #forget(gate: AuthFilter, identity: Identity | undefined): void {
+    const gates = identity === undefined ? undefined : this.#known.get(identity);
+    if (gates?.delete(gate) && gates.size === 0) this.#known.delete(identity!);
+  }
+
+  get keepAlive(): ConnectionLimits["keepAlive"] {
+    return this.#limits.keepAlive;
+  }
+
+  /** Whether every client of this listener is let in without further ado. */
+  isOpen(listener: number): boolean {
+    const { connections, perAddress, idleMs } = this.#limits;
+    const policy = this.#policies[listener];
+    const isLimited = Math.min(connections, perAddress, idleMs) < Number.POSITIVE_INFINITY;
+    return !isLimited && (policy === undefined || (policy.auth === "none" && policy.allow === undefined));
+  }
+
+  /** Counts a connection in, or refuses it. */
+  admit(listener: number, address: PeerAddress): Entry | Refusal {
+    const policy = this.#policies[listener];
+    const allowed = this.#allowLists[listener];
+    if (allowed !== undefined && address !== "" && !allowed.includes(address))
+      return this.#refuse("address", `${address} is not in the allow-list of ${policy?.name}`);
+    // Of a unix socket nobody knows who is who.
+    if (policy?.auth === "token" && address !== "" && this.#failures.isOver(address, this.#options.nowMs()))
+      return this.#refuse(
+        "auth",
+        `${address} failed to authenticate too often, and is not asked for a while`,
+      );
+    const leave = this.#count(address);
+    return typeof leave === "string" ? leave : this.#enter(policy, address, leave);
+  }
+
+  #count(address: PeerAddress): (() => void) | Refusal {
+    const { connections, perAddress } = this.#limits;
+    const { counts } = this.#options;
+    if (counts === undefined) return () => {};
+    if (!counts.enter(connections))
+      return this.#refuse("full", `there are ${connections} connections, as many as max-connections allows`);
+    if (address === "") return () => counts.leave();
+    if (!counts.enterFrom(address, perAddress)) {
+      counts.leave();
+      return this.#refuse(
+        "full",
+        `${address} has ${perAddress} connections, as many as max-connections-per-address allows`,
+      );
+    }
+    return () => {
+      counts.leave();
+      counts.leaveFrom(address);
+    };
+  }
+
+  #enter(policy: ListenerPolicy | undefined, address: PeerAddress, leave: () => void): Entry {
+    const reserved = new ReservedIds();
+    let hasLeft = false;
+    const { idleMs } = this.#limits;
+    const access =
+      policy === undefined || policy.auth === "none"
+        ? undefined
+        : new AuthFilter(this.#doorkeeper(policy, address), reserved);
+    const idle =
+      idleMs === Number.POSITIVE_INFINITY
+        ? undefined
+        : new IdleFilter(access, this.#options.nowMs, (gate) => this.#lookAt(gate));
+    return {
+      gate: idle ?? access,
+      wrap: (transport) =>
+        new ObservedTransport(transport, (bytes, length) => {
+          if (access !== undefined) reserved.observe(bytes, length);
+        }),
+      identify: (names) => {
+        const identity = this.#authenticator.byCertificate(names, this.#options.unixMs());
+        if (identity !== undefined) access?.welcome(identity);
+        else
+          this.#refuse(
+            "certificate",
+            `no token is called as the certificate of ${address}: ${names.join(", ")}`,
+          );
+        return identity !== undefined;
+      },
+      leave: () => {
+        if (hasLeft) return;
+        hasLeft = true;
+        if (access !== undefined) {
+          this.#unknown.delete(access);
+          this.#forget(access, access.identity);
+        }
+        if (idle !== undefined) this.#idleGates.delete(idle);
+        leave();
+      },
+    };
+  }
+
+  /** Whether a certificate tells who a client of this listener is. */
+  identifies(listener: number): boolean {
+    return this.#policies[listener]?.auth === "certificate";
+  }
+
+  noteTlsFailure(listener: string, why: string): void {
+    this.#refuse("handshake", `its handshake on ${listener} failed: ${why}`);
+  }
+
+  #doorkeeper(policy: ListenerPolicy, address: PeerAddress): Admission {
+    const { parser, unixMs, wake, nowMs } = this.#options;
+    return {
+      parser,
+      wake,
+      identify: (secret) => {
+        if (policy.auth !== "token") return undefined;
+        const check = (): Identity | undefined | Promise<Identity | undefined> => {
+          const colon = secret.indexOf(":");
+          if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
+          return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
+        };
+        // Of a unix socket nobody knows who is who.
+        return address === "" ? check() : this.#failures.attempt(address, nowMs, check);
+      },
+      isWelcome: (identity) => this.#authenticator.stillValid(identity, unixMs()),
+      onUnknown: (gate) => {
+        this.#unknown.set(gate, nowMs() + AUTH_MS);
+        this.#keepLooking();
+      },
+      onKnown: (gate, before) => this.#onKnown(gate, before),
+      onFailure: (isCounted) => {
+        if (address !== "" && !isCounted) this.#failures.note(address, nowMs());
+        this.#refuse("auth", `${address || "a client"} did not say who it is on ${policy.name}`);
+      },
+    };
+  }
+
+  #refuse(refusal: Refusal, message: string): Refusal {
+    const { counters, warn, nowMs } = this.#options;
+    counters[COUNTERS[refusal]] = counters[COUNTERS[refusal]]! + 1;
+    const told = this.#toldAtMs.get(refusal);
+    if (told === undefined || nowMs() >= told + TOLD_EVERY_MS) {
+      this.#toldAtMs.set(refusal, nowMs());
+      warn(`a connection was closed: ${message} (told once a minute)`);
+    }
+    return refusal;
+  }
+
+  // --- who is silent ----------------------------------------------------------------------------------------------
+
+  #lookAt(gate: IdleFilter): void {
+    this.#idleGates.add(gate);
+    this.#keepLooking();
+  }
+
+  /** Looks for silent ones, and tokens that end, as long as there is something to look at; the timer keeps no process alive. */
+  #keepLooking(): void {
+    this.#sweep ??= setInterval(() => this.#look(), SWEEP_MS).unref();
+  }
+
+  #look(): void {
+    this.#revoke();
+    this.#lookForSilent();
+    const endsByItself = ({ expiresAtMs }: Identity): boolean => expiresAtMs < Number.POSITIVE_INFINITY;
+    if (this.#unknown.size + this.#idleGates.size > 0 || this.#known.keys().some(endsByItself)) return;
+    clearInterval(this.#sweep);
+    this.#sweep = undefined;
+  }
+
+  #lookForSilent(): void {
+    const { nowMs, wake } = this.#options;
+    const now = nowMs();
+    for (const [gate, untilMs] of this.#unknown) {
+      // Its password may wait behind many others.
+      if (now < untilMs || gate.isBeingChecked) continue;
+      this.#unknown.delete(gate);
+      gate.endUnlessKnown();
+    }
+    for (const gate of this.#idleGates)
+      if (now >= gate.idleSinceMs() + this.#limits.idleMs) this.#close(gate);
+    wake();
+  }
+
+  #close(gate: IdleFilter): void {
+    this.#idleGates.delete(gate);
+    gate.end();
+  }
+}

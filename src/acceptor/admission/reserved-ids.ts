@@ -1,0 +1,87 @@
+// Which jobs a client was given, found in the replies on their way to it: a token that is limited to some tubes
+// may do something by id only with these, since nobody but their shard knows of other ids which tube they are in.
+
+import * as ascii from "../../base/ascii.ts";
+import { RecentMap } from "../../base/recent-map.ts";
+
+const { CR, LF, SPACE } = ascii;
+/** Those given longest ago are forgotten first. */
+const IDS_MAX = 100_000;
+/** No reply with a body has a longer line, but for the name of a tube at its end. */
+const LINE_BYTES_MAX = 300;
+const ZERO = 48;
+
+const RESERVED = Buffer.from("RESERVED ");
+const FOUND = Buffer.from("FOUND ");
+const OK = Buffer.from("OK ");
+
+export class ReservedIds {
+  readonly #ids = new RecentMap<number, true>(IDS_MAX);
+  /** The line that has not come to its end. */
+  readonly #line = Buffer.alloc(LINE_BYTES_MAX);
+  #lineBytes = 0;
+  /** Bytes of the present body still to come, with its CR LF. */
+  #bodyLeft = 0;
+
+  has(id: number): boolean {
+    return this.#ids.has(id);
+  }
+
+  forget(id: number): void {
+    this.#ids.delete(id);
+  }
+
+  /** All that it was given was given to somebody else. */
+  clear(): void {
+    this.#ids.clear();
+  }
+
+  /** Replies, whole or in part, as they leave. */
+  observe(bytes: Uint8Array, length: number): void {
+    let at = 0;
+    while (at < length) {
+      if (this.#bodyLeft > 0) {
+        const part = Math.min(this.#bodyLeft, length - at);
+        this.#bodyLeft -= part;
+        at += part;
+        continue;
+      }
+      const byte = bytes[at++]!;
+      if (byte === LF) this.#endLine();
+      // Of a longer line only the beginning counts.
+      else if (this.#lineBytes < LINE_BYTES_MAX) this.#line[this.#lineBytes++] = byte;
+    }
+  }
+
+  #endLine(): void {
+    const line = this.#line;
+    const end =
+      this.#lineBytes > 0 && line[this.#lineBytes - 1] === CR ? this.#lineBytes - 1 : this.#lineBytes;
+    this.#lineBytes = 0;
+    if (this.#begins(RESERVED, end)) {
+      const id = this.#number(1, end);
+      this.#bodyLeft = this.#number(2, end) + 2;
+      this.#note(id);
+    } else if (this.#begins(FOUND, end)) this.#bodyLeft = this.#number(2, end) + 2;
+    else if (this.#begins(OK, end)) this.#bodyLeft = this.#number(1, end) + 2;
+  }
+
+  #begins(word: Uint8Array, end: number): boolean {
+    if (end < word.length) return false;
+    for (let i = 0; i < word.length; i++) if (this.#line[i] !== word[i]) return false;
+    return true;
+  }
+
+  /** The number behind so many blanks. */
+  #number(blanks: number, end: number): number {
+    let at = 0;
+    for (let left = blanks; left > 0 && at < end; at++) if (this.#line[at] === SPACE) left--;
+    let value = 0;
+    for (; at < end && this.#line[at] !== SPACE; at++) value = value * 10 + this.#line[at]! - ZERO;
+    return value;
+  }
+
+  #note(id: number): void {
+    this.#ids.set(id, true);
+  }
+}

@@ -1,0 +1,57 @@
+// One shard's part of a batch: its jobs as bytes for the client, and how long each is.
+
+import { assert } from "../../../base/assert.ts";
+import { copyBytes } from "../../../base/bytes.ts";
+import type { Span } from "../../../protocol/request.ts";
+
+/** Bytes of a job's size, which stand before all jobs: see message/response.ts. */
+const SIZE_BYTES = 4;
+
+export class GatheredJobs {
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  readonly #jobs: number;
+  #received = 0;
+  /** The next job, and where its bytes begin. */
+  #next = 0;
+  #nextAt: number;
+
+  /** `jobs` were asked for; all together they have at most `bytesMax` bytes. */
+  constructor(jobs: number, bytesMax: number) {
+    this.#jobs = jobs;
+    this.#nextAt = jobs * SIZE_BYTES;
+    this.#bytes = new Uint8Array(this.#nextAt + bytesMax);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+
+  /** Memory taken. */
+  get bytes(): number {
+    return this.#bytes.length;
+  }
+
+  /** The next bytes that came, valid during the call. */
+  add({ bytes, start, end }: Span): void {
+    assert(this.#received + end - start <= this.#bytes.length, "a shard sends what it was asked for");
+    copyBytes(this.#bytes, this.#received, bytes, start, end - start);
+    this.#received += end - start;
+  }
+
+  /** How many of the jobs there are, when all has come. */
+  get taken(): number {
+    let taken = 0;
+    for (let job = 0; job < this.#jobs; job++) if (this.#sizeOf(job) > 0) taken++;
+    return taken;
+  }
+
+  /** The bytes of the next job that was asked for; none if it was not there. */
+  shift(): Uint8Array {
+    const size = this.#sizeOf(this.#next++);
+    const start = this.#nextAt;
+    this.#nextAt += size;
+    return this.#bytes.subarray(start, this.#nextAt);
+  }
+
+  #sizeOf(job: number): number {
+    return this.#view.getUint32(job * SIZE_BYTES, true);
+  }
+}

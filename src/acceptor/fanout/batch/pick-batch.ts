@@ -1,0 +1,234 @@
+// The best jobs of several shards, for `reserve-batch`.
+//
+// Each shard lists what it has, without taking it; the lists are merged here by (pri, id), as far as a batch goes. Then each
+// shard is asked for its part of the choice, takes what is still there, and sends it here, where the parts are put together
+// in the order of the choice. A job that another client took meanwhile is missing in it; if all are, everything begins anew.
+// If one shard has the whole choice, it answers the client itself, so that one big job can be sent as its client reads.
+
+import { assert } from "../../../base/assert.ts";
+import { LISTED_BYTES, RequestFlag, RequestOp } from "../../../message/request.ts";
+import { CANDIDATE_BYTES, CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../../message/response.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../../protocol/limits.ts";
+import type { Request, Span } from "../../../protocol/request.ts";
+import type { SerialQueue } from "../../state/serial-queue.ts";
+import type { Signal } from "../conversation.ts";
+import type { ConversationHost } from "../conversation-host.ts";
+import type { ListReplies } from "../lists/list-replies.ts";
+import { Next, type Picker } from "../reserve/picker.ts";
+import { BatchReply } from "./batch-reply.ts";
+import type { GatherBudget } from "./gather-budget.ts";
+import { GatheredJobs } from "./gathered-jobs.ts";
+
+/** The soonest deadline stands before a list. */
+const LIST_AT = 8;
+/** Most bytes of a job besides its body and the name of its tube. */
+const HEAD_BYTES_MAX = 48;
+
+/** What of a reserve-batch concerns the choice. */
+export interface BatchRequest {
+  readonly jobsMax: number;
+  readonly bytesMax: number;
+  readonly withTubes: boolean;
+}
+
+interface Candidate {
+  readonly pri: number;
+  readonly id: number;
+  readonly bodyBytes: number;
+  readonly isLost: boolean;
+}
+
+/** What a shard has named, best first. */
+class CandidateList {
+  readonly shard: number;
+  /** The shard has more, which found no room in its message. */
+  readonly isCut: boolean;
+  readonly #view: DataView;
+  #at = 0;
+
+  constructor({ shard, value, payload }: Signal) {
+    this.shard = shard;
+    this.isCut = value !== 0;
+    const { bytes, start, end } = payload;
+    this.#view = new DataView(bytes.slice(start + LIST_AT, end).buffer);
+  }
+
+  get first(): Candidate | undefined {
+    if (this.#at === this.#view.byteLength) return undefined;
+    const size = this.#view.getUint32(this.#at + 12, true);
+    return {
+      id: this.#view.getFloat64(this.#at, true),
+      pri: this.#view.getUint32(this.#at + 8, true),
+      bodyBytes: size % CANDIDATE_LOST,
+      isLost: size >= CANDIDATE_LOST,
+    };
+  }
+
+  shift(): void {
+    this.#at += CANDIDATE_BYTES;
+  }
+}
+
+/** What is asked of a shard. */
+interface Share {
+  readonly listed: Candidate[];
+  /** Bytes that it will be at most. */
+  bytes: number;
+}
+
+export class PickBatch implements Picker {
+  readonly waitFlags: number;
+  readonly #host: ConversationHost;
+  readonly #request: BatchRequest;
+  readonly #replies: ListReplies;
+  readonly #budget: GatherBudget;
+  readonly turnstile: SerialQueue;
+  /** Most ids in one message. */
+  readonly #shareMax: number;
+  #lists: CandidateList[] = [];
+  /** The shards of the chosen jobs, in their order. */
+  #order: number[] = [];
+  #parts = new Map<number, GatheredJobs>();
+  #partsLeft = 0;
+  #budgetBytes = 0;
+  #reply: BatchReply | undefined;
+
+  constructor(host: ConversationHost, request: BatchRequest, replies: ListReplies, budget: GatherBudget) {
+    this.#host = host;
+    this.#request = request;
+    this.#replies = replies;
+    this.#budget = budget;
+    this.turnstile = budget.turnstile;
+    this.#shareMax = Math.floor(host.payloadBytesMax / LISTED_BYTES);
+    this.waitFlags = RequestFlag.Batch | (request.withTubes ? RequestFlag.Tubes : 0);
+  }
+
+  ask(message: Request): void {
+    message.op = RequestOp.CollectBatch;
+    message.count = this.#request.jobsMax;
+    message.bodyBytes = this.#bytesMax();
+  }
+
+  #bytesMax(): number {
+    return Math.min(this.#request.bytesMax, this.#budget.batchBytesMax);
+  }
+
+  note(signal: Signal): void {
+    assert(signal.kind === ResponseKind.Candidates, "a shard that is asked for a list sends one");
+    this.#lists.push(new CandidateList(signal));
+  }
+
+  take(): boolean {
+    const shares = this.#choose();
+    this.#lists = [];
+    if (shares.size === 0) return false;
+    const isWhole = shares.size === 1;
+    const isSingle = this.#order.length === 1;
+    for (const [shard, { listed }] of shares) {
+      const take = this.#host.message(RequestOp.TakeBatch);
+      take.flags = this.waitFlags | (isWhole ? RequestFlag.Whole : 0) | (isSingle ? RequestFlag.Single : 0);
+      const view = new DataView(new ArrayBuffer(listed.length * LISTED_BYTES));
+      for (const [index, { id, pri }] of listed.entries()) {
+        view.setFloat64(index * LISTED_BYTES, id, true);
+        view.setUint32(index * LISTED_BYTES + 8, pri, true);
+      }
+      take.body.set(new Uint8Array(view.buffer), 0, view.byteLength);
+      this.#host.post(shard, take);
+    }
+    if (!isWhole) this.#expect(shares);
+    return true;
+  }
+
+  /** The jobs that go together, as shares of their shards. */
+  #choose(): Map<number, Share> {
+    const shares = new Map<number, Share>();
+    const { jobsMax, withTubes } = this.#request;
+    const bytesMax = this.#bytesMax();
+    this.#order = [];
+    let bodyBytes = 0;
+    while (this.#order.length < jobsMax) {
+      const list = this.#bestList();
+      const job = list?.first;
+      if (list === undefined || job === undefined) break;
+      bodyBytes += job.bodyBytes;
+      if (this.#order.length > 0 && (job.isLost || bodyBytes > bytesMax)) break;
+      const share = shares.get(list.shard) ?? { listed: [], bytes: 0 };
+      shares.set(list.shard, share);
+      share.listed.push(job);
+      share.bytes += job.bodyBytes + HEAD_BYTES_MAX + (withTubes ? TUBE_NAME_BYTES_MAX + 1 : 0);
+      this.#order.push(list.shard);
+      list.shift();
+      // What comes next on a shard that has named no more, nobody knows.
+      const isEnd = list.first === undefined && list.isCut;
+      if (job.isLost || isEnd || share.listed.length === this.#shareMax) break;
+    }
+    return shares;
+  }
+
+  #bestList(): CandidateList | undefined {
+    let best: CandidateList | undefined;
+    let bestJob: Candidate | undefined;
+    for (const list of this.#lists) {
+      const job = list.first;
+      if (job === undefined || (bestJob !== undefined && !better(job, bestJob))) continue;
+      best = list;
+      bestJob = job;
+    }
+    return best;
+  }
+
+  #expect(shares: ReadonlyMap<number, Share>): void {
+    this.#parts = new Map();
+    for (const [shard, { listed, bytes }] of shares) {
+      const part = new GatheredJobs(listed.length, bytes);
+      this.#parts.set(shard, part);
+      this.#budgetBytes += part.bytes;
+    }
+    this.#partsLeft = shares.size;
+    this.#budget.count(this.#budgetBytes);
+  }
+
+  onRefusal(): Next {
+    return Next.Collect;
+  }
+
+  onGathered(shard: number, flags: number, bytes: Span): Next {
+    const part = this.#parts.get(shard);
+    assert(part !== undefined, "only shards that were asked for jobs send some");
+    part.add(bytes);
+    if ((flags & ResponseFlag.More) !== 0 || --this.#partsLeft > 0) return Next.GoOn;
+    const reply = new BatchReply(this.#host, this.#order, this.#parts);
+    if (reply.jobs === 0) {
+      this.#giveBack();
+      return Next.Collect;
+    }
+    this.#reply = reply;
+    this.onRoom();
+    return Next.GoOn;
+  }
+
+  onRoom(): void {
+    if (this.#reply !== undefined) this.#replies.add(this.#reply, this.#finish);
+  }
+
+  readonly #finish = (): void => {
+    this.#reply = undefined;
+    this.#giveBack();
+    this.#host.finishConversation(undefined);
+  };
+
+  onClosed(): void {
+    this.#reply = undefined;
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
+    this.#parts = new Map();
+    this.#budget.count(-this.#budgetBytes);
+    this.#budgetBytes = 0;
+  }
+}
+
+function better(a: Candidate, b: Candidate): boolean {
+  return a.pri < b.pri || (a.pri === b.pri && a.id < b.id);
+}

@@ -1,0 +1,147 @@
+// `delete-batch` of jobs on several shards: each shard gets the ids of its jobs, all at once; an id that no directory knows
+// goes to all. The answer waits for the records of all that deleted something.
+
+import { asciiBytes } from "../../base/bytes.ts";
+import { Deleted } from "../../message/deleted.ts";
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseFlag, ResponseKind } from "../../message/response.ts";
+import { Op } from "../../protocol/commands.ts";
+import { IdList } from "../../protocol/id-list.ts";
+import { deletedBatchReply } from "../../protocol/reply.ts";
+import type { Span } from "../../protocol/request.ts";
+import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
+import type { JobPlaces } from "./find-job.ts";
+
+/** The soonest deadline stands before what an Ack tells. */
+const RESULTS_AT = 8;
+
+/** The shard of all jobs of a list; UNKNOWN_SHARD if there are several, or none knows. */
+export function onlyShardOf(ids: Span, jobs: JobPlaces): number {
+  if (jobs.shards === 1) return 0;
+  const list = new IdList(ids);
+  let only = UNKNOWN_SHARD;
+  for (let isFirst = true; list.next(); isFirst = false) {
+    const shard = jobs.shardOfJob(list.id);
+    if (!isFirst && shard !== only) return UNKNOWN_SHARD;
+    if (shard === UNKNOWN_SHARD) return UNKNOWN_SHARD;
+    only = shard;
+  }
+  return only;
+}
+
+/** What is known of a batch that a shard has begun. */
+export interface BegunBatch {
+  readonly shard: number;
+  readonly recordNumber: number;
+  /** For each id a Deleted. */
+  readonly results: Uint8Array;
+}
+
+export class DeleteBatch implements Conversation {
+  readonly #host: ConversationHost;
+  readonly #jobs: JobPlaces;
+  /** The ids as they were given, and those that were deleted. */
+  readonly #texts: string[] = [];
+  readonly #ids: number[] = [];
+  readonly #deletedIds = new Set<number>();
+  /** The places of the ids that have to be asked for: one whose job may have moved meanwhile comes again. */
+  readonly #toAsk: number[] = [];
+  #next = 0;
+  /** Of each shard the ids that it was asked for, by their places among all. */
+  #asked = new Map<number, number[]>();
+  /** Ids that all shards were asked for, and their entries of the directory then. */
+  #entries = new Map<number, number>();
+  #left = 0;
+  /** Of each shard that deleted something its last record. */
+  readonly #records = new Map<number, number>();
+
+  constructor(host: ConversationHost, jobs: JobPlaces, ids: Span, begun?: BegunBatch) {
+    this.#host = host;
+    this.#jobs = jobs;
+    const list = new IdList(ids);
+    while (list.next()) {
+      this.#texts.push(list.text);
+      this.#ids.push(list.id);
+    }
+    for (let place = 0; place < this.#ids.length; place++) {
+      const result = begun?.results[place] ?? Deleted.Elsewhere;
+      if (result === Deleted.Yes) this.#deletedIds.add(this.#ids[place]!);
+      else if (result === Deleted.Elsewhere) this.#toAsk.push(place);
+    }
+    if (begun !== undefined) this.#records.set(begun.shard, begun.recordNumber);
+  }
+
+  /** Asks for as many ids as fit into a message, whosoever they are. */
+  begin(): void {
+    this.#asked = new Map();
+    this.#entries = new Map();
+    const texts = this.#texts;
+    let room = this.#host.payloadBytesMax;
+    for (; this.#next < this.#toAsk.length; this.#next++) {
+      const place = this.#toAsk[this.#next]!;
+      room -= texts[place]!.length + 1;
+      if (room < 0) break;
+      this.#assign(place);
+    }
+    this.#left = this.#asked.size;
+    for (const [shard, places] of this.#asked) {
+      const bytes = asciiBytes(places.map((place) => texts[place]!).join(" "));
+      const message = this.#host.message(Op.DeleteBatch);
+      // A shard that holds the next commands back because this one has strayed from it takes it nevertheless.
+      message.flags = RequestFlag.AckOnly | RequestFlag.Probe;
+      message.count = places.length;
+      message.body.set(bytes, 0, bytes.length);
+      this.#host.post(shard, message);
+    }
+  }
+
+  #assign(place: number): void {
+    const { shards } = this.#jobs;
+    const id = this.#ids[place]!;
+    const shard = shards === 1 ? 0 : this.#jobs.shardOfJob(id);
+    if (shard === UNKNOWN_SHARD) this.#entries.set(place, this.#jobs.jobEntry(id));
+    const [from, to] = shard === UNKNOWN_SHARD ? [0, shards - 1] : [shard, shard];
+    for (let each = from; each <= to; each++) {
+      const places = this.#asked.get(each);
+      if (places === undefined) this.#asked.set(each, [place]);
+      else places.push(place);
+    }
+  }
+
+  onSignal({ shard, kind, flags, recordNumber, payload }: Signal): void {
+    // A late WaitDue of a reserve that has ended is none of our business.
+    if (kind !== ResponseKind.Ack) return;
+    for (const [index, place] of this.#asked.get(shard)!.entries()) {
+      const result = payload.bytes[payload.start + RESULTS_AT + index];
+      if (result === Deleted.Yes) this.#deletedIds.add(this.#ids[place]!);
+      else if (result === Deleted.Elsewhere && !this.#entries.has(place)) this.#toAsk.push(place);
+    }
+    if ((flags & ResponseFlag.Durable) !== 0) this.#records.set(shard, recordNumber);
+    if (--this.#left > 0) return;
+    this.#askAgain();
+    if (this.#next < this.#toAsk.length) this.begin();
+    else this.#finish();
+  }
+
+  /** What all shards were asked for, and none has, may have moved from one to another meanwhile. */
+  #askAgain(): void {
+    for (const [place, entry] of this.#entries)
+      if (!this.#deletedIds.has(this.#ids[place]!) && this.#jobs.jobEntry(this.#ids[place]!) !== entry)
+        this.#toAsk.push(place);
+  }
+
+  #finish(): void {
+    const missing = this.#texts.filter((_, place) => !this.#isFirstDeleted(place));
+    for (const [shard, recordNumber] of this.#records) this.#host.holdFor(shard, recordNumber);
+    this.#host.finishConversation(deletedBatchReply(this.#texts.length - missing.length, missing));
+  }
+
+  /** Of an id that is named more than once the first counts as deleted, whichever was asked for when it was found. */
+  #isFirstDeleted(place: number): boolean {
+    return this.#deletedIds.delete(this.#ids[place]!);
+  }
+
+  onReply(): void {}
+}

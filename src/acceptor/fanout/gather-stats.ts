@@ -1,0 +1,25 @@
+// `stats` and `extensions`: every shard brings its counters up to date, then the reply is put together.
+
+import { ResponseKind } from "../../message/response.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
+
+/** Waits for an Ack of each shard, then answers with the text that `compose` makes. */
+export class GatherStats implements Conversation {
+  readonly #host: ConversationHost;
+  readonly #compose: () => string;
+  #left: number;
+
+  constructor(host: ConversationHost, shards: number, compose: () => string) {
+    this.#host = host;
+    this.#left = shards;
+    this.#compose = compose;
+  }
+
+  onSignal({ kind }: Signal): void {
+    // A late WaitDue of a reserve that has ended is none of our business.
+    if (kind === ResponseKind.Ack && --this.#left === 0) this.#host.finishWithText(this.#compose());
+  }
+
+  onReply(): void {}
+}

@@ -1,0 +1,37 @@
+// The command that a shard has no job for, from what it says of it.
+
+import { DELETED_HEADER_BYTES } from "../../message/deleted.ts";
+import { STRAYED_HEADER_BYTES } from "../../message/response.ts";
+import { Op } from "../../protocol/commands.ts";
+import { Request } from "../../protocol/request.ts";
+import type { Signal } from "./conversation.ts";
+import type { BegunBatch } from "./delete-batch.ts";
+
+/** With bytes of its own. */
+export function strayedRequest({ value, pri, payload }: Signal): Request {
+  const { bytes, start } = payload;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + start);
+  const word = view.getUint32(8, true);
+  const request = new Request().begin(word & 0xff);
+  request.id = value;
+  request.pri = pri;
+  request.delaySeconds = view.getUint32(12, true);
+  const optionsAt = start + STRAYED_HEADER_BYTES;
+  const optionsEnd = optionsAt + (word >>> 8);
+  request.options.set(bytes.slice(optionsAt, optionsEnd), 0, optionsEnd - optionsAt);
+  if (request.op === Op.DeleteBatch) {
+    const idsAt = optionsEnd + DELETED_HEADER_BYTES + view.getUint32(optionsEnd - start + 4, true);
+    request.body.set(bytes.slice(idsAt, payload.end), 0, payload.end - idsAt);
+  }
+  return request;
+}
+
+/** What the shard has done of a delete-batch. */
+export function begunBatch({ shard, payload }: Signal): BegunBatch {
+  const { bytes, start } = payload;
+  const at = start + STRAYED_HEADER_BYTES;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at);
+  const resultsAt = at + DELETED_HEADER_BYTES;
+  const results = bytes.slice(resultsAt, resultsAt + view.getUint32(4, true));
+  return { shard, recordNumber: view.getUint32(0, true), results };
+}

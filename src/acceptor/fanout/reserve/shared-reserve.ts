@@ -1,0 +1,235 @@
+// A reserve over several shards, as a state machine at the acceptor. No job is ever held back for it: a job
+// is ready or reserved, nothing in between, so nobody else is told a lie about a job that is merely being
+// negotiated.
+//
+//   Collecting  Every shard concerned runs what is due there and names its best job (a candidate), without
+//               taking it, and the soonest deadline among the jobs that the connection holds there. (What of
+//               it is taken and how is told for one job; a batch differs in that alone: see picker.ts.)
+//   Taking      The shard of the best candidate takes its best job, provided that it is still at least as
+//               good as the second best candidate; the reply then comes from that shard. Otherwise it names
+//               its new best, and the choice is made anew. Someone else got a job each time this fails, so
+//               somebody always gets on.
+//   Waiting     No shard had a job. If a reservation is in its margin the answer is DEADLINE_SOON, if the
+//               client does not want to wait it is TIMED_OUT. Else the wait gets a number in the connection's
+//               claim word, and every shard is told to wait. The shard that gets a job and turns the word to
+//               0 gives it to the connection; all others find the word changed and pass their job on to the
+//               next in line.
+//   Looking     The client does not want to wait: before it is told so, other acceptors look whether the
+//               holder of a job has just gone (shard/read-barrier.ts). Then all is collected once more.
+//   Rechecking  A shard says that the wait is due (its margin began, or, on the lead shard, the timeout
+//               came). All shards run what is due by now, because a job that is ready in the same moment
+//               wins; if nobody claimed the wait after that, the acceptor claims it and answers.
+//
+// The promise: no job that was ready when the reserve arrived, and stayed so, is passed over for a worse one.
+// A job that was ready is a candidate of its shard or worse than one, and the job taken is better than all
+// candidates. What a shard gets after it was asked came later than the reserve, and may be passed over.
+
+import { assert } from "../../../base/assert.ts";
+import { RequestFlag, RequestOp } from "../../../message/request.ts";
+import { ResponseKind } from "../../../message/response.ts";
+import { DEADLINE_MARGIN_MS } from "../../../protocol/limits.ts";
+import { Reply } from "../../../protocol/reply.ts";
+import type { Span } from "../../../protocol/request.ts";
+import type { Conversation, Signal } from "../conversation.ts";
+import type { ConversationHost } from "../conversation-host.ts";
+import { Next, type Picker } from "./picker.ts";
+
+const State = { Collecting: 0, Taking: 1, Waiting: 2, Rechecking: 3, Looking: 4 } as const;
+type State = (typeof State)[keyof typeof State];
+
+interface Participant {
+  readonly shard: number;
+  soonestMs: number;
+}
+
+export class SharedReserve implements Conversation {
+  readonly #host: ConversationHost;
+  readonly #participants: Participant[];
+  readonly #picker: Picker;
+  readonly #timeoutAtMs: number;
+  #state: State = State.Collecting;
+  #left = 0;
+  #waitNumber = 0;
+  #mayWait: boolean;
+  #hasLooked: boolean;
+  /** RESERVED has come while answers to a recheck were still under way. */
+  #answered = false;
+  /** The client has said something behind a reserve that it may abort so. */
+  #isAborted = false;
+
+  /** `shards` are those with watched tubes or held jobs; `timeoutMs` may be 0 or Infinity. */
+  constructor(host: ConversationHost, shards: readonly number[], timeoutMs: number, picker: Picker) {
+    this.#host = host;
+    this.#picker = picker;
+    this.#timeoutAtMs = host.nowMs() + timeoutMs;
+    this.#mayWait = timeoutMs > 0;
+    this.#hasLooked = !host.hasOtherAcceptors;
+    this.#participants = shards.map((shard) => ({ shard, soonestMs: Number.POSITIVE_INFINITY }));
+    this.#collect();
+  }
+
+  onSignal(signal: Signal): void {
+    const { shard, kind, value, soonestMs } = signal;
+    if (kind === ResponseKind.WaitDue) {
+      if (this.#state === State.Waiting && value === this.#waitNumber) this.#recheck();
+      return;
+    }
+    const participant = this.#participants.find((each) => each.shard === shard);
+    assert(participant !== undefined, "only shards that were asked answer");
+    participant.soonestMs = soonestMs;
+    if (this.#state === State.Taking) {
+      this.#next(this.#picker.onRefusal(signal));
+      return;
+    }
+    if (this.#state === State.Collecting) this.#picker.note(signal);
+    if (--this.#left === 0) {
+      if (this.#state === State.Collecting) this.#choose();
+      else if (this.#state === State.Looking) this.#collect();
+      else this.#endIfDue();
+    }
+  }
+
+  /** RESERVED has come: from Take, or from the shard that claimed the wait. */
+  onReply(shard: number): void {
+    if (this.#state === State.Waiting || this.#state === State.Rechecking) {
+      for (const other of this.#participants)
+        if (other.shard !== shard) this.#tell(other.shard, RequestOp.StopWait);
+    }
+    // Answers to a recheck still under way must not meet the next command.
+    if (this.#state === State.Rechecking && this.#left > 0) {
+      this.#answered = true;
+      return;
+    }
+    this.#host.finishConversation(undefined);
+  }
+
+  onHalfClose(): void {
+    this.#mayWait = false;
+    if (this.#state === State.Waiting && this.#host.claimWait(this.#waitNumber)) this.#finish(Reply.timedOut);
+  }
+
+  /** The client has said something more, and may abort the reserve so: it must not wait any longer. */
+  onInput(): void {
+    this.#isAborted = true;
+    this.#mayWait = false;
+    if (this.#state === State.Waiting && this.#host.claimWait(this.#waitNumber)) this.#finish(Reply.aborted);
+  }
+
+  onGathered(shard: number, flags: number, bytes: Span): void {
+    const next = this.#picker.onGathered?.(shard, flags, bytes);
+    if (next !== undefined) this.#next(next);
+  }
+
+  onRoom(): void {
+    this.#picker.onRoom?.();
+  }
+
+  onClosed(): void {
+    this.#picker.turnstile?.leave(this);
+    this.#picker.onClosed?.();
+  }
+
+  #next(next: Next): void {
+    if (next === Next.Choose) this.#choose();
+    else if (next === Next.Collect) this.#collect();
+  }
+
+  #collect(): void {
+    this.#state = State.Collecting;
+    const { turnstile } = this.#picker;
+    if (turnstile === undefined) this.onTurn();
+    else turnstile.enter(this);
+  }
+
+  onTurn(): void {
+    this.#left = this.#participants.length;
+    for (const { shard } of this.#participants) {
+      const question = this.#host.message(RequestOp.Collect);
+      this.#picker.ask(question);
+      this.#host.post(shard, question);
+    }
+  }
+
+  #choose(): void {
+    this.#state = State.Taking;
+    const takes = this.#picker.take();
+    // Who asks next does so behind what was just posted.
+    this.#picker.turnstile?.leave(this);
+    if (!takes) this.#noJob();
+  }
+
+  #noJob(): void {
+    if (this.#inMargin()) this.#host.finishConversation(Reply.deadlineSoon);
+    else if (this.#isAborted) this.#host.finishConversation(Reply.aborted);
+    else if (!this.#mayWait && !this.#hasLooked) this.#look();
+    else if (!this.#mayWait) this.#host.finishConversation(Reply.timedOut);
+    else this.#wait();
+  }
+
+  #look(): void {
+    this.#hasLooked = true;
+    this.#state = State.Looking;
+    this.#left = this.#participants.length;
+    this.#tellAll(RequestOp.LookFirst);
+  }
+
+  #wait(): void {
+    this.#state = State.Waiting;
+    this.#waitNumber = this.#host.openWait();
+    let lead = true;
+    for (const participant of this.#participants) {
+      const wait = this.#host.message(RequestOp.WaitShared);
+      wait.flags = this.#picker.waitFlags | (lead ? RequestFlag.Lead : 0);
+      wait.waitNumber = this.#waitNumber;
+      wait.atMs = lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY;
+      this.#host.post(participant.shard, wait);
+      lead = false;
+    }
+  }
+
+  #recheck(): void {
+    this.#state = State.Rechecking;
+    this.#left = this.#participants.length;
+    this.#tellAll(RequestOp.Recheck);
+  }
+
+  #endIfDue(): void {
+    if (this.#answered) {
+      this.#host.finishConversation(undefined);
+      return;
+    }
+    this.#state = State.Waiting;
+    // Lost: a shard has claimed the wait, and its RESERVED is on the way.
+    if (!this.#host.claimWait(this.#waitNumber)) return;
+    if (this.#inMargin()) this.#finish(Reply.deadlineSoon);
+    else if (this.#isAborted) this.#finish(Reply.aborted);
+    else if (!this.#mayWait || this.#host.nowMs() >= this.#timeoutAtMs) this.#finish(Reply.timedOut);
+    else {
+      // The reservation whose margin began is gone by now: wait on.
+      this.#stopWaits();
+      this.#collect();
+    }
+  }
+
+  #finish(reply: Uint8Array): void {
+    this.#stopWaits();
+    this.#host.finishConversation(reply);
+  }
+
+  #stopWaits(): void {
+    this.#tellAll(RequestOp.StopWait);
+  }
+
+  #tellAll(op: number): void {
+    for (const participant of this.#participants) this.#tell(participant.shard, op);
+  }
+
+  #tell(shard: number, op: number): void {
+    this.#host.post(shard, this.#host.message(op));
+  }
+
+  #inMargin(): boolean {
+    const nowMs = this.#host.nowMs();
+    return this.#participants.some((each) => nowMs >= each.soonestMs - DEADLINE_MARGIN_MS);
+  }
+}

@@ -1,0 +1,34 @@
+// `touch-all` of jobs on several shards: each touches its own, and the counts are added up.
+
+import { RequestFlag } from "../../message/request.ts";
+import { ResponseKind } from "../../message/response.ts";
+import { Op } from "../../protocol/commands.ts";
+import { touchedAllReply } from "../../protocol/reply.ts";
+import type { Conversation, Signal } from "./conversation.ts";
+import type { ConversationHost } from "./conversation-host.ts";
+
+export class TouchHeld implements Conversation {
+  readonly #host: ConversationHost;
+  #left: number;
+  #held = 0;
+
+  /** `shards` are those on which the connection may hold jobs. */
+  constructor(host: ConversationHost, shards: readonly number[]) {
+    this.#host = host;
+    this.#left = shards.length;
+    for (const shard of shards) {
+      const message = host.message(Op.TouchAll);
+      message.flags = RequestFlag.AckOnly;
+      host.post(shard, message);
+    }
+  }
+
+  onSignal({ kind, value }: Signal): void {
+    // A late WaitDue of a reserve that has ended is none of our business.
+    if (kind !== ResponseKind.Ack) return;
+    this.#held += value;
+    if (--this.#left === 0) this.#host.finishConversation(touchedAllReply(this.#held));
+  }
+
+  onReply(): void {}
+}

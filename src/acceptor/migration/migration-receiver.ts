@@ -1,0 +1,73 @@
+// Connections that come from other acceptors: the reading ends of the rings that move-writer.ts describes.
+
+import { latin1 } from "../../base/bytes.ts";
+import { EMPTY, RingReader } from "../../ring/ring-reader.ts";
+import { MOVE_HEADER_BYTES, MoveFlag } from "./move-writer.ts";
+import type { MovedConnection } from "./moved-connection.ts";
+
+export class MigrationReceiver {
+  readonly #rings: readonly RingReader[];
+  readonly #land: (moved: MovedConnection) => void;
+
+  /** `land` has the connection go on here. */
+  constructor(rings: readonly SharedArrayBuffer[], land: (moved: MovedConnection) => void) {
+    this.#rings = rings.map((ring) => new RingReader(ring));
+    this.#land = land;
+  }
+
+  /** Whether a connection has come. */
+  get hasSome(): boolean {
+    for (const ring of this.#rings) if (ring.hasMessage) return true;
+    return false;
+  }
+
+  /** Has all go on that have come. */
+  take(): void {
+    for (const ring of this.#rings) this.#takeFrom(ring);
+  }
+
+  #takeFrom(ring: RingReader): void {
+    for (let offset = ring.next(); offset !== EMPTY; offset = ring.next()) this.#land(read(ring, offset));
+    ring.release();
+  }
+}
+
+function read({ int32, uint32, float64, bytes: data }: RingReader, offset: number): MovedConnection {
+  const word = offset >> 2;
+  const double = offset >> 3;
+  const flags = uint32[word + 9]!;
+  const listener = int32[word + 12]!;
+  const byteCount = uint32[word + 13]!;
+  const counts = uint32[word + 14]!;
+  const touched: number[] = [];
+  let at = offset + MOVE_HEADER_BYTES;
+  for (const end = at + (counts & 0xffff); at < end; at++) touched.push(data[at]!);
+  const nextName = (): string => {
+    const start = at + 1;
+    at = start + data[at]!;
+    return latin1(data, start, at);
+  };
+  const used = nextName();
+  const watched: string[] = [];
+  for (let left = (counts >>> 16) - 1; left > 0; left--) watched.push(nextName());
+  const peer = (flags & MoveFlag.Peer) === 0 ? undefined : nextName();
+  const history = { moves: uint32[word + 8]!, mayMoveAtMs: float64[double + 3]! };
+  return {
+    descriptor: int32[word + 1]!,
+    number: float64[double + 1]!,
+    // Its own: the room in the ring is given back while the connection may still wait with them.
+    bytes: (flags & MoveFlag.Bytes) === 0 ? undefined : data.slice(at, at + byteCount),
+    state: {
+      used,
+      watched,
+      touched,
+      peer,
+      history,
+      isProducer: (flags & MoveFlag.Producer) !== 0,
+      isWorker: (flags & MoveFlag.Worker) !== 0,
+      nextBatchNumber: float64[double + 5]!,
+      openedAtMs: float64[double + 2]!,
+      listener: listener < 0 ? undefined : listener,
+    },
+  };
+}

@@ -1,0 +1,95 @@
+// The writing end of the ring by which connections go from one acceptor to another, in shared memory as all that threads say to
+// each other: a message port would cost the sleeper a round of its event loop, and both sides a copy by V8.
+//
+//   offset  4  int32    descriptor
+//   offset  8  float64  number of the move
+//   offset 16  float64  openedAtMs
+//   offset 24  float64  when it may move again, monotonic ms
+//   offset 32  uint32   moves so far
+//   offset 36  uint32   MoveFlag
+//   offset 40  float64  number of the next batch
+//   offset 48  int32    listener, -1 for none
+//   offset 52  uint32   bytes that were read meanwhile
+//   offset 56  uint16   shards that know it
+//   offset 58  uint16   names
+//   offset 60  those shards, a byte each; the names, each behind a byte with its length: the tube in use, those that are watched,
+//              and the peer, if there is one; then the bytes that were read
+
+import { copyBytes } from "../../base/bytes.ts";
+import { RingWriter } from "../../ring/ring-writer.ts";
+import type { HandedOver } from "../replies/transport.ts";
+import type { ConnectionState } from "./moved-connection.ts";
+
+export const MOVE_HEADER_BYTES = 60;
+export const MoveFlag = { Producer: 1, Worker: 2, Peer: 4, Bytes: 8 } as const;
+/** What one receive may have read meanwhile. */
+export const MOVE_BYTES_MAX: number = 16 * 1024;
+const NAME_BYTES_MAX = 255;
+
+/** The way to another acceptor. */
+export interface MoveWay {
+  /** Whether a connection with this state can go now. */
+  hasRoom(state: ConnectionState): boolean;
+  write(handedOver: HandedOver, number: number, state: ConnectionState): void;
+  /** Makes visible what was written. */
+  publish(): void;
+}
+
+export class MoveWriter implements MoveWay {
+  readonly #ring: RingWriter;
+
+  constructor(ring: SharedArrayBuffer) {
+    this.#ring = new RingWriter(ring);
+  }
+
+  hasRoom(state: ConnectionState): boolean {
+    const bytes = stateBytes(state) + MOVE_BYTES_MAX;
+    return bytes <= this.#ring.messageBytesMax && this.#ring.hasRoom(bytes);
+  }
+
+  write({ descriptor, bytes }: HandedOver, number: number, state: ConnectionState): void {
+    const { int32, uint32, float64, bytes: data } = this.#ring;
+    const offset = this.#ring.claim(stateBytes(state) + (bytes?.length ?? 0));
+    const word = offset >> 2;
+    const double = offset >> 3;
+    int32[word + 1] = descriptor;
+    float64[double + 1] = number;
+    float64[double + 2] = state.openedAtMs;
+    float64[double + 3] = state.history.mayMoveAtMs;
+    uint32[word + 8] = state.history.moves;
+    uint32[word + 9] = flagsOf(state) | (bytes === undefined ? 0 : MoveFlag.Bytes);
+    float64[double + 5] = state.nextBatchNumber;
+    int32[word + 12] = state.listener ?? -1;
+    uint32[word + 13] = bytes?.length ?? 0;
+    uint32[word + 14] = state.touched.length | ((1 + state.watched.length) << 16);
+    let at = offset + MOVE_HEADER_BYTES;
+    for (const shard of state.touched) data[at++] = shard;
+    at = writeName(data, at, state.used);
+    for (const name of state.watched) at = writeName(data, at, name);
+    if (state.peer !== undefined) at = writeName(data, at, state.peer);
+    if (bytes !== undefined) copyBytes(data, at, bytes, 0, bytes.length);
+  }
+
+  publish(): void {
+    this.#ring.publish();
+  }
+}
+
+function flagsOf({ isProducer, isWorker, peer }: ConnectionState): number {
+  const marks = (isProducer ? MoveFlag.Producer : 0) | (isWorker ? MoveFlag.Worker : 0);
+  return marks | (peer === undefined ? 0 : MoveFlag.Peer);
+}
+
+function stateBytes({ used, watched, touched, peer }: ConnectionState): number {
+  let bytes = MOVE_HEADER_BYTES + touched.length + 1 + used.length;
+  for (const name of watched) bytes += 1 + name.length;
+  return peer === undefined ? bytes : bytes + 1 + peer.length;
+}
+
+/** Names are ASCII. Returns where it ends. */
+function writeName(bytes: Uint8Array, at: number, name: string): number {
+  const length = Math.min(name.length, NAME_BYTES_MAX);
+  bytes[at] = length;
+  for (let i = 0; i < length; i++) bytes[at + 1 + i] = name.charCodeAt(i);
+  return at + 1 + length;
+}

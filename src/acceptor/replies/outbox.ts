@@ -1,0 +1,88 @@
+// The replies of one connection: gathered, held back until the log has what they tell of, sent, and metered.
+
+import type { BodyArena } from "../../engine/jobs/body-arena.ts";
+import { DurabilityWaits } from "./durability-waits.ts";
+import { Output } from "./output.ts";
+import { ReplyMeter } from "./reply-meter.ts";
+import type { Transport } from "./transport.ts";
+
+/** Tells how far the log has come. */
+export interface LogProgress {
+  /** Whether record `number` of a shard is as far in the log as replies wait for. */
+  isDurable(shard: number, number: number): boolean;
+}
+
+export class Outbox {
+  /** How much of its replies the client has read: see message/reply-credit.ts. */
+  readonly meter: ReplyMeter = new ReplyMeter();
+  readonly #output: Output;
+  readonly #holds = new DurabilityWaits();
+  readonly #transport: Transport;
+  readonly #log: LogProgress;
+
+  /** `inPlaceBytesMin`: see Output. */
+  constructor(transport: Transport, log: LogProgress, inPlaceBytesMin?: number) {
+    this.#output = new Output(inPlaceBytesMin);
+    this.#transport = transport;
+    this.#log = log;
+  }
+
+  /** Bytes that the kernel has not taken. */
+  get bytes(): number {
+    return this.#output.length + this.#transport.pendingBytes;
+  }
+
+  /** Bytes that the transport has not been given. */
+  get gatheredBytes(): number {
+    return this.#output.length;
+  }
+
+  /**
+   * Nothing from here on leaves before record `number` of the shard is in the log. Returns whether that is a
+   * wait.
+   */
+  holdFor(shard: number, number: number): boolean {
+    if (this.#log.isDurable(shard, number)) return false;
+    this.#holds.add(this.#output.length, shard, number);
+    return true;
+  }
+
+  append(bytes: Uint8Array, at: number, length: number): void {
+    this.#output.append(bytes, at, length);
+  }
+
+  appendBody(bodies: BodyArena, handle: number, offset: number, length: number): void {
+    this.#output.appendBody(bodies, handle, offset, length);
+  }
+
+  /** Whether output waits for the log. */
+  get isHeld(): boolean {
+    return !this.#holds.empty;
+  }
+
+  /** Whether the first reply that waited for the log may leave now. */
+  get mayFlushHeld(): boolean {
+    const holds = this.#holds;
+    return holds.empty || this.#log.isDurable(holds.shard, holds.number);
+  }
+
+  /**
+   * Hands over what may leave: with replies whose records are in the log those between them that need none. Of large bodies
+   * only as much as the transport takes now, unless `all` is asked for.
+   */
+  flush(all = false): void {
+    const holds = this.#holds;
+    if (holds.empty) {
+      this.#output.flush(this.#transport, this.#output.length, all);
+      return;
+    }
+    while (!holds.empty && this.mayFlushHeld) holds.shift();
+    const limit = holds.empty ? this.#output.length : holds.position;
+    holds.moved(this.#output.flush(this.#transport, limit, all));
+  }
+
+  clear(): void {
+    this.#output.clear();
+    this.#holds.clear();
+  }
+}

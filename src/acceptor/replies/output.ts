@@ -1,0 +1,172 @@
+// Replies of one connection on their way to its socket: gathered over a turn, sent with one write.
+//
+// A large body is not copied: what is gathered refers to it in its arena, where it stays until it has been sent.
+
+import { copyBytes } from "../../base/bytes.ts";
+import type { BodyArena } from "../../engine/jobs/body-arena.ts";
+import { buffers } from "../input/buffer-pool.ts";
+import type { BodyReference, Transport } from "./transport.ts";
+
+/** Bodies in one message. */
+const REFERRED_BODIES_MAX = 4;
+/** Bytes that are copied together for a transport that can't send from an arena. */
+const COPIED_BYTES_MAX = 256 * 1024;
+
+const NOTHING = new Uint8Array(0);
+
+export class Output {
+  /** Held only while there is something in it, so that idle connections hold none. */
+  #buffer: Uint8Array | undefined;
+  #length = 0;
+  /** Pinned, in order; undefined for none. */
+  #bodies: BodyReference[] | undefined;
+  #bodyBytes = 0;
+  readonly #inPlaceBytesMin: number;
+
+  /** A body of at least `inPlaceBytesMin` bytes is not copied. */
+  constructor(inPlaceBytesMin: number = Number.POSITIVE_INFINITY) {
+    this.#inPlaceBytesMin = inPlaceBytesMin;
+  }
+
+  get length(): number {
+    return this.#length + this.#bodyBytes;
+  }
+
+  // put 10/10
+  append(source: Uint8Array, at: number, length: number): void {
+    copyBytes(this.#room(length), this.#length, source, at, length);
+    this.#length += length;
+  }
+
+  /** The same with a part of a body, from the arena that it lies in. */
+  appendBody(arena: BodyArena, handle: number, offset: number, length: number): void {
+    if (length < this.#inPlaceBytesMin) {
+      arena.read(handle, offset, this.#room(length), this.#length, length);
+      this.#length += length;
+      return;
+    }
+    arena.pin(handle);
+    this.#bodies ??= [];
+    this.#bodies.push({ arena, handle, offset, length, at: this.#length });
+    this.#bodyBytes += length;
+  }
+
+  /**
+   * Hands the first `limit` bytes of what is gathered to the transport, which says whether the buffer may be
+   * used again. The rest stays. Of large bodies only as much as the transport takes now, unless `all` is asked for: returns
+   * how many bytes were handed over.
+   */
+  flush(transport: Transport, limit: number = this.length, all = false): number {
+    let done = 0;
+    while (this.#bodies !== undefined && done < limit) {
+      done += this.#flushBodies(transport, limit - done);
+      if (transport.pendingBytes > 0 && !all) return done;
+    }
+    this.#flushBytes(transport, limit - done);
+    return limit;
+  }
+
+  #flushBytes(transport: Transport, limit: number): void {
+    if (this.#buffer === undefined || limit === 0) return;
+    const buffer = this.#takeBuffer(limit);
+    if (transport.send(buffer, limit)) buffers.give(buffer);
+  }
+
+  /** Takes the buffer away with its first `limit` bytes; the rest goes on in another one. */
+  #takeBuffer(limit: number): Uint8Array {
+    const buffer = this.#buffer ?? NOTHING;
+    const rest = this.#length - limit;
+    this.#length = 0;
+    this.#buffer = undefined;
+    if (rest > 0) this.append(buffer, limit, rest);
+    return buffer;
+  }
+
+  /** What is gathered begins with a body, or has one within the first `limit` bytes, or behind them. */
+  #flushBodies(transport: Transport, limit: number): number {
+    const bodies = this.#bodies!;
+    let count = 0;
+    let bodyBytes = 0;
+    while (count < bodies.length && bodies[count]!.at + bodyBytes < limit) {
+      // Those behind it wait for the next message, with all that is in between.
+      if (count === REFERRED_BODIES_MAX) return this.#flushBodies(transport, bodies[count]!.at + bodyBytes);
+      bodyBytes += bodies[count++]!.length;
+    }
+    const bytes = limit - bodyBytes;
+    if (count === 0) {
+      // A transport may fail at once, and have all that is gathered cleared: so this is as it will be before it is asked.
+      const buffer = this.#takeBuffer(limit);
+      this.#drop(0, limit, 0);
+      if (transport.send(buffer, limit)) buffers.give(buffer);
+      return limit;
+    }
+    if (transport.sendWithBodies?.(this.#buffer ?? NOTHING, bytes, bodies.slice(0, count)) === true) {
+      this.#takeBuffer(bytes);
+      this.#drop(count, bytes, bodyBytes);
+      return limit;
+    }
+    return this.#flushCopied(transport, limit);
+  }
+
+  /** These bodies and bytes have left the beginning. */
+  #drop(count: number, bytes: number, bodyBytes: number): void {
+    const bodies = this.#bodies!;
+    if (count > 0) bodies.splice(0, count);
+    for (const body of bodies) body.at -= bytes;
+    this.#bodyBytes -= bodyBytes;
+    if (bodies.length === 0) this.#bodies = undefined;
+  }
+
+  #flushCopied(transport: Transport, limit: number): number {
+    const bodies = this.#bodies!;
+    const length = Math.min(limit, COPIED_BYTES_MAX);
+    const copy = buffers.take(length);
+    let done = 0;
+    let bytes = 0;
+    let bodyBytes = 0;
+    let count = 0;
+    while (done < length) {
+      const body = bodies[count];
+      const before = Math.min((body?.at ?? this.#length) - bytes, length - done);
+      if (before > 0) copyBytes(copy, done, this.#buffer!, bytes, before);
+      bytes += before;
+      done += before;
+      if (body === undefined || done === length) break;
+      const part = Math.min(body.length, length - done);
+      body.arena.read(body.handle, body.offset, copy, done, part);
+      done += part;
+      bodyBytes += part;
+      body.offset += part;
+      body.length -= part;
+      if (body.length > 0) break;
+      body.arena.unpin(body.handle);
+      count++;
+    }
+    buffers.give(this.#takeBuffer(bytes));
+    this.#drop(count, bytes, bodyBytes);
+    if (transport.send(copy, length)) buffers.give(copy);
+    return length;
+  }
+
+  clear(): void {
+    if (this.#buffer !== undefined) buffers.give(this.#buffer);
+    this.#length = 0;
+    this.#buffer = undefined;
+    for (const body of this.#bodies ?? []) body.arena.unpin(body.handle);
+    this.#bodies = undefined;
+    this.#bodyBytes = 0;
+  }
+
+  #room(more: number): Uint8Array {
+    const needed = this.#length + more;
+    const buffer = this.#buffer;
+    if (buffer !== undefined && needed <= buffer.length) return buffer;
+    const larger = buffers.take(buffer === undefined ? needed : Math.max(needed, buffer.length * 2));
+    if (buffer !== undefined) {
+      larger.set(buffer.subarray(0, this.#length));
+      buffers.give(buffer);
+    }
+    this.#buffer = larger;
+    return larger;
+  }
+}

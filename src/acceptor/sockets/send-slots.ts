@@ -1,0 +1,39 @@
+// Places for replies on their way to the kernel, at fixed addresses.
+
+import { copyBytes } from "../../base/bytes.ts";
+import { map } from "../../uring/kernel.ts";
+import { halves } from "../../uring/uring.ts";
+
+/**
+ * Replies up to this size are copied to a place of their own, so that their buffer can be used again at once.
+ */
+export const STAGE_BYTES = 4096;
+const STAGES = 512;
+
+export class SendSlots {
+  readonly #memory = map(STAGES * STAGE_BYTES);
+  readonly #bytes = new Uint8Array(this.#memory.buffer);
+  readonly #addresses = Array.from({ length: STAGES }, (_, stage) => this.#addressOf(stage, 0));
+  readonly #free = Array.from({ length: STAGES }, (_, stage) => stage);
+
+  /** Copies `bytes[0, length)` to a place; returns its number, or -1 if there is none left. */
+  put(bytes: Uint8Array, length: number): number {
+    const stage = this.#free.pop();
+    if (stage === undefined) return -1;
+    copyBytes(this.#bytes, stage * STAGE_BYTES, bytes, 0, length);
+    return stage;
+  }
+
+  /** Where its bytes lie, from byte `at` on. */
+  address(stage: number, at = 0): { low: number; high: number } {
+    return at === 0 ? this.#addresses[stage]! : this.#addressOf(stage, at);
+  }
+
+  #addressOf(stage: number, at: number): { low: number; high: number } {
+    return halves(this.#memory.pointer + BigInt(stage * STAGE_BYTES + at));
+  }
+
+  give(stage: number): void {
+    this.#free.push(stage);
+  }
+}

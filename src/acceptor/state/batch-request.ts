@@ -1,0 +1,19 @@
+// What the options of a reserve-batch say, as its shard reads it.
+
+import { RequestFlag } from "../../message/request.ts";
+import { BATCH_BYTES_MAX } from "../../protocol/limits.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber } from "../../protocol/options.ts";
+import type { Request } from "../../protocol/request.ts";
+
+/** Puts the options into other fields of the request. Returns whether the client may abort the wait. */
+export function readBatchOptions(request: Request): boolean {
+  const { options } = request;
+  const bytes = optionNumber(options, OptionTag.Bytes) ?? BATCH_BYTES_MAX;
+  request.bodyBytes = Math.min(bytes, BATCH_BYTES_MAX);
+  request.flags =
+    RequestFlag.Batch | (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes);
+  const mayAbort = optionNumber(options, OptionTag.Abort) !== undefined;
+  options.clear();
+  return mayAbort;
+}

@@ -1,0 +1,137 @@
+// The page of what people do: tasks under way, which can be stopped, and who changed what by hand.
+
+import { html, nothing } from "lit-html";
+import { exact } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import { agoSince, empty, meter, type Part, tubeLink } from "../parts/parts.ts";
+import type { ChangeRow, TaskRow, TasksView } from "../parts/view-types.ts";
+
+export function showAudit({ tasks, changes }: TasksView, desk: PageContext): Part {
+  return html`
+    <div class="title"><h1>Audit</h1></div>
+    <section class="card" aria-labelledby="tasks">
+      <h2 id="tasks">Tasks <small>what is done to many jobs at once</small></h2>
+      ${tasks.length === 0 ? empty("None so far. Kick, move and clear of a tube are tasks; they go on when their page is left.") : taskTable(tasks, desk)}
+    </section>
+    <section class="card" aria-labelledby="changes">
+      <h2 id="changes">Changes <small>made by hand, over HTTP</small></h2>
+      ${
+        changes === undefined
+          ? html`<p class="quiet">Who changed what is for the role admin.</p>`
+          : changes.items.length === 0
+            ? empty(
+                "Nobody has changed anything by hand since the server began. Puts and what workers do are no such changes.",
+              )
+            : html`${changeTable(changes.items)}
+              <p class="quiet">
+                ${changes.items.length < changes.total ? `The last ${exact(changes.items.length)} of ${exact(changes.total)} are shown; v1/audit has them all. ` : nothing}
+                The server keeps the last 500; its log has them all.
+              </p>`
+      }
+    </section>
+  `;
+}
+
+const STATES: Readonly<Record<TaskRow["state"], readonly [tone: string, sign: string, word: string]>> = {
+  running: ["reserved", "◔", "under way"],
+  done: ["ready", "✓", "done"],
+  cancelled: ["delayed", "◼", "stopped"],
+  failed: ["buried", "✖", "failed"],
+};
+
+function taskTable(tasks: readonly TaskRow[], desk: PageContext): Part {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of tasks">
+    <table class="cards">
+      <caption class="hidden">Tasks, those under way first</caption>
+      <thead>
+        <tr>
+          <th scope="col">does</th><th scope="col" class="left">tube</th><th scope="col" class="left">state</th>
+          <th scope="col">jobs</th><th scope="col" class="optional">began</th><th scope="col"><span class="hidden">Stop it</span></th>
+        </tr>
+      </thead>
+      <tbody>${tasks.map((task) => taskRow(task, desk))}</tbody>
+    </table>
+  </div>`;
+}
+
+function taskRow(
+  { id, act, tube, state, fault, affected, progress, startedAt }: TaskRow,
+  desk: PageContext,
+): Part {
+  const [tone, sign, word] = STATES[state];
+  return html`<tr>
+    <th scope="row" title="task ${id}">${act}</th>
+    <td class="left"><a href=${tubeLink(tube)}>${tube}</a></td>
+    <td class="left wide">
+      <span class=${tone}><span aria-hidden="true">${sign}</span> ${word}${state === "running" ? ` ${Math.floor(progress * 100)} %` : ""}</span>
+      ${state === "running" ? meter(progress) : nothing} ${fault ?? nothing}
+    </td>
+    <td data-label="jobs">${exact(affected)}</td>
+    <td class="optional">${agoSince(startedAt)} ago</td>
+    <td>
+      ${
+        state === "running"
+          ? html`<button class="button" type="button" aria-label="Stop the task ${id}"
+              @click=${() => desk.act((actions) => actions.stopTask(id, act, tube))}>Stop…</button>`
+          : nothing
+      }
+    </td>
+  </tr>`;
+}
+
+/** "PUT /v1/tubes/:tube/pause" in words. */
+const DONE: Readonly<Record<string, string>> = {
+  "PUT /v1/server/drain": "drained the server",
+  "DELETE /v1/server/drain": "ended the draining",
+  "POST /v1/server/reload": "reloaded the configuration",
+  "DELETE /v1/connections/:id": "closed a connection",
+  "PUT /v1/tubes/:tube/pause": "paused a tube",
+  "DELETE /v1/tubes/:tube/pause": "resumed a tube",
+  "POST /v1/tubes/:tube/kick": "kicked jobs",
+  "POST /v1/tubes/:tube/clear": "cleared jobs",
+  "POST /v1/tubes/:tube/move": "moved jobs",
+  "POST /v1/tubes/:tube/update": "updated jobs",
+  "DELETE /v1/tubes/:tube": "deleted a tube",
+  "DELETE /v1/jobs/:id": "deleted a job",
+  "POST /v1/jobs/:id/kick": "kicked a job",
+  "POST /v1/jobs/:id/release": "released a job",
+  "POST /v1/jobs/:id/move": "moved a job",
+  "POST /v1/jobs/:id/update": "updated a job",
+  "DELETE /v1/tasks/:id": "stopped a task",
+};
+
+const ACCEPTED = 202;
+
+function changeTable(changes: readonly ChangeRow[]): Part {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of changes">
+    <table class="cards">
+      <caption class="hidden">Changes made by hand, the latest first</caption>
+      <thead>
+        <tr>
+          <th scope="col">when</th><th scope="col" class="left">who</th><th scope="col" class="left optional">from</th>
+          <th scope="col" class="left">what</th><th scope="col" class="left">of</th><th scope="col">jobs</th>
+        </tr>
+      </thead>
+      <tbody>${changes.map(changeRow)}</tbody>
+    </table>
+  </div>`;
+}
+
+function changeRow({ at, who, address, method, route, what, affected, status }: ChangeRow): Part {
+  const call = `${method} ${route}`;
+  const isTask = status === ACCEPTED && route.startsWith("/v1/tubes/");
+  const jobs = affected === null ? (isTask ? "a task" : "") : exact(affected);
+  return html`<tr>
+    <td>${agoSince(at)} ago</td>
+    <th scope="row" class="left">${who ?? html`<span class="quiet">anybody</span>`}</th>
+    <td class="left optional">${address ?? "a unix socket"}</td>
+    <td class="left" title="${call}: ${status}">${DONE[call] ?? call}</td>
+    <td class="left">${ofWhat(what)}</td>
+    <td data-label=${jobs === "" ? nothing : "jobs"}>${jobs}</td>
+  </tr>`;
+}
+
+function ofWhat({ tube, id }: ChangeRow["what"]): Part {
+  if (tube !== undefined) return html`<a href=${tubeLink(tube)}>${tube}</a>`;
+  return id === undefined ? nothing : html`${id}`;
+}

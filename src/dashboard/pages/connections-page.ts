@@ -1,0 +1,152 @@
+// The connections page: who is connected, what each waits for and holds, and closing one.
+
+import { html, nothing } from "lit-html";
+import { repeat } from "lit-html/directives/repeat.js";
+import { bytes, duration, exact } from "../parts/format.ts";
+import { heldList } from "../parts/held-list.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import { ago, empty, type Part, tubeLink } from "../parts/parts.ts";
+import type { ConnectionRow, ConnectionsView } from "../parts/view-types.ts";
+
+const STATES = ["open", "waiting", "holding", "closed"];
+const REASONS: Readonly<Record<string, string>> = {
+  client: "its client closed it",
+  quit: "its client quit",
+  idle: "it was idle for too long",
+  admin: "somebody closed it",
+  error: "it broke: the client died, or the network",
+  stop: "the server stops",
+  auth: "it was not let in",
+};
+const SHOWN_TUBES = 3;
+const SHOWN_JOBS = 3;
+
+export function showConnections(page: ConnectionsView, desk: PageContext): Part {
+  const { query } = desk.place;
+  const { list: shown, heldSeconds } = heldList(`connections?${query}`, page);
+  const state = query.get("state") ?? "open";
+  return html`
+    <div class="title"><h1>Connections</h1></div>
+    <section class="card" aria-label="Connections">
+      <div class="bar" role="group" aria-label="What they do">
+        ${STATES.map(
+          (each) => html`<button
+            type="button"
+            class="button"
+            aria-pressed=${each === state}
+            @click=${() => desk.go({ state: each === "open" ? "" : each })}
+          >
+            ${each}
+          </button>`,
+        )}
+        <label class="grow">
+          <span class="hidden">Tube that they use or watch</span>
+          <input
+            type="search"
+            placeholder="tube that they use or watch"
+            .value=${query.get("tube") ?? ""}
+            @change=${(event: Event) => desk.go({ tube: (event.target as HTMLInputElement).value.trim() })}
+          >
+        </label>
+        <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>
+        ${heldSeconds === 0 ? nothing : html`<span class="quiet">the list is ${heldSeconds} s old</span>`}
+      </div>
+      ${state === "closed" ? closedList(shown) : list(shown, desk)}
+    </section>
+  `;
+}
+
+function list({ items, matched, total }: ConnectionsView, desk: PageContext): Part {
+  if (items.length === 0)
+    return empty(
+      `${total === 0 ? "Nobody is connected." : "No such connection."} Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.`,
+    );
+  const mayClose = desk.may("admin");
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
+      <table class="cards">
+        <caption class="hidden">Open connections</caption>
+        <thead>
+          <tr>
+            <th scope="col">from</th><th scope="col">age</th><th scope="col" class="optional">idle</th><th scope="col" class="left">does</th>
+            <th scope="col" class="left optional">uses</th><th scope="col" class="left optional">watches</th>
+            <th scope="col" class="left">holds</th><th scope="col" class="optional">unread, unsent</th>
+            ${mayClose ? html`<th scope="col"><span class="hidden">Close it</span></th>` : nothing}
+          </tr>
+        </thead>
+        <tbody>${repeat(
+          items,
+          ({ id }) => id,
+          (each) => row(each, mayClose, desk),
+        )}</tbody>
+      </table>
+    </div>
+    ${matched > items.length ? html`<p class="quiet">The oldest ${exact(items.length)} are shown.</p>` : nothing}`;
+}
+
+function closedList({ items }: ConnectionsView): Part {
+  if (items.length === 0)
+    return empty("None has ended since the server began, or none of this tube. The last 1,000 are kept.");
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of connections">
+    <table class="cards">
+      <caption class="hidden">Connections that have ended, the last first</caption>
+      <thead>
+        <tr>
+          <th scope="col">from</th><th scope="col">ended</th><th scope="col" class="left">why</th>
+          <th scope="col" class="optional">lasted</th><th scope="col" class="left optional">used</th><th scope="col" class="left optional">watched</th>
+        </tr>
+      </thead>
+      <tbody>${repeat(
+        items,
+        ({ id }) => id,
+        ({ id, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
+          <th scope="row" title="connection ${id}">${address ?? "–"}</th>
+          <td data-label="ended">${ago(closedFor)} ago</td>
+          <td class="left rest-line">${REASONS[reason ?? ""] ?? reason}</td>
+          <td class="optional">${duration(age)}</td>
+          <td class="left optional">${uses}</td>
+          <td class="left optional">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
+        </tr>`,
+      )}</tbody>
+    </table>
+  </div>`;
+}
+
+function row(each: ConnectionRow, mayClose: boolean, desk: PageContext): Part {
+  const { id, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
+  const from = address ?? "a unix socket";
+  return html`<tr>
+    <th scope="row" title="connection ${id}${listener === null ? "" : `, came in at ${listener}`}">${from}</th>
+    <td data-label="age">${ago(age)}</td>
+    <td class="optional">${duration(idle)}</td>
+    <td class="left">${whatItDoes(each)}</td>
+    <td class="left optional"><a href=${tubeLink(uses)}>${uses}</a></td>
+    <td class="left optional" title=${watches.join(", ")}>
+      ${watches.slice(0, SHOWN_TUBES).map((tube, index) => html`${index === 0 ? "" : ", "}<a href=${tubeLink(tube)}>${tube}</a>`)}
+      ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
+    </td>
+    <td class="left rest-line ${held === 0 ? "none" : ""}" data-label="holds">${heldJobs(each)}</td>
+    <td class="optional">${bytes(bytesIn)}, ${bytes(bytesOut)}</td>
+    ${
+      mayClose
+        ? html`<td class="corner"><button class="button" type="button" aria-label="Close the connection from ${from}" @click=${() =>
+            desk.act((actions) => actions.closeConnection(id, from, held))}>Close…</button></td>`
+        : nothing
+    }
+  </tr>`;
+}
+
+function whatItDoes({ waiting, producer, worker }: ConnectionRow): string {
+  if (waiting) return "waits for a job";
+  if (producer && worker) return "puts and works";
+  return producer ? "puts" : worker ? "works" : "–";
+}
+
+function heldJobs({ held, holds }: ConnectionRow): Part {
+  if (held === 0) return html`<span class="quiet">–</span>`;
+  return html`${holds
+    .slice(0, SHOWN_JOBS)
+    .map(
+      ({ id, timeLeft }, index) =>
+        html`${index === 0 ? "" : ", "}<a href="#/jobs/${id}">${id}</a> <span class="quiet">${duration(timeLeft)} left</span>`,
+    )}${held > SHOWN_JOBS ? html` <span class="quiet">and ${exact(held - SHOWN_JOBS)} more</span>` : nothing}`;
+}

@@ -1,0 +1,84 @@
+// The page of a job: what is known of it as it changes, its body, and what can be done to it.
+
+import { html, nothing } from "lit-html";
+import { duration, exact } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import { ago, empty, facts, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
+import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
+import { bodyCard } from "./job-body.ts";
+
+export function showJob({ job, holderAddress }: JobPageView, desk: PageContext): Part {
+  const { name } = desk.place;
+  if (job === null)
+    return html`<div class="title"><h1>Job ${name}</h1></div>
+      <section class="card">${empty("There is no such job: it is done, or was never put.")}</section>`;
+  const body = bodyOf(desk.fetched as JobRow | Refused | undefined, job);
+  const its = STATES.find(({ name: state }) => state === job.state);
+  return html`
+    <div class="title">
+      <h1>Job ${job.id}</h1>
+      <span class="badge ${job.state}"><span aria-hidden="true">${its?.sign ?? ""}</span> ${job.state}</span>
+      <span>in <a href=${tubeLink(job.tube)}>${job.tube}</a></span>
+      ${desk.may("manage") ? jobActions({ ...job, ...body }, desk) : nothing}
+    </div>
+    <section class="card" aria-label="Figures">
+      ${facts([
+        ...sinceWhen(job, holderAddress),
+        ["priority", exact(job.pri)],
+        ["put", html`${ago(job.age)} ago`],
+        ["delay", duration(Number(job["delay"]))],
+        ["time to run", duration(Number(job["ttr"]))],
+        ...["reserves", "timeouts", "releases", "buries", "kicks"].map((key): [string, string] => [
+          key,
+          exact(Number(job[key])),
+        ]),
+      ])}
+    </section>
+    ${bodyCard({ ...job, ...body }, desk)}
+  `;
+}
+
+/** The view has no body: that is asked for once, since it never changes. */
+function bodyOf(fetched: JobRow | Refused | undefined, { id }: JobRow): Partial<JobRow> {
+  if (fetched === undefined || !("id" in fetched) || fetched.id !== id) return {};
+  const { body, bodyBase64, truncated } = fetched;
+  return {
+    truncated,
+    ...(body === undefined ? {} : { body }),
+    ...(bodyBase64 === undefined ? {} : { bodyBase64 }),
+  };
+}
+
+function jobActions(job: JobRow, { act, may }: PageContext): Part {
+  const { id, tube, state, body, truncated, pri, ttr } = job;
+  const isReserved = state === "reserved";
+  const button = (label: string, open: Parameters<PageContext["act"]>[0], tone = ""): Part =>
+    html`<button class="button ${tone}" type="button" @click=${() => act(open)}>${label}</button>`;
+  const of = { tube, state, ids: [id] };
+  const buttons = html`
+    ${state === "buried" || state === "delayed" ? button("Kick…", (actions) => actions.kickJob(id, tube)) : nothing}
+    ${isReserved ? button("Release…", (actions) => actions.releaseJob(id, tube)) : nothing}
+    ${
+      may("put") && body !== undefined && !truncated
+        ? button("Put again…", (actions) => actions.putJob(tube, { body, pri, ttr: Number(ttr) }))
+        : nothing
+    }
+    ${isReserved ? nothing : button("Move…", (actions) => actions.moveJobs(of))}
+    ${isReserved ? nothing : button("Update…", (actions) => actions.updateJobs(of))}
+    ${button("Delete…", (actions) => actions.deleteJob(id, tube, isReserved), "bad")}`;
+  return html`<div class="actions">${folded("Actions", buttons)}</div>`;
+}
+
+/** What is to be said of its state: since when, how long still, and who holds it. */
+function sinceWhen(job: JobRow, holderAddress: string | null): [string, string | Part][] {
+  const { state, timeLeft, holder, readySince, buriedSince } = job;
+  if (state === "ready") return [["ready for", ago(Number(readySince))]];
+  if (state === "buried") return [["buried for", ago(Number(buriedSince))]];
+  const left: [string, string] = ["time left", duration(timeLeft)];
+  if (state === "delayed") return [left];
+  const who =
+    holder === "lease"
+      ? "a worker over HTTP"
+      : html`<a href="#/connections?state=holding&tube=${encodeURIComponent(job.tube)}">${holderAddress ?? `connection ${holder}`}</a>`;
+  return [["held by", who], left];
+}

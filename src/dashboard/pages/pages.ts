@@ -1,0 +1,279 @@
+// The pages: what each asks for, and how it looks.
+
+import { html } from "lit-html";
+import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
+import type { Chart, Page, PageContext } from "../parts/page-context.ts";
+import {
+  ago,
+  COLUMNS,
+  chartPlace,
+  empty,
+  FIRST_JOB,
+  inHeldOrder,
+  logFacts,
+  noLog,
+  type Part,
+  stateTiles,
+  threadTable,
+  tile,
+  tubeLink,
+  tubePath,
+  tubeTable,
+} from "../parts/parts.ts";
+import type { OverviewView, TubeRow, TubesView } from "../parts/view-types.ts";
+
+const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
+  ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
+);
+
+// --- overview -----------------------------------------------------------------------------------------------
+
+const overview: Page = {
+  title: () => "Overview",
+  view: () => "view=overview",
+  says: ({ attention: found }: OverviewView) =>
+    found.length === 0
+      ? "Nothing needs attention."
+      : `Needs attention: ${found.length}. ${found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
+  show: (view: OverviewView, desk) => html`
+    <h1 class="hidden">Overview</h1>
+    <dl class="tiles">
+      ${stateTiles(view.jobs)}
+      ${tile(
+        "oldest ready",
+        ago(view.oldest?.seconds ?? null),
+        view.oldest === null
+          ? "no job waits"
+          : html`<a href=${tubeLink(view.oldest.tube)} title=${view.oldest.tube}>${view.oldest.tube}</a>`,
+      )}
+      ${tile("waiting clients", short(view.waiting), `of ${exact(view.connections)}`, `${exact(view.connections)} connections`)}
+    </dl>
+    <section class="card ${view.attention.length === 0 ? "well" : "unwell"}" aria-labelledby="attention">
+      <h2 id="attention">Needs attention</h2>
+      ${attention(view)}
+    </section>
+    <section class="card" aria-labelledby="rates">
+      <div class="heading">
+        <h2 id="rates">
+          Jobs a second
+          <small>${rate(view.rates.puts)} put · ${rate(view.rates.reserves)} reserved · ${rate(view.rates.deletes)} deleted</small>
+        </h2>
+        <div class="group" role="group" aria-label="How long back">
+          ${Object.entries(SPANS).map(
+            ([
+              key,
+              { label },
+            ]) => html`<button class="button" type="button" aria-pressed=${key === spanOf(desk)}
+              @click=${() => desk.go({ span: key === "5m" ? "" : key })}>${label}</button>`,
+          )}
+        </div>
+      </div>
+      ${chartPlace("chart")} ${desk.charts([rateChart(desk)])}
+    </section>
+    <div class="two">
+      <section class="card" aria-labelledby="oldest">
+        <h2 id="oldest">Waiting longest</h2>
+        ${
+          view.oldestTubes.length === 0
+            ? empty("No job waits for a worker.")
+            : shortTable("Tubes whose jobs wait longest", view.oldestTubes)
+        }
+      </section>
+      <section class="card" aria-labelledby="busiest">
+        <h2 id="busiest">Busiest <small>of ${tubeCount(view.tubes)}</small></h2>
+        ${
+          view.busiest.length === 0
+            ? empty("Nothing was put or reserved in the last seconds.", FIRST_JOB)
+            : shortTable("Tubes with most puts and reserves", view.busiest)
+        }
+      </section>
+      <section class="card" aria-labelledby="log-short">
+        <h2 id="log-short"><a href="#/log">Log</a></h2>
+        ${view.log === null ? noLog : logFacts(view.log)}
+      </section>
+      <section class="card" aria-labelledby="threads-short">
+        <h2 id="threads-short"><a href="#/server">Threads</a> <small>share of a core</small></h2>
+        ${threadTable(view.threads)}
+      </section>
+    </div>
+  `,
+};
+
+const shortTable = (caption: string, tubes: readonly TubeRow[]): Part =>
+  tubeTable(inHeldOrder(caption, "", tubes).rows, caption, SHORT_COLUMNS);
+
+const SPANS: Readonly<
+  Record<string, { readonly label: string; readonly seconds: number; readonly span: string }>
+> = {
+  "5m": { label: "5 min", seconds: 300, span: "The last 5 minutes" },
+  "1h": { label: "1 h", seconds: 3600, span: "The last hour" },
+  "24h": { label: "24 h", seconds: 86_400, span: "The last day" },
+};
+
+const spanOf = ({ place }: PageContext): string => {
+  const asked = place.query.get("span") ?? "";
+  return Object.hasOwn(SPANS, asked) ? asked : "5m";
+};
+
+function rateChart(desk: PageContext): Chart {
+  const { seconds, span } = SPANS[spanOf(desk)]!;
+  return {
+    id: "chart",
+    title: "Jobs a second",
+    url: `v1/history?seconds=${seconds}&series=puts,reserves,deletes`,
+    span,
+    spanSeconds: seconds,
+    lines: [
+      { series: "puts", label: "puts /s", colour: "ready", isRate: true },
+      { series: "reserves", label: "reserves /s", colour: "reserved", isRate: true, dash: [8, 4] },
+      { series: "deletes", label: "deletes /s", colour: "delayed", isRate: true, dash: [3, 3] },
+    ],
+  };
+}
+
+function attention({ attention: found }: OverviewView): Part {
+  if (found.length === 0)
+    return html`<p><span class="ready" aria-hidden="true">✓</span> Nothing needs attention.</p>`;
+  return html`<ul class="list">
+    ${found.map(
+      ({ level, tube, page, text, todo }) => html`<li>
+        <span class="sign ${level === "bad" ? "buried" : "delayed"}" aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
+        <span class="grow">
+          <span class="hidden">${level === "bad" ? "Serious:" : "Look at:"}</span>
+          <a href=${page}>${tube ?? PAGE_NAMES[page.split("?")[0]!]}</a>: ${text}
+        </span>
+        <span class="quiet todo">${todo}</span>
+      </li>`,
+    )}
+  </ul>`;
+}
+
+const PAGE_NAMES: Readonly<Record<string, string>> = {
+  "#/log": "log",
+  "#/server": "server",
+  "#/tubes": "tubes",
+};
+
+// --- tubes --------------------------------------------------------------------------------------------------
+
+const tubes: Page = {
+  title: () => "Tubes",
+  says: ({ total, matched }: TubesView) =>
+    matched === total ? `${tubeCount(total)}.` : `${exact(matched)} of ${tubeCount(total)} match.`,
+  view: ({ query }) => {
+    const asked = new URLSearchParams({ view: "tubes" });
+    for (const key of ["match", "sort", "order", "from"]) {
+      const value = query.get(key);
+      if (value !== null) asked.set(key, value);
+    }
+    return `${asked}`;
+  },
+  show: later(async () => (await import("./tubes-page.ts")).showTubes),
+};
+
+// --- a tube, connections ------------------------------------------------------------------------------------
+
+/** A page whose module is loaded when it is looked at. */
+function later(load: () => Promise<(view: never, desk: PageContext) => Part>): Page["show"] {
+  let show: ((view: never, desk: PageContext) => Part) | undefined;
+  return (view, desk) => {
+    if (show !== undefined) return show(view, desk);
+    load().then((loaded) => {
+      show = loaded;
+      desk.redraw();
+    }, nothingToDo);
+    return html`<p class="quiet">…</p>`;
+  };
+}
+
+/** The server is gone, and the page says so; the next view tries again. */
+const nothingToDo = (): void => {};
+
+const JOB_FILTERS = ["text", "cursor", "order", "ageFrom", "priFrom", "priTo"];
+
+const tube: Page = {
+  title: ({ name }) => name,
+  view: ({ name }) => `${new URLSearchParams({ view: "tube", tube: name })}`,
+  fetch: ({ name, query }) => {
+    const asked = new URLSearchParams({ limit: "50", bodyMax: "120", state: query.get("state") ?? "ready" });
+    for (const key of JOB_FILTERS) if (query.has(key)) asked.set(key, query.get(key)!);
+    return tubePath(name, "jobs", `${asked}`);
+  },
+  show: later(async () => (await import("./tube-page.ts")).showTube),
+};
+
+const connections: Page = {
+  title: () => "Connections",
+  view: ({ query }) => {
+    const asked = new URLSearchParams({ view: "connections" });
+    for (const key of ["state", "tube"]) if (query.has(key)) asked.set(key, query.get(key)!);
+    return `${asked}`;
+  },
+  show: later(async () => (await import("./connections-page.ts")).showConnections),
+};
+
+const group: Page = {
+  title: () => "Group",
+  view: () => "view=group",
+  show: later(async () => {
+    const { showGroup } = await import("./group-page.ts");
+    return (view) => showGroup(view);
+  }),
+};
+
+const job: Page = {
+  title: ({ name }) => `Job ${name}`,
+  view: ({ name }) => `${new URLSearchParams({ view: "job", id: name })}`,
+  // The view has all but its body, which never changes.
+  fetch: ({ name }, may) => (may("bodies") ? `v1/jobs/${encodeURIComponent(name)}?bodyMax=65536` : undefined),
+  fetchesOnce: true,
+  show: later(async () => (await import("./job-page.ts")).showJob),
+};
+
+const log: Page = {
+  title: () => "Log",
+  view: () => "view=log",
+  show: later(async () => (await import("./log-page.ts")).showLog),
+};
+
+const server: Page = {
+  title: () => "Server",
+  view: () => "view=server",
+  show: later(async () => (await import("./server-page.ts")).showServer),
+};
+
+const audit: Page = {
+  title: () => "Audit",
+  view: (_place, may) => (may("admin") ? "view=audit" : "view=tasks"),
+  show: later(async () => (await import("./audit-page.ts")).showAudit),
+};
+
+/** By their addresses, which anybody may write: a Map has no `__proto__`. */
+const PAGES: ReadonlyMap<string, Page> = new Map(
+  Object.entries({ tubes, tube, job, jobs: job, connections, log, group, server, audit }),
+);
+
+/** The page of an address; the overview where there is none. */
+export const pageNamed = (name: string): Page => PAGES.get(name) ?? overview;
+
+/** Only of a server in a group. */
+export const GROUP_PAGE = "group";
+
+interface RouteState {
+  readonly page: string;
+  readonly label: string;
+  readonly key: string;
+  /** Only for who may do this. */
+  readonly may?: string;
+}
+
+/** What the bar on the left leads to, with the key behind `g`. */
+export const BAR: readonly RouteState[] = [
+  { page: "", label: "Overview", key: "o" },
+  { page: "tubes", label: "Tubes", key: "t" },
+  { page: "connections", label: "Connections", key: "c" },
+  { page: "log", label: "Log", key: "l" },
+  { page: GROUP_PAGE, label: "Group", key: "r" },
+  { page: "server", label: "Server", key: "s" },
+  { page: "audit", label: "Audit", key: "a", may: "manage" },
+];

@@ -1,0 +1,134 @@
+// The page of all tubes: filtered, sorted and paged by the server, and what can be done to those that are selected.
+
+import { html, nothing } from "lit-html";
+import { columnChoice, shownColumns } from "../parts/columns.ts";
+import { bytes, exact, rate, tubes } from "../parts/format.ts";
+import type { PageContext } from "../parts/page-context.ts";
+import {
+  ago,
+  COLUMNS,
+  type Column,
+  empty,
+  FIRST_JOB,
+  inHeldOrder,
+  type Part,
+  tubeTable,
+} from "../parts/parts.ts";
+import type { TubeRow, TubesView } from "../parts/view-types.ts";
+
+const PAGE_ROWS = 50;
+
+const number = (key: string, name: string, of: (tube: TubeRow) => number, write = exact): Column => ({
+  key,
+  name,
+  isUsual: false,
+  label: name,
+  optional: true,
+  cell: (tube) => write(of(tube)),
+  isZero: (tube) => of(tube) === 0,
+});
+
+const ALL_COLUMNS: readonly Column[] = [
+  ...COLUMNS,
+  number("urgent", "urgent", ({ jobs }) => jobs.urgent),
+  {
+    key: "oldestBuried",
+    name: "oldest buried",
+    isUsual: false,
+    label: "oldest buried",
+    optional: true,
+    cell: ({ oldestBuried }) => ago(oldestBuried),
+    isZero: ({ oldestBuried }) => oldestBuried === null,
+  },
+  number("bodyBytes", "bodies", ({ bodyBytes }) => bodyBytes, bytes),
+  number("users", "using", ({ users }) => users),
+  number("waiters", "waiting", ({ waiters }) => waiters),
+  number("timeoutsRate", "timeouts /s", ({ rates }) => rates["timeouts"] ?? 0, rate),
+  number("puts", "put in all", ({ totals }) => totals["puts"] ?? 0),
+  number("timeouts", "timeouts in all", ({ totals }) => totals["timeouts"] ?? 0),
+];
+
+export function showTubes(view: TubesView, desk: PageContext): Part {
+  const { query } = desk.place;
+  const sort = query.get("sort") ?? "oldest";
+  const order = query.get("order") ?? (sort === "name" ? "asc" : "desc");
+  const onSort = (key: string): void =>
+    desk.go({ sort: key, order: key === sort ? (order === "asc" ? "desc" : "asc") : "", from: "" });
+  const match = query.get("match") ?? "";
+  const { rows, heldSeconds } = inHeldOrder("tubes", `${query}`, view.items);
+  return html`
+    <div class="title"><h1>Tubes</h1></div>
+    <section class="card">
+      <div class="bar">
+        <label class="grow">
+          <span class="hidden">Filter by name</span>
+          <input
+            type="search"
+            id="filter"
+            placeholder="filter, as mail-*"
+            .value=${match}
+            @input=${(event: Event) => desk.go({ match: (event.target as HTMLInputElement).value, from: "" })}
+          >
+        </label>
+        <span class="quiet">${tubes(view.total)}${match === "" ? nothing : `, ${exact(view.matched)} match`}</span>
+        ${sortChoice(sort, order, desk)}
+        ${columnChoice("tubes", ALL_COLUMNS, desk.redraw)}
+        ${heldSeconds === 0 ? nothing : html`<span class="quiet">order is ${heldSeconds} s old</span>`}
+      </div>
+      ${desk.selected.size === 0 ? nothing : chosenTubes(desk)}
+      ${
+        view.items.length === 0
+          ? empty(match === "" ? "There are no tubes." : `No tube has a name like ${match}.`)
+          : tubeTable(
+              rows,
+              "All tubes",
+              shownColumns("tubes", ALL_COLUMNS),
+              { sort, order, onSort },
+              desk.may("manage") ? desk : undefined,
+            )
+      }
+      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube comes with its first job.", FIRST_JOB) : nothing}
+      ${view.matched > PAGE_ROWS ? pager(view, desk) : nothing}
+    </section>
+  `;
+}
+
+/** Where rows are cards there are no heads to sort by. */
+function sortChoice(sort: string, order: string, desk: PageContext): Part {
+  const option = (key: string, name: string): Part =>
+    html`<option value=${key} ?selected=${key === sort}>${name}</option>`;
+  const isRising = order === "asc";
+  return html`<span class="bar narrow-only">
+    <span class="quiet" aria-hidden="true">sort</span>
+    <select aria-label="sort by" @change=${(event: Event) => desk.go({ sort: (event.target as HTMLSelectElement).value, order: "", from: "" })}>
+      ${option("name", "tube")} ${ALL_COLUMNS.map(({ key, name }) => option(key, name))}
+    </select>
+    <button class="button" type="button" aria-label=${isRising ? "Rising; turn it round" : "Falling; turn it round"}
+      @click=${() => desk.go({ sort, order: isRising ? "desc" : "asc", from: "" })}>${isRising ? "↑" : "↓"}</button>
+  </span>`;
+}
+
+function chosenTubes(desk: PageContext): Part {
+  const names = [...desk.selected];
+  const button = (label: string, tone: string, open: Parameters<PageContext["act"]>[0]): Part =>
+    html`<button class="button ${tone}" type="button" @click=${() => desk.act(open)}>${label}</button>`;
+  return html`<div class="bar chosen" role="group" aria-label="What to do with the selected tubes">
+    <span aria-live="polite">${exact(names.length)} selected:</span>
+    ${button("Pause…", "", (actions) => actions.pauseTubes(names))}
+    ${button("Kick…", "", (actions) => actions.kickTubes(names))}
+    ${button("Move…", "", (actions) => actions.moveTubes(names))}
+    ${button("Clear…", "bad", (actions) => actions.clearTubes(names))}
+    <button class="button" type="button" @click=${() => desk.select(names, false)}>None</button>
+  </div>`;
+}
+
+function pager({ from, matched, items }: TubesView, desk: PageContext): Part {
+  const to = (at: number): void => desk.go({ from: at <= 0 ? "" : `${at}` });
+  return html`<div class="bar">
+    <span class="quiet">${exact(from + 1)}–${exact(from + items.length)} of ${exact(matched)}</span>
+    <button class="button" type="button" ?disabled=${from === 0} @click=${() => to(from - PAGE_ROWS)}>Previous</button>
+    <button class="button" type="button" ?disabled=${from + items.length >= matched} @click=${() => to(from + PAGE_ROWS)}>
+      Next
+    </button>
+  </div>`;
+}

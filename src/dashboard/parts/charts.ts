@@ -1,0 +1,279 @@
+// Charts: numbers and rates over time, as lines, with a sentence and a table that say the same. Loaded when a page has one.
+
+import { html, nothing, render } from "lit-html";
+import uPlot from "uplot";
+import { duration, exact, rate } from "./format.ts";
+import type { Chart, ChartLine } from "./page-context.ts";
+import type { Part } from "./parts.ts";
+
+type Value = number | null;
+type Series = Readonly<Record<string, readonly (readonly [seconds: number, value: Value])[]>>;
+/** Times, and the values of each line then. */
+type Data = readonly [times: readonly number[], ...values: (readonly Value[])[]];
+
+const HEIGHT = 190;
+/** Asked for again so often, ms. */
+const EACH_MS = 5000;
+/** What is shown before the first point, where there is but one. */
+const ALONE_SECONDS = 60;
+/** A table has no more rows than this: each stands for several points then. */
+const ROWS_MAX = 30;
+/** Less of its span than this is known of a server that has just begun, and is said. */
+const KNOWN_SHARE = 0.9;
+
+interface Drawn {
+  readonly place: HTMLElement;
+  readonly plot: LinePlot;
+  url: string;
+  atMs: number;
+}
+
+/** By the id of their place. */
+const drawn = new Map<string, Drawn>();
+
+/** Draws charts whose places are on the page; again where theirs is new, asks for other numbers, or a while has passed. */
+export function drawCharts(charts: readonly Chart[]): void {
+  for (const chart of charts) {
+    const place = document.getElementById(chart.id);
+    if (place === null || document.hidden) continue;
+    let its = drawn.get(chart.id);
+    if (its?.place !== place) {
+      // One of a page that was left.
+      its?.plot.end();
+      place.replaceChildren();
+      its = { place, url: "", plot: new LinePlot(place, chart), atMs: 0 };
+      drawn.set(chart.id, its);
+    }
+    if (its.url === chart.url && Date.now() - its.atMs < EACH_MS) continue;
+    its.url = chart.url;
+    its.atMs = Date.now();
+    void fill(chart, its);
+  }
+}
+
+async function fill(chart: Chart, { plot, url }: Drawn): Promise<void> {
+  const say = (sentence: string): void => {
+    const words = document.getElementById(`${chart.id}-words`);
+    if (words !== null && words.textContent !== sentence) words.textContent = sentence;
+  };
+  try {
+    const response = await fetch(url);
+    if (!response.ok || drawn.get(chart.id)?.url !== url) return;
+    const { series, kept = true } = (await response.json()) as { series: Series; kept?: boolean };
+    const data = pointsOf(series, chart.lines);
+    plot.show(data);
+    showTable(chart, data);
+    if (!kept)
+      say("No history is kept yet: it begins within seconds, for as many tubes as have series in metrics.");
+    else say(inWords(data, chart));
+  } catch {
+    // The server is gone, and the page says so.
+  }
+}
+
+/** Of counters the rate a second between each two points, of numbers the points themselves. */
+function pointsOf(series: Series, lines: readonly ChartLine[]): Data {
+  const times: number[] = [];
+  const values: Value[][] = lines.map(() => []);
+  const first = series[lines[0]!.series] ?? [];
+  for (let at = lines[0]!.isRate ? 1 : 0; at < first.length; at++) {
+    const now = first[at]![0];
+    const before = at === 0 ? Number.NEGATIVE_INFINITY : first[at - 1]![0];
+    if (now <= before) continue;
+    times.push(now);
+    lines.forEach(({ series: name, isRate }, index) => {
+      const value = series[name]![at]![1];
+      const grown = isRate ? Math.max(0, (value ?? 0) - (series[name]![at - 1]![1] ?? 0)) : 0;
+      values[index]!.push(isRate ? grown / (now - before) : value);
+    });
+  }
+  return [times, ...values];
+}
+
+// --- in words and numbers -------------------------------------------------------------------------------------
+
+const writeOf = ({ write }: Chart, { isRate }: ChartLine): ((value: number) => string) =>
+  write ?? (isRate ? rate : exact);
+
+const mean = (values: readonly number[]): number =>
+  values.reduce((sum, each) => sum + each, 0) / values.length;
+
+const known = (values: readonly Value[]): number[] => values.filter((value) => value !== null);
+
+/** What the lines say, for who does not see them: of rates the average, of numbers the last. */
+function inWords([times, ...values]: Data, chart: Chart): string {
+  if (times.length === 0) return "There are no points yet.";
+  const seconds = Math.round(times.at(-1)! - times[0]!);
+  const isAll = seconds >= chart.spanSeconds * KNOWN_SHARE;
+  const span = isAll ? chart.span : `${chart.span}, of which ${duration(seconds)} are known`;
+  const { lines } = chart;
+  const said = lines.map((line, index) => {
+    const points = known(values[index]!);
+    if (points.length === 0) return undefined;
+    return writeOf(chart, line)(line.isRate ? mean(points) : points.at(-1)!);
+  });
+  if (chart.inWords !== undefined) return `${span}. ${chart.inWords(said)}`;
+  const list = lines.map(({ label }, index) => `${said[index] ?? "no"} ${label}`).join(", ");
+  return `${span}. ${lines[0]!.isRate ? "On average" : "Now"} ${list}.`;
+}
+
+/** A table behind a button; its rows are made only while it is open. */
+function showTable(chart: Chart, data: Data): void {
+  const place = document.getElementById(`${chart.id}-table`);
+  if (place === null) return;
+  const isOpen = place.querySelector("details")?.open === true;
+  render(
+    html`<details class="more" @toggle=${() => showTable(chart, data)}>
+      <summary>As a table</summary>
+      ${isOpen ? table(chart, data) : nothing}
+    </details>`,
+    place,
+  );
+}
+
+function table(chart: Chart, [times, ...values]: Data): Part {
+  const each = Math.max(1, Math.ceil(times.length / ROWS_MAX));
+  const row = (from: number): Part => {
+    const last = Math.min(from + each, times.length) - 1;
+    const cell = (line: ChartLine, index: number): string => {
+      const points = known(values[index]!.slice(from, last + 1));
+      if (points.length === 0) return "–";
+      return writeOf(chart, line)(line.isRate ? mean(points) : points.at(-1)!);
+    };
+    return html`<tr>
+      <th scope="row">${CLOCK.format(times[last]! * 1000)}</th>
+      ${chart.lines.map((line, index) => html`<td>${cell(line, index)}</td>`)}
+    </tr>`;
+  };
+  // From the newest on; what is left of the division is the oldest row.
+  const rows: Part[] = [];
+  for (let end = times.length; end > 0; end -= each) rows.push(row(Math.max(0, end - each)));
+  return html`<div class="scroll tall" tabindex="0" role="region" aria-label="${chart.title}, as a table">
+    <table>
+      <caption class="hidden">${chart.title}, the newest first${each === 1 ? "" : `; each row stands for ${each} points`}</caption>
+      <thead><tr><th scope="col">until</th>${chart.lines.map(({ label }) => html`<th scope="col">${label}</th>`)}</tr></thead>
+      <tbody>${rows}</tbody>
+    </table>
+  </div>`;
+}
+
+const CLOCK = new Intl.DateTimeFormat("en", {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+
+// --- lines ----------------------------------------------------------------------------------------------------
+
+class LinePlot {
+  readonly #place: HTMLElement;
+  readonly #chart: Chart;
+  readonly #resized: ResizeObserver;
+  #plot: uPlot | undefined;
+  #colours = "";
+
+  constructor(place: HTMLElement, chart: Chart) {
+    this.#place = place;
+    this.#chart = chart;
+    this.#resized = new ResizeObserver(() =>
+      this.#plot?.setSize({ width: place.clientWidth, height: HEIGHT }),
+    );
+    this.#resized.observe(place);
+  }
+
+  /** Lets go of it: uPlot knows all of its charts until they are destroyed. */
+  end(): void {
+    this.#resized.disconnect();
+    this.#plot?.destroy();
+  }
+
+  show(shown: Data): void {
+    const data = shown as unknown as uPlot.AlignedData;
+    const { lines, write } = this.#chart;
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name: string): string => resolved(this.#place, style.getPropertyValue(`--${name}`));
+    const colours = [...lines.map((line) => colour(line.colour)), colour("quiet"), colour("line")];
+    if (this.#plot !== undefined && this.#colours === colours.join()) {
+      this.#plot.setData(data);
+      return;
+    }
+    this.#plot?.destroy();
+    this.#colours = colours.join();
+    const [quiet, line] = colours.slice(-2);
+    const axis: uPlot.Axis = { stroke: quiet!, grid: { stroke: line!, width: 1 }, ticks: { show: false } };
+    const options: uPlot.Options = {
+      width: this.#place.clientWidth,
+      height: HEIGHT,
+      series: [
+        {},
+        ...lines.map(({ label, dash }, index) => ({
+          label,
+          stroke: colours[index]!,
+          width: 2,
+          // Colour is never the only thing that tells lines apart.
+          ...(dash === undefined ? {} : { dash: [...dash] }),
+          // A point alone makes no line.
+          points: { show: true, size: 5, filter: pointsAlone },
+          ...(index === 0 ? { fill: colours[0]!.replace("rgb(", "rgba(").replace(")", ", 0.08)") } : {}),
+        })),
+      ],
+      // A piece of the line, dashed as it is.
+      legend: {
+        live: false,
+        markers: { width: 0, fill: (_plot, index) => pieceOf(colours[index - 1]!, lines[index - 1]!.dash) },
+      },
+      axes: [
+        // As far apart as they are wide, and some.
+        { ...axis, size: 30, space: 76, values: clock },
+        {
+          ...axis,
+          size: 56,
+          values: (_plot, splits) => splits.map(write ?? ((value) => AMOUNT.format(value))),
+        },
+      ],
+      scales: {
+        x: { range: (_plot, min, max) => [max > min ? min : max - ALONE_SECONDS, max] },
+        y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
+      },
+    };
+    this.#plot = new uPlot(options, data, this.#place);
+  }
+}
+
+const AMOUNT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
+/** A background that looks like the line. */
+function pieceOf(colour: string, dash: readonly number[] = []): string {
+  if (dash.length === 0) return colour;
+  let at = 0;
+  const stops = dash.map((length, index) => {
+    const stop = `${index % 2 === 0 ? colour : "transparent"} ${at}px ${at + length}px`;
+    at += length;
+    return stop;
+  });
+  return `repeating-linear-gradient(90deg, ${stops.join(", ")})`;
+}
+
+function pointsAlone({ data }: uPlot, line: number): number[] {
+  const values = data[line]!;
+  const isAlone = (at: number): boolean =>
+    (values[at] ?? null) !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null;
+  return Array.from(values, (_value, at) => at).filter(isAlone);
+}
+
+/** 14:05, or 14:05:30 where less than two minutes are shown. */
+function clock(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
+  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  const format = new Intl.DateTimeFormat("en", step < 60 ? { ...options, second: "2-digit" } : options);
+  return splits.map((seconds) => format.format(seconds * 1000));
+}
+
+/** A colour as a canvas understands it: light-dark() is CSS only. */
+function resolved(place: HTMLElement, value: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = value;
+  place.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

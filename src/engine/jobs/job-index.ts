@@ -1,0 +1,282 @@
+// Finds a job's slot by its id: ids are dense, so a paged table beats a hash map and never stalls to grow.
+
+import { assert } from "../../base/assert.ts";
+import { NO_SLOT } from "./job-table.ts";
+import { SortedNumbers } from "./sorted-numbers.ts";
+
+const ENTRIES_BITS = 12;
+const ENTRIES = 1 << ENTRIES_BITS;
+/** A page with more jobs is dense. */
+const SPARSE_MAX = 128;
+/**
+ * A dense page with fewer jobs becomes sparse: less than SPARSE_MAX, so that a page does not flip back and
+ * forth.
+ */
+const DENSE_MIN = 64;
+/** Pairs beyond twice the jobs that a sparse page may have: those of ended jobs go many at a time. */
+const ENDED_PAIRS = 8;
+
+class IndexPage {
+  readonly number: number;
+  /** Slot by offset of the id in the page; undefined while the page is sparse. */
+  dense: Int32Array | undefined;
+  /**
+   * While the page is sparse: offset, slot, offset, slot ... by offset; the slot of a job that has ended is
+   * NO_SLOT.
+   */
+  pairs: number[] = [];
+  /** Numbers in use in `pairs`. */
+  used = 0;
+  /** Jobs of the page. */
+  live = 0;
+
+  constructor(number: number) {
+    this.number = number;
+  }
+
+  /** Where the pair of an offset is, or belongs. */
+  search(offset: number): number {
+    const { pairs } = this;
+    let low = 0;
+    let high = this.used >>> 1;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (pairs[middle * 2]! < offset) low = middle + 1;
+      else high = middle;
+    }
+    return low * 2;
+  }
+
+  /** Whether the pair at `at`, as `search` gave it, is that of the offset. */
+  hasPair(at: number, offset: number): boolean {
+    return at < this.used && this.pairs[at] === offset;
+  }
+
+  insert(at: number, offset: number, slot: number): void {
+    const { pairs } = this;
+    for (let i = this.used - 1; i >= at; i--) pairs[i + 2] = pairs[i]!;
+    pairs[at] = offset;
+    pairs[at + 1] = slot;
+    this.used += 2;
+    this.live++;
+  }
+
+  /** Ends the job whose pair is at `at`. */
+  remove(at: number): void {
+    this.pairs[at + 1] = NO_SLOT;
+    this.live--;
+    if (this.used > (this.live * 2 + ENDED_PAIRS) * 2) this.#sweep();
+  }
+
+  #sweep(): void {
+    const { pairs } = this;
+    let kept = 0;
+    for (let at = 0; at < this.used; at += 2) {
+      if (pairs[at + 1] === NO_SLOT) continue;
+      pairs[kept] = pairs[at]!;
+      pairs[kept + 1] = pairs[at + 1]!;
+      kept += 2;
+    }
+    this.used = kept;
+    if (pairs.length > ENDED_PAIRS * 4 && pairs.length > kept * 4) this.pairs = pairs.slice(0, kept);
+  }
+
+  /** Goes on from `place`, as `JobIndex.next` does, but not beyond this page. */
+  next(place: IndexPlace, lastId: number): number {
+    const first = this.number * ENTRIES;
+    const last = Math.min(ENTRIES - 1, lastId - first);
+    const from = Math.max(0, place.id + 1 - first);
+    return this.dense === undefined
+      ? this.#nextSparse(place, from, last)
+      : this.#nextDense(this.dense, place, from, last);
+  }
+
+  #nextDense(slots: Int32Array, place: IndexPlace, from: number, last: number): number {
+    const end = Math.min(last, from + place.looksLeft - 1);
+    const first = this.number * ENTRIES;
+    for (let offset = from; offset <= end; offset++) {
+      if (slots[offset] === NO_SLOT) continue;
+      place.looksLeft -= offset - from + 1;
+      place.id = first + offset;
+      return slots[offset]!;
+    }
+    place.looksLeft -= end - from + 1;
+    place.id = first + end;
+    return NO_SLOT;
+  }
+
+  #nextSparse(place: IndexPlace, from: number, last: number): number {
+    const { pairs } = this;
+    const first = this.number * ENTRIES;
+    for (let at = this.search(from); at < this.used && pairs[at]! <= last; at += 2) {
+      if (place.looksLeft === 0) return NO_SLOT;
+      place.looksLeft--;
+      place.id = first + pairs[at]!;
+      if (pairs[at + 1] !== NO_SLOT) return pairs[at + 1]!;
+    }
+    place.id = first + last;
+    return NO_SLOT;
+  }
+
+  /** The highest offset of a job, or -1. */
+  get highest(): number {
+    if (this.dense !== undefined) return this.dense.findLastIndex((slot) => slot !== NO_SLOT);
+    for (let at = this.used - 2; at >= 0; at -= 2) if (this.pairs[at + 1] !== NO_SLOT) return this.pairs[at]!;
+    return -1;
+  }
+
+  /** Becomes dense with an array that holds nothing. */
+  thicken(slots: Int32Array): void {
+    for (let at = 0; at < this.used; at += 2) slots[this.pairs[at]!] = this.pairs[at + 1]!;
+    this.pairs = [];
+    this.used = 0;
+    this.dense = slots;
+  }
+
+  /** Becomes sparse; returns the array, which holds nothing any more. */
+  thin(): Int32Array {
+    const slots = this.dense;
+    assert(slots !== undefined, "only a dense page becomes sparse");
+    const pairs: number[] = [];
+    for (let offset = 0; offset < ENTRIES; offset++) {
+      if (slots[offset] === NO_SLOT) continue;
+      pairs.push(offset, slots[offset]!);
+      slots[offset] = NO_SLOT;
+    }
+    this.pairs = pairs;
+    this.used = pairs.length;
+    this.dense = undefined;
+    return slots;
+  }
+}
+
+/** A place among the ids, for a walk that goes upwards through them, in any number of steps. */
+export interface IndexPlace {
+  /** The id that was looked at last; 0 before the first. */
+  id: number;
+  /** How many more may be looked at. An id without a job counts like one with a job. */
+  looksLeft: number;
+}
+
+/**
+ * Pages of 4,096 ids. One with many jobs is an array of slots, one with few a list of them, so that the last
+ * job of a page costs some 200 bytes and not 16 KiB: a long-lived server has old buried jobs in many pages. A
+ * page without a job is dropped, but for the newest: a queue that comes and goes allocates nothing.
+ */
+export class JobIndex {
+  readonly #pages = new Map<number, IndexPage>();
+  /** Numbers of the pages. */
+  readonly #numbers = new SortedNumbers(this.#pages);
+  #newest: IndexPage | undefined;
+  #lastNumber = -1;
+  #lastPage: IndexPage | undefined;
+  /** An array of a dense page that became sparse, for the next that becomes dense. */
+  #spare: Int32Array | undefined;
+
+  /** The slot of the job `id`, or NO_SLOT. */
+  get(id: number): number {
+    const number = Math.floor(id / ENTRIES);
+    const page = number === this.#lastNumber ? this.#lastPage : this.#find(number);
+    if (page === undefined) return NO_SLOT;
+    const offset = id - number * ENTRIES;
+    if (page.dense !== undefined) return page.dense[offset]!;
+    const at = page.search(offset);
+    return page.hasPair(at, offset) ? page.pairs[at + 1]! : NO_SLOT;
+  }
+
+  /** Makes room for `id`; throws RangeError when memory is exhausted, and `set` then does not. */
+  makeRoom(id: number): IndexPage {
+    const number = Math.floor(id / ENTRIES);
+    const page = this.#find(number) ?? this.#open(number);
+    if (page.dense === undefined && page.live === SPARSE_MAX) {
+      page.thicken(this.#spare ?? new Int32Array(ENTRIES).fill(NO_SLOT));
+      this.#spare = undefined;
+    }
+    return page;
+  }
+
+  set(id: number, slot: number): void {
+    const page = this.makeRoom(id);
+    const offset = id - page.number * ENTRIES;
+    if (page.dense !== undefined) {
+      if (page.dense[offset] === NO_SLOT) page.live++;
+      page.dense[offset] = slot;
+      return;
+    }
+    const at = page.search(offset);
+    if (!page.hasPair(at, offset)) {
+      page.insert(at, offset, slot);
+      return;
+    }
+    if (page.pairs[at + 1] === NO_SLOT) page.live++;
+    page.pairs[at + 1] = slot;
+  }
+
+  delete(id: number): void {
+    const number = Math.floor(id / ENTRIES);
+    const page = this.#find(number);
+    if (page === undefined) return;
+    const offset = id - number * ENTRIES;
+    if (page.dense !== undefined) {
+      if (page.dense[offset] === NO_SLOT) return;
+      page.dense[offset] = NO_SLOT;
+      if (--page.live < DENSE_MIN) this.#spare = page.thin();
+      return;
+    }
+    const at = page.search(offset);
+    if (!page.hasPair(at, offset) || page.pairs[at + 1] === NO_SLOT) return;
+    page.remove(at);
+    if (page.live === 0 && page !== this.#newest) this.#drop(page);
+  }
+
+  /**
+   * The slot of the next job above `place.id` and up to `lastId`; the place goes there. NO_SLOT where no more may be looked
+   * at, or where there is none: then the place's id is `lastId`.
+   */
+  next(place: IndexPlace, lastId: number): number {
+    while (place.id < lastId && place.looksLeft > 0) {
+      const number = this.#numbers.from(Math.floor((place.id + 1) / ENTRIES));
+      if (number === undefined || number * ENTRIES > lastId) break;
+      const slot = this.#pages.get(number)!.next(place, lastId);
+      if (slot !== NO_SLOT) return slot;
+    }
+    if (place.looksLeft > 0) place.id = lastId;
+    return NO_SLOT;
+  }
+
+  /** The highest id of a job, or 0. */
+  get highestId(): number {
+    for (let number = this.#numbers.last; number !== undefined; number = this.#numbers.before(number)) {
+      const offset = this.#pages.get(number)!.highest;
+      if (offset >= 0) return number * ENTRIES + offset;
+    }
+    return 0;
+  }
+
+  #open(number: number): IndexPage {
+    const page = new IndexPage(number);
+    this.#pages.set(number, page);
+    this.#numbers.add(number);
+    if (this.#newest === undefined || number > this.#newest.number) {
+      if (this.#newest?.live === 0) this.#drop(this.#newest);
+      this.#newest = page;
+    }
+    this.#lastNumber = number;
+    this.#lastPage = page;
+    return page;
+  }
+
+  #drop(page: IndexPage): void {
+    this.#pages.delete(page.number);
+    this.#numbers.noteLoss();
+    if (page === this.#lastPage) this.#lastPage = undefined;
+  }
+
+  #find(number: number): IndexPage | undefined {
+    if (number !== this.#lastNumber) {
+      this.#lastNumber = number;
+      this.#lastPage = this.#pages.get(number);
+    }
+    return this.#lastPage;
+  }
+}

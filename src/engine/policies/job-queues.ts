@@ -1,0 +1,335 @@
+// The queues that jobs are in, one for each state: moves from one to another, and how many jobs there are in
+// each.
+//
+// The engine decides when a job moves, and serves those who wait. A job that has left its queue keeps its
+// state until it enters the next one; in between nobody but the engine sees it.
+
+import { assert } from "../../base/assert.ts";
+import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
+import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import type { EarliestTime } from "../queues/earliest-time.ts";
+import { NO_GROUP } from "../queues/job-groups.ts";
+import { TimerHeap } from "../queues/timer-heap.ts";
+import { BetterTubes } from "../tubes/better-tubes.ts";
+import type { Tube } from "../tubes/tube.ts";
+import type { TubeTable } from "../tubes/tube-table.ts";
+import type { Session } from "../waiting/session.ts";
+
+export class JobQueues {
+  /** Jobs by JobState, over all tubes; what it says of Free means nothing. */
+  readonly counts: Int32Array = new Int32Array(6);
+  urgentJobs = 0;
+  /** Tubes that have a ready job, paused or not, in no order. */
+  readonly readyTubes: Tube[] = [];
+  /** Tubes whose best job became better. */
+  readonly better = new BetterTubes();
+  /** Tubes that remember groups for no reason any more: `tidy` has them forgotten. */
+  readonly untidy = new Set<Tube>();
+  readonly #jobs: JobTable;
+  readonly #tubes: TubeTable;
+  readonly #delayTimers = new TimerHeap<Tube>();
+  readonly #expiryTimers: TimerHeap<Tube>;
+
+  readonly #onSettled: (id: number) => void;
+
+  /** `seldom` is told when the first job expires, `onSettled` of jobs that were on their way and are not any more. */
+  constructor(jobs: JobTable, tubes: TubeTable, seldom: EarliestTime, onSettled: (id: number) => void) {
+    this.#jobs = jobs;
+    this.#tubes = tubes;
+    this.#onSettled = onSettled;
+    this.#expiryTimers = new TimerHeap<Tube>(seldom);
+  }
+
+  /** The tube of a job. */
+  tubeOf(slot: number): Tube {
+    return this.#tubes.at(this.#jobs.pageOf(slot).tube[rowOf(slot)]!);
+  }
+
+  /** When the first delayed job of all tubes becomes ready, or Infinity. */
+  get nextDelayedAtMs(): number {
+    return this.#delayTimers.nextAtMs;
+  }
+
+  /** The delayed job that becomes ready first, or NO_SLOT. */
+  get nextDelayed(): number {
+    return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
+  }
+
+  /** Has tubes forget groups whose turns have passed, so many at most. */
+  tidy(groupsMax: number): void {
+    let left = groupsMax;
+    for (const tube of this.untidy) {
+      left -= tube.groups!.forgetPassed(left);
+      if (left <= 0) return;
+      this.untidy.delete(tube);
+    }
+  }
+
+  /** When the first ready or delayed job of all tubes expires, or Infinity. */
+  get nextExpiryAtMs(): number {
+    return this.#expiryTimers.nextAtMs;
+  }
+
+  /** The job that expires first, or NO_SLOT. */
+  get nextExpiring(): number {
+    return this.#expiryTimers.first?.expiry.top ?? NO_SLOT;
+  }
+
+  // --- into a queue ---------------------------------------------------------------------------------------
+
+  /** `sinceMs` is never before that of the tube's job that became ready last; only a restore may say otherwise. */
+  becomeReady(slot: number, tube: Tube, sinceMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.deadlineAtMs[row] = sinceMs;
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Ready);
+    if (page.pri[row]! < URGENT_PRI_LIMIT) this.#countUrgent(tube, 1);
+    const { ready } = tube;
+    ready.push(slot);
+    if (this.better.followers > 0 && ready.top === slot) this.better.note(tube);
+    if (page.extras !== undefined) this.#beginExpiry(slot, tube);
+    if (tube.readyAt < 0) {
+      tube.readyAt = this.readyTubes.length;
+      this.readyTubes.push(tube);
+    }
+  }
+
+  becomeDelayed(slot: number, tube: Tube, deadlineAtMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.deadlineAtMs[row] = deadlineAtMs;
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Delayed);
+    tube.delayed.push(slot);
+    this.#retime(tube);
+    if (page.extras !== undefined) this.#beginExpiry(slot, tube);
+  }
+
+  becomeBuried(slot: number, tube: Tube, sinceMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.deadlineAtMs[row] = sinceMs;
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Buried);
+    tube.buriedJobs++;
+    tube.buried.append(slot);
+  }
+
+  /** A job that has left its queue is on its way to another shard, by the shipment of this number. */
+  becomeMoving(slot: number, tube: Tube, shipment: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.previous[row] = page.state[row]!;
+    page.next[row] = shipment;
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Moving);
+    this.#startMoving(page, row, tube);
+  }
+
+  /** A job that was held, and has not moved, is its holder's again; the caller sets the session's timer. */
+  becomeHeldAgain(slot: number, tube: Tube, session: Session): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Reserved);
+    tube.reservedJobs++;
+    tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
+    session.held.push(slot);
+    session.heldInOrder.append(slot);
+  }
+
+  /**
+   * Gives the job to a session for its TTR; the caller sets the session's timer. Returns whether a policy may have to hear of
+   * it.
+   */
+  becomeReserved(slot: number, session: Session, nowMs: number): boolean {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.#tubes.at(page.tube[row]!);
+    tube.reserves++;
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Reserved);
+    this.#startHolding(page, row, tube);
+    page.reserves[row] = page.reserves[row]! + 1;
+    page.holder[row] = session.index;
+    page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
+    session.held.push(slot);
+    session.heldInOrder.append(slot);
+    return page.extras !== undefined || tube.gate !== undefined;
+  }
+
+  /** Begins the TTR of a reserved job anew; the caller sets the session's timer. */
+  renew(slot: number, session: Session, nowMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    session.held.remove(slot);
+    page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
+    session.held.push(slot);
+  }
+
+  /** Changes the priority of a job, which stays in its queue. */
+  reprioritise(slot: number, tube: Tube, pri: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    if (page.state[row] !== JobState.Ready) {
+      page.pri[row] = pri;
+      return;
+    }
+    const change = Number(pri < URGENT_PRI_LIMIT) - Number(page.pri[row]! < URGENT_PRI_LIMIT);
+    tube.urgentJobs += change;
+    this.urgentJobs += change;
+    tube.ready.changePri(slot, pri);
+    this.improved(tube);
+  }
+
+  /** The best job that a tube gives may be better than before; one that became ready is noted by itself. */
+  improved(tube: Tube): void {
+    if (this.better.followers > 0) this.better.note(tube);
+  }
+
+  /** Moves a reservation from one session to another, as it is; the caller sets the timers of both. */
+  hand(slot: number, from: Session, to: Session): void {
+    this.leaveHolder(slot, from);
+    this.#jobs.pageOf(slot).holder[rowOf(slot)] = to.index;
+    to.held.push(slot);
+    to.heldInOrder.append(slot);
+  }
+
+  /** A job that is in no queue is counted nowhere: for ever, or until it enters one, of this tube or another. */
+  becomeFree(slot: number, tube: Tube): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    this.#leaveState(page, row, tube);
+    this.#enterState(page, row, JobState.Free);
+  }
+
+  // --- out of a queue -------------------------------------------------------------------------------------
+
+  /** Takes a ready, delayed or buried job out of its queue; the caller puts it into the next. */
+  leave(slot: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const tube = this.#tubes.at(page.tube[row]!);
+    const state = page.state[row];
+    if (state === JobState.Ready) {
+      tube.ready.remove(slot);
+      if (tube.ready.size === 0) this.#leaveReadyTubes(tube);
+    } else if (state === JobState.Delayed) {
+      tube.delayed.remove(slot);
+      this.#retime(tube);
+    } else {
+      assert(state === JobState.Buried, "a reserved job is its holder's");
+      tube.buried.remove(slot);
+      return;
+    }
+    if (page.extras !== undefined) this.#endExpiry(slot, tube);
+  }
+
+  #beginExpiry(slot: number, tube: Tube): void {
+    if (this.#jobs.pageOf(slot).extras!.expiresAtMs[rowOf(slot)] === 0) return;
+    tube.expiry.push(slot);
+    this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
+  }
+
+  #endExpiry(slot: number, tube: Tube): void {
+    if (this.#jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)]! < 0) return;
+    tube.expiry.remove(slot);
+    this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
+  }
+
+  /** A job gets another time to live; 0: none. */
+  expireAt(slot: number, tube: Tube, atMs: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.makeExtras();
+    this.#endExpiry(slot, tube);
+    extras.expiresAtMs[row] = atMs;
+    // It counts while the job is ready or delayed; it goes on counting when it is so again.
+    if (page.state[row] === JobState.Ready || page.state[row] === JobState.Delayed)
+      this.#beginExpiry(slot, tube);
+  }
+
+  /**
+   * Takes a reserved job from its holder; the caller puts it into the next queue, and sets the session's
+   * timer.
+   */
+  leaveHolder(slot: number, session: Session): void {
+    if (session.nextToTouch === slot) session.nextToTouch = session.heldInOrder.behind(slot);
+    session.held.remove(slot);
+    session.heldInOrder.remove(slot);
+  }
+
+  // A held job that moves is held for its group and its tube until it is elsewhere.
+
+  #startMoving(page: JobPage, row: number, tube: Tube): void {
+    tube.movingJobs++;
+    if (page.previous[row] !== JobState.Reserved) return;
+    tube.handedJobs++;
+    tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
+  }
+
+  #stopMoving(page: JobPage, row: number, tube: Tube): void {
+    tube.movingJobs--;
+    if (page.previous[row] !== JobState.Reserved) return;
+    tube.handedJobs--;
+    tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
+  }
+
+  #leaveReadyTubes(tube: Tube): void {
+    const last = this.readyTubes.pop();
+    assert(last !== undefined, "a tube with a ready job is among those that have one");
+    if (last !== tube) {
+      this.readyTubes[tube.readyAt] = last;
+      last.readyAt = tube.readyAt;
+    }
+    tube.readyAt = -1;
+  }
+
+  #retime(tube: Tube): void {
+    this.#delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
+  }
+
+  // A job leaves a state where it enters the next one. What concerns the rare states is apart: in one function these were too
+  // long for V8 to put into their callers, and a put, reserve, delete took a seventh more.
+
+  /** A job is not counted in its state any more; the caller says which one is next. */
+  #leaveState(page: JobPage, row: number, tube: Tube): void {
+    const before = page.state[row]!;
+    this.counts[before] = this.counts[before]! - 1;
+    if (before === JobState.Ready) {
+      if (page.pri[row]! < URGENT_PRI_LIMIT) this.#countUrgent(tube, -1);
+    } else if (before === JobState.Reserved) this.#stopHolding(page, row, tube);
+    else if (before > JobState.Reserved) this.#leaveRare(page, row, tube, before);
+  }
+
+  #enterState(page: JobPage, row: number, state: JobState): void {
+    this.counts[state] = this.counts[state]! + 1;
+    page.state[row] = state;
+  }
+
+  #countUrgent(tube: Tube, change: number): void {
+    tube.urgentJobs += change;
+    this.urgentJobs += change;
+  }
+
+  #startHolding(page: JobPage, row: number, tube: Tube): void {
+    tube.reservedJobs++;
+    if (tube.groups === undefined) return;
+    tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+    if (tube.groups.hasPassed) this.untidy.add(tube);
+  }
+
+  #stopHolding(page: JobPage, row: number, tube: Tube): void {
+    tube.reservedJobs--;
+    if (tube.groups !== undefined) tube.groups.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
+  }
+
+  #leaveRare(page: JobPage, row: number, tube: Tube, before: number): void {
+    if (before === JobState.Buried) tube.buriedJobs--;
+    else if (before === JobState.Moving) {
+      this.#stopMoving(page, row, tube);
+      this.#onSettled(page.id[row]!);
+    }
+  }
+}

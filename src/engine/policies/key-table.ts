@@ -1,0 +1,411 @@
+// The unique keys of a shard: who has each of them, and until when it is remembered after that.
+//
+// A key belongs to a tube. Rows are columns of typed arrays in pages, 32 bytes each; a row's key is a cell of
+// the arena of bodies. Rows are found by a hash in 256 tables with open addressing, each of which grows by
+// itself, so that no put waits for a million keys to be placed anew. Bytes are compared, so two keys of one hash are
+// still two. The hash has a seed that clients don't know: they could choose keys that all land in one place.
+
+import { assert } from "../../base/assert.ts";
+import { copyBytes } from "../../base/bytes.ts";
+import type { BodyArena } from "../jobs/body-arena.ts";
+import type { EarliestTime } from "../queues/earliest-time.ts";
+import { IndexedHeap } from "../queues/indexed-heap.ts";
+
+export const NO_ROW = -1;
+/** No job has the key (any more). */
+export const NO_HOLDER = -1;
+/** Keys that a shard remembers at most. */
+export const KEYS_MAX: number = 1 << 20;
+
+const PAGE_BITS = 12;
+const PAGE_ROWS = 1 << PAGE_BITS;
+const PAGE_MASK = PAGE_ROWS - 1;
+const PARTS = 256;
+const PART_SLOTS_MIN = 8;
+// An entry of a part: row + 1 in the low bits, above it the low bits of the row's hash. So most entries that are passed over are so
+// without a look at their rows, which are anywhere in memory.
+const ENTRY_ROW_BITS = 21;
+const ENTRY_ROW_MASK = (1 << ENTRY_ROW_BITS) - 1;
+const ENTRY_HASH_MASK = (1 << (32 - ENTRY_ROW_BITS)) - 1;
+/** A cell: a byte each for the length of tube and key, then both. */
+const CELL_HEAD_BYTES = 2;
+const CELL_BYTES_MAX = 512;
+
+class KeyPage {
+  /** ms of the monotonic clock; 0: it ends with its job. */
+  readonly untilMs: Float64Array;
+  /** The job that has it, or had it. */
+  readonly id: Float64Array;
+  readonly hash: Uint32Array;
+  readonly cell: Uint32Array;
+  /** Slot of the job that has it, or NO_HOLDER; of a free row the next free one. */
+  readonly slot: Int32Array;
+  /** Among the keys that nobody has, by `untilMs`; or -1. */
+  readonly heapPosition: Int32Array;
+
+  constructor() {
+    const buffer = new ArrayBuffer(PAGE_ROWS * 32);
+    this.untilMs = new Float64Array(buffer, 0, PAGE_ROWS);
+    this.id = new Float64Array(buffer, PAGE_ROWS * 8, PAGE_ROWS);
+    this.hash = new Uint32Array(buffer, PAGE_ROWS * 16, PAGE_ROWS);
+    this.cell = new Uint32Array(buffer, PAGE_ROWS * 20, PAGE_ROWS);
+    this.slot = new Int32Array(buffer, PAGE_ROWS * 24, PAGE_ROWS);
+    this.heapPosition = new Int32Array(buffer, PAGE_ROWS * 28, PAGE_ROWS).fill(-1);
+  }
+}
+
+/** Keys without a job, the first to be forgotten first. */
+class WindowHeap extends IndexedHeap {
+  readonly #pages: readonly KeyPage[];
+
+  constructor(pages: readonly KeyPage[]) {
+    super();
+    this.#pages = pages;
+  }
+
+  protected override less(a: number, b: number): boolean {
+    const untilA = this.#pages[a >>> PAGE_BITS]!.untilMs[a & PAGE_MASK]!;
+    const untilB = this.#pages[b >>> PAGE_BITS]!.untilMs[b & PAGE_MASK]!;
+    return untilA < untilB || (untilA === untilB && a < b);
+  }
+
+  protected override positionOf(row: number): number {
+    return this.#pages[row >>> PAGE_BITS]!.heapPosition[row & PAGE_MASK]!;
+  }
+
+  protected override place(row: number, position: number): void {
+    this.#pages[row >>> PAGE_BITS]!.heapPosition[row & PAGE_MASK] = position;
+  }
+}
+
+/** A tube's name and a key, as bytes. */
+export interface TubeKey {
+  readonly tube: Uint8Array;
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+}
+
+export class KeyTable {
+  /** Keys that somebody has or that are remembered. */
+  size = 0;
+  readonly #arena: BodyArena;
+  readonly #pages: KeyPage[] = [];
+  /** Entries by hash, each part a power of two long; undefined while it has none. */
+  readonly #parts: (Int32Array | undefined)[] = [];
+  readonly #counts = new Uint32Array(PARTS);
+  readonly #windows = new WindowHeap(this.#pages);
+  readonly #seed0: number;
+  readonly #seed1: number;
+  readonly #rowsMax: number;
+  #freeRow: number = NO_ROW;
+  #rows = 0;
+  /** The key that was asked for last, as a cell, and its hash. */
+  readonly #asked = new Uint8Array(CELL_BYTES_MAX);
+  #askedBytes = 0;
+  #askedHash = 0;
+  /** The name of its tube, and the hash of that: the next key is often of the same tube. */
+  #askedTube: Uint8Array = this.#asked;
+  #askedTubeHash = 0;
+  readonly #scratch = new Uint8Array(CELL_BYTES_MAX);
+
+  readonly #earliest: EarliestTime | undefined;
+
+  /** `earliest` is kept up to date with `nextAtMs`. */
+  constructor(
+    arena: BodyArena,
+    seed: readonly [number, number] = [0, 0],
+    rowsMax = KEYS_MAX,
+    earliest?: EarliestTime,
+  ) {
+    this.#arena = arena;
+    this.#seed0 = seed[0];
+    this.#seed1 = seed[1];
+    this.#rowsMax = rowsMax;
+    this.#earliest = earliest;
+    earliest?.join(this);
+  }
+
+  get isFull(): boolean {
+    return this.size >= this.#rowsMax;
+  }
+
+  /** When the next key is to be forgotten that nobody has, or Infinity. Every command asks. */
+  nextAtMs: number = Number.POSITIVE_INFINITY;
+  #isOverdue = false;
+
+  /** Whether `nextAtMs` is always over: its owner has something to do besides. */
+  set overdue(isOverdue: boolean) {
+    this.#isOverdue = isOverdue;
+    this.#retime();
+  }
+
+  #retime(): void {
+    const row = this.#windows.top;
+    if (this.#isOverdue) this.nextAtMs = Number.NEGATIVE_INFINITY;
+    else this.nextAtMs = row < 0 ? Number.POSITIVE_INFINITY : this.untilOf(row);
+    this.#earliest?.changed();
+  }
+
+  /** That key's row, or NO_ROW. */
+  get next(): number {
+    return this.#windows.top;
+  }
+
+  /** Keys that nobody has. */
+  get windows(): number {
+    return this.#windows.size;
+  }
+
+  slotOf(row: number): number {
+    return this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK]!;
+  }
+
+  idOf(row: number): number {
+    return this.#pages[row >>> PAGE_BITS]!.id[row & PAGE_MASK]!;
+  }
+
+  untilOf(row: number): number {
+    return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
+  }
+
+  /** The row of a key, or NO_ROW. */
+  find(key: TubeKey): number {
+    this.#ask(key);
+    if (this.size === 0) return NO_ROW;
+    const hash = this.#askedHash;
+    const part = this.#parts[hash >>> 24];
+    if (part === undefined) return NO_ROW;
+    const mask = part.length - 1;
+    for (let at = hash & mask; ; at = (at + 1) & mask) {
+      const entry = part[at]!;
+      if (entry === 0) return NO_ROW;
+      if (entry >>> ENTRY_ROW_BITS !== (hash & ENTRY_HASH_MASK)) continue;
+      const row = rowOfEntry(entry);
+      if (this.#hashOfRow(row) === hash && this.#isAsked(row)) return row;
+    }
+  }
+
+  /** Puts a key together as a cell, with its hash. */
+  #ask({ tube, bytes, start, end }: TubeKey): void {
+    if (tube !== this.#askedTube) this.#askTube(tube);
+    const asked = this.#asked;
+    const keyAt = CELL_HEAD_BYTES + tube.length;
+    asked[1] = end - start;
+    copyBytes(asked, keyAt, bytes, start, end - start);
+    this.#askedBytes = keyAt + end - start;
+    this.#askedHash = hashOf(asked, keyAt, this.#askedBytes, this.#seed0 ^ this.#askedTubeHash, this.#seed1);
+  }
+
+  /** `tube` never changes: it is known again by itself. */
+  #askTube(tube: Uint8Array): void {
+    this.#asked[0] = tube.length;
+    copyBytes(this.#asked, CELL_HEAD_BYTES, tube, 0, tube.length);
+    this.#askedTube = tube;
+    this.#askedTubeHash = hashOf(tube, 0, tube.length, this.#seed0, this.#seed1);
+  }
+
+  /**
+   * Remembers a key that is not there, for the job in `slot` or NO_HOLDER. Returns its row. Throws RangeError when memory
+   * is exhausted, before anything has changed.
+   */
+  add(key: TubeKey, slot: number, id: number, untilMs: number): number {
+    this.#ask(key);
+    return this.addAsked(slot, id, untilMs);
+  }
+
+  /** The same for the key that `find` has just not found. */
+  addAsked(slot: number, id: number, untilMs: number): number {
+    const hash = this.#askedHash;
+    this.#makeRoom(hash >>> 24);
+    if (slot === NO_HOLDER) this.#windows.makeRoom();
+    if (this.#freeRow === NO_ROW && this.#rows === this.#pages.length << PAGE_BITS)
+      this.#pages.push(new KeyPage());
+    const cell = this.#arena.allocate(this.#askedBytes);
+    this.#arena.write(cell, 0, this.#asked, 0, this.#askedBytes);
+    const row = this.#takeRow();
+    const page = this.#pages[row >>> PAGE_BITS]!;
+    const at = row & PAGE_MASK;
+    page.untilMs[at] = untilMs;
+    page.id[at] = id;
+    page.hash[at] = hash;
+    page.cell[at] = cell;
+    page.slot[at] = slot;
+    this.size++;
+    this.#counts[hash >>> 24]!++;
+    place(this.#parts[hash >>> 24]!, hash, entryOf(row, hash));
+    if (slot === NO_HOLDER) {
+      this.#windows.push(row);
+      this.#retime();
+    }
+    return row;
+  }
+
+  #takeRow(): number {
+    const row = this.#freeRow;
+    if (row === NO_ROW) return this.#rows++;
+    this.#freeRow = this.slotOf(row);
+    return row;
+  }
+
+  /** Somebody has a key that nobody had, from now on until its job ends it. */
+  hold(row: number, slot: number, id: number): void {
+    const page = this.#pages[row >>> PAGE_BITS]!;
+    assert(this.slotOf(row) === NO_HOLDER, "a key has one holder");
+    this.#windows.remove(row);
+    this.#retime();
+    page.slot[row & PAGE_MASK] = slot;
+    page.id[row & PAGE_MASK] = id;
+  }
+
+  /** Its job has it no more: it is remembered until its time, and then to be removed. */
+  letGo(row: number): void {
+    assert(this.slotOf(row) !== NO_HOLDER, "a key is let go by its holder");
+    this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK] = NO_HOLDER;
+    this.#windows.push(row);
+    this.#retime();
+  }
+
+  /** The bytes of a row's key: a byte each for the lengths of tube and key, then both. Valid until the next call. */
+  cellOf(row: number): Uint8Array {
+    const cell = this.#pages[row >>> PAGE_BITS]!.cell[row & PAGE_MASK]!;
+    const scratch = this.#scratch;
+    this.#arena.read(cell, 0, scratch, 0, CELL_HEAD_BYTES);
+    const length = CELL_HEAD_BYTES + scratch[0]! + scratch[1]!;
+    this.#arena.read(cell, 0, scratch, 0, length);
+    return scratch.subarray(0, length);
+  }
+
+  /** The rows of all keys. */
+  *rows(): Iterable<number> {
+    for (const part of this.#parts) for (const entry of part ?? []) if (entry !== 0) yield rowOfEntry(entry);
+  }
+
+  /** Forgets a key. */
+  remove(row: number): void {
+    const page = this.#pages[row >>> PAGE_BITS]!;
+    const at = row & PAGE_MASK;
+    if (page.heapPosition[at]! >= 0) {
+      this.#windows.remove(row);
+      this.#retime();
+    }
+    const hash = page.hash[at]!;
+    this.#arena.free(page.cell[at]!);
+    this.#takeOut(hash, entryOf(row, hash));
+    page.slot[at] = this.#freeRow;
+    this.#freeRow = row;
+    this.#counts[hash >>> 24]!--;
+    this.size--;
+    if (this.size === 0) this.#empty();
+  }
+
+  /** Nobody has a key: gives memory back, but for a page, so that keys that come and go don't allocate. */
+  #empty(): void {
+    this.#freeRow = NO_ROW;
+    this.#rows = 0;
+    if (this.#pages.length === 1) return;
+    while (this.#pages.length > 1) (this.#pages.pop()!.id.buffer as ArrayBuffer).transfer(0);
+    for (const part of this.#parts) (part?.buffer as ArrayBuffer | undefined)?.transfer(0);
+    this.#parts.length = 0;
+  }
+
+  /** Takes an entry out of its part; those behind it move up, so that none is behind a gap. */
+  #takeOut(hash: number, entry: number): void {
+    const part = this.#parts[hash >>> 24]!;
+    const mask = part.length - 1;
+    let gap = hash & mask;
+    while (part[gap] !== entry) gap = (gap + 1) & mask;
+    for (let at = (gap + 1) & mask; part[at] !== 0; at = (at + 1) & mask) {
+      const home = this.#hashOfEntry(part[at]!, mask) & mask;
+      // It may move to the gap if its place is not between the gap and where it is.
+      if (((at - home) & mask) < ((at - gap) & mask)) continue;
+      part[gap] = part[at]!;
+      gap = at;
+    }
+    part[gap] = 0;
+  }
+
+  /** Room for one more in a part, at most three quarters full. */
+  #makeRoom(number: number): void {
+    const part = this.#parts[number];
+    if (part === undefined) {
+      this.#parts[number] = new Int32Array(PART_SLOTS_MIN);
+      return;
+    }
+    if ((this.#counts[number]! + 1) * 4 <= part.length * 3) return;
+    const larger = new Int32Array(part.length * 2);
+    for (const entry of part) {
+      if (entry === 0) continue;
+      place(larger, this.#hashOfEntry(entry, larger.length - 1), entry);
+    }
+    this.#parts[number] = larger;
+    if (part.length > PART_SLOTS_MIN) (part.buffer as ArrayBuffer).transfer(0);
+  }
+
+  /** The low bits of the hash of an entry, at least those of `mask`. */
+  #hashOfEntry(entry: number, mask: number): number {
+    return mask <= ENTRY_HASH_MASK ? entry >>> ENTRY_ROW_BITS : this.#hashOfRow(rowOfEntry(entry));
+  }
+
+  #hashOfRow(row: number): number {
+    return this.#pages[row >>> PAGE_BITS]!.hash[row & PAGE_MASK]!;
+  }
+
+  #isAsked(row: number): boolean {
+    const cell = this.cellOf(row);
+    if (cell.length !== this.#askedBytes) return false;
+    for (let i = 0; i < cell.length; i++) if (cell[i] !== this.#asked[i]) return false;
+    return true;
+  }
+}
+
+function entryOf(row: number, hash: number): number {
+  return ((hash & ENTRY_HASH_MASK) << ENTRY_ROW_BITS) | (row + 1);
+}
+
+function rowOfEntry(entry: number): number {
+  return (entry & ENTRY_ROW_MASK) - 1;
+}
+
+function place(part: Int32Array, hash: number, entry: number): void {
+  const mask = part.length - 1;
+  let at = hash & mask;
+  while (part[at] !== 0) at = (at + 1) & mask;
+  part[at] = entry;
+}
+
+/** HalfSipHash-1-3 of `bytes[start, end)`. */
+function hashOf(bytes: Uint8Array, start: number, end: number, seed0: number, seed1: number): number {
+  let v0 = seed0;
+  let v1 = seed1;
+  let v2 = 0x6c796765 ^ seed0;
+  let v3 = 0x74656462 ^ seed1;
+  // Words of four bytes, then what is left and the length; at the end three rounds without a word.
+  let at = start;
+  for (let left = 4; left > 0; ) {
+    let word = 0;
+    if (at + 4 <= end) {
+      word = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
+      at += 4;
+    } else {
+      if (left === 4) {
+        word = (end - start) << 24;
+        for (let shift = 0; at < end; shift += 8) word |= bytes[at++]! << shift;
+      } else if (left === 3) v2 ^= 0xff;
+      left--;
+    }
+    v3 ^= word;
+    v0 = (v0 + v1) | 0;
+    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
+    v0 = (v0 << 16) | (v0 >>> 16);
+    v2 = (v2 + v3) | 0;
+    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
+    v0 = (v0 + v3) | 0;
+    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
+    v2 = (v2 + v1) | 0;
+    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
+    v2 = (v2 << 16) | (v2 >>> 16);
+    v0 ^= word;
+  }
+  return (v1 ^ v3) >>> 0;
+}

@@ -1,0 +1,291 @@
+// Unique keys of a shard's jobs: which job holds a key, which key outlives its job, and what the
+// log says of both.
+//
+// Each record of a job that was put with a key says what has become of the key (`KeyState`), so a
+// start brings back the holders that the shard had and guesses nothing. Older servers didn't log
+// that. Their records are read by the rule that these servers had: a job that lives holds its key,
+// unless the key has ended with a reservation.
+
+import type { AttributeWriter } from "../../protocol/job-attribute.ts";
+import * as attribute from "../../protocol/job-attribute.ts";
+import { DeathReason, KeyState } from "../../protocol/job-attribute.ts";
+import type { BodyArena } from "../jobs/body-arena.ts";
+import type { JobAttributes } from "../jobs/job-attributes.ts";
+import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
+import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import type { EarliestTime } from "../queues/earliest-time.ts";
+import type { Tube } from "../tubes/tube.ts";
+import type { RecordSink } from "../waiting/effects.ts";
+import { KEYS_MAX, KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table.ts";
+
+export interface KeyHost {
+  readonly jobs: JobTable;
+  readonly bodies: BodyArena;
+  readonly records: RecordSink;
+  /** The slot of a job, or NO_SLOT. */
+  readonly find: (id: number) => number;
+  /** What a hash of keys begins with. */
+  readonly keySeed: readonly [number, number];
+  /** Is told when the next key is forgotten. */
+  readonly seldom: EarliestTime;
+}
+
+/** What a job of the log claims of its key. */
+interface Claim {
+  readonly id: number;
+  readonly holds: boolean;
+  readonly untilMs: number;
+  /** The log doesn't say so: an older server wrote the record. */
+  readonly isGuess: boolean;
+}
+
+export class UniqueKeys {
+  readonly table: KeyTable;
+  readonly #host: KeyHost;
+  /**
+   * Remembered keys of the log that lost to another claim: their records end when the log takes
+   * records.
+   */
+  readonly #orphans: number[] = [];
+  /** Rows that rest on a guess, while the log is read. */
+  readonly #guessed = new Set<number>();
+  readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
+  readonly #key: { -readonly [Field in keyof TubeKey]: TubeKey[Field] } = {
+    tube: this.#scratch,
+    bytes: this.#scratch,
+    start: 0,
+    end: 0,
+  };
+
+  constructor(host: KeyHost) {
+    this.#host = host;
+    this.table = new KeyTable(host.bodies, host.keySeed, KEYS_MAX, host.seldom);
+  }
+
+  /** The row of the key that a put asks for, or NO_ROW: then `begin` may follow. */
+  rowFor(tube: Tube, attributes: JobAttributes): number {
+    return this.table.find(this.#keyOf(tube.nameBytes, attributes));
+  }
+
+  /** The key in attributes; valid until the next call. */
+  #keyOf(tube: Uint8Array, { fixed, keyStart, keyEnd }: JobAttributes): TubeKey {
+    const key = this.#key;
+    key.tube = tube;
+    key.bytes = fixed.bytes;
+    key.start = keyStart;
+    key.end = keyEnd;
+    return key;
+  }
+
+  /** A new job holds the key that `rowFor` has just not found. */
+  begin(slot: number, { uniqueUntilMs }: JobAttributes): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    page.extras!.keyRow[row] = this.table.addAsked(slot, page.id[row]!, uniqueUntilMs);
+  }
+
+  /**
+   * A job is about to be forgotten. Its key is forgotten too, or is remembered, which is logged
+   * instead of the job's end. Returns whether it is remembered.
+   */
+  end(slot: number, nowMs: number): boolean {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow === NO_ROW) return false;
+    if (this.table.untilOf(keyRow) <= nowMs) {
+      this.drop(slot);
+      return false;
+    }
+    this.#host.records.remembered(slot);
+    if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
+    extras!.keyRow[rowOf(slot)] = NO_ROW;
+    return true;
+  }
+
+  /** A job gives its key up, and what is remembered of it. */
+  drop(slot: number): void {
+    const { extras } = this.#host.jobs.pageOf(slot);
+    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow === NO_ROW) return;
+    this.table.remove(keyRow);
+    extras!.keyRow[rowOf(slot)] = NO_ROW;
+  }
+
+  /**
+   * A job was given out. A key that lasts until then ends, which is logged: another put may take it
+   * from now on.
+   */
+  reserved(slot: number, nowMs: number): void {
+    const extras = this.#host.jobs.pageOf(slot).extras!;
+    const row = rowOf(slot);
+    const keyRow = extras.keyRow[row]!;
+    if ((extras.flags[row]! & ExtraFlag.UntilReserve) === 0 || keyRow === NO_ROW) return;
+    if (this.table.slotOf(keyRow) === NO_HOLDER) return;
+    if (this.table.untilOf(keyRow) <= nowMs) this.drop(slot);
+    else this.table.letGo(keyRow);
+    this.#host.records.updated(slot);
+  }
+
+  /** Gives a job the key that it was put with, if that is free. */
+  take(slot: number, tube: Tube): void {
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const extras = page.extras!;
+    if (extras.keyRow[row] !== NO_ROW || (extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
+    if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.reserves[row]! > 0) return;
+    const key = this.#ownKey(extras, row, tube);
+    if (this.table.isFull || this.table.find(key) !== NO_ROW) return;
+    try {
+      extras.keyRow[row] = this.table.add(key, slot, page.id[row]!, 0);
+    } catch (error) {
+      // Without memory for it the job goes on without its key.
+      if (!(error instanceof RangeError)) throw error;
+    }
+  }
+
+  /** The key that a job was put with. */
+  #ownKey(extras: JobExtras, row: number, tube: Tube): TubeKey {
+    const length = extras.attributeBytes[row]!;
+    this.#host.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
+    const key = this.#key;
+    key.tube = tube.nameBytes;
+    key.bytes = this.#scratch;
+    key.start = attribute.findAttribute(key.bytes, 0, length, attribute.Attribute.UniqueKey);
+    key.end = key.start + key.bytes[key.start - 1]!;
+    return key;
+  }
+
+  // --- time
+  // -----------------------------------------------------------------------------------------------
+
+  /** Forgets one key that is due; false if none is. */
+  runOne(nowMs: number): boolean {
+    const { jobs, records, find } = this.#host;
+    const orphan = this.#orphans.pop();
+    if (orphan !== undefined) {
+      records.deleted(orphan);
+      this.table.overdue = this.#orphans.length > 0;
+      return true;
+    }
+    if (this.table.nextAtMs > nowMs) return false;
+    const row = this.table.next;
+    const id = this.table.idOf(row);
+    this.table.remove(row);
+    const slot = find(id);
+    if (slot === NO_SLOT) records.deleted(id);
+    else jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+    return true;
+  }
+
+  // --- the log
+  // --------------------------------------------------------------------------------------------
+
+  /** Writes what every record of a job says of the key that it was put with. */
+  write(extras: JobExtras, row: number, writer: AttributeWriter): void {
+    if ((extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
+    writer.uint8(attribute.Attribute.Key, this.#stateOf(extras.keyRow[row]!));
+  }
+
+  #stateOf(keyRow: number): KeyState {
+    if (keyRow === NO_ROW) return KeyState.Lost;
+    if (this.table.slotOf(keyRow) === NO_HOLDER) return KeyState.Remembered;
+    return this.table.untilOf(keyRow) > 0 ? KeyState.HeldFor : KeyState.Held;
+  }
+
+  /** Until when the key of a job is to be remembered, 0 if it ends with the job. */
+  untilOf(extras: JobExtras, row: number): number {
+    const keyRow = extras.keyRow[row]!;
+    return keyRow === NO_ROW ? 0 : this.table.untilOf(keyRow);
+  }
+
+  /** A job has come from the log: its key is what the log says. */
+  restore(slot: number, tube: Tube, attributes: JobAttributes): void {
+    if (attributes.keyEnd === attributes.keyStart) return;
+    const page = this.#host.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const claim = claimOf(attributes, page.id[row]!, page.reserves[row]!);
+    if (claim === undefined) return;
+    const keyRow = this.#settle(this.#keyOf(tube.nameBytes, attributes), claim, slot);
+    if (keyRow !== NO_ROW) page.extras!.keyRow[row] = keyRow;
+  }
+
+  /** A key of the log whose job is gone. */
+  restoreRemembered(tube: Uint8Array, id: number, attributes: JobAttributes): void {
+    const { keyStart, keyEnd, uniqueUntilMs } = attributes;
+    const claim = { id, holds: false, untilMs: uniqueUntilMs, isGuess: false };
+    const isKey = keyEnd > keyStart;
+    if (!isKey || this.#settle(this.#keyOf(tube, attributes), claim, NO_HOLDER) === NO_ROW) this.#disown(id);
+  }
+
+  /** All claims of the log have come. */
+  endRestore(): void {
+    this.#guessed.clear();
+  }
+
+  /** The row of a key that is claimed, or NO_ROW if it is another job's. */
+  #settle(key: TubeKey, claim: Claim, slot: number): number {
+    const known = this.table.find(key);
+    if (known !== NO_ROW) {
+      if (!isStronger(claim, this.#claimAt(known))) return NO_ROW;
+      this.#lose(known);
+    }
+    const row = this.table.add(key, claim.holds ? slot : NO_HOLDER, claim.id, claim.untilMs);
+    if (claim.isGuess) this.#guessed.add(row);
+    return row;
+  }
+
+  #claimAt(row: number): Claim {
+    const { table } = this;
+    return {
+      id: table.idOf(row),
+      holds: table.slotOf(row) !== NO_HOLDER,
+      untilMs: table.untilOf(row),
+      isGuess: this.#guessed.has(row),
+    };
+  }
+
+  /** Another job has the key of this row from now on. */
+  #lose(row: number): void {
+    const id = this.table.idOf(row);
+    const slot = this.#host.find(id);
+    this.table.remove(row);
+    this.#guessed.delete(row);
+    if (slot === NO_SLOT) this.#disown(id);
+    else this.#host.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
+  }
+
+  #disown(id: number): void {
+    this.#orphans.push(id);
+    this.table.overdue = true;
+  }
+}
+
+/** What a job of the log claims of its key; undefined for nothing. */
+function claimOf(attributes: JobAttributes, id: number, reserves: number): Claim | undefined {
+  const { keyState, uniqueUntilMs } = attributes;
+  if (keyState === undefined) return guessOf(attributes, id, reserves);
+  const holds = keyState === KeyState.Held || keyState === KeyState.HeldFor;
+  const untilMs = keyState === KeyState.HeldFor || keyState === KeyState.Remembered ? uniqueUntilMs : 0;
+  return holds || untilMs > 0 ? { id, holds, untilMs, isGuess: false } : undefined;
+}
+
+/** The same for a record of an older server. */
+function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim | undefined {
+  const { reason, untilReserve, moved, uniqueUntilMs } = attributes;
+  if (reason !== DeathReason.None) return undefined;
+  const holds = !(untilReserve && reserves > 0);
+  const untilMs = moved ? 0 : uniqueUntilMs;
+  return holds || untilMs > 0 ? { id, holds, untilMs, isGuess: true } : undefined;
+}
+
+/**
+ * Which of two claims to one key counts. The log of this version has two only after a salvage. What
+ * the log says is more than a guess, a holder more than a key that is only remembered, a later time
+ * more than an earlier one; among holders the smaller id has it.
+ */
+function isStronger(claim: Claim, known: Claim): boolean {
+  if (claim.isGuess !== known.isGuess) return known.isGuess;
+  if (claim.holds !== known.holds) return claim.holds;
+  if (!claim.holds && claim.untilMs !== known.untilMs) return claim.untilMs > known.untilMs;
+  return claim.id < known.id;
+}

@@ -1,0 +1,60 @@
+// The ready jobs of a tube some of whose jobs have a group: in the place of its heap from the first such job on.
+//
+// All of them are linked in the order in which they became ready, as in any tube; each group has a heap of its own.
+
+import { type JobTable, rowOf } from "../jobs/job-table.ts";
+import { JobGroups, NO_GROUP } from "./job-groups.ts";
+import { PriHeap, ReadyHeap } from "./slot-heap.ts";
+
+export class GroupedReady extends ReadyHeap {
+  readonly groups: JobGroups;
+
+  /** Takes over the ready jobs of `plain`, which is not used any more; `inWork` jobs without a group are held. */
+  constructor(jobs: JobTable, plain: ReadyHeap, inWork: number) {
+    super(jobs);
+    this.first = plain.first;
+    this.last = plain.last;
+    this.groups = new JobGroups(jobs, PriHeap.insteadOf(plain), inWork);
+  }
+
+  override get size(): number {
+    return this.groups.ready;
+  }
+
+  /** The job to give next, or NO_SLOT: limits of groups may leave none although there are jobs. */
+  override get top(): number {
+    return this.groups.next;
+  }
+
+  override get best(): number {
+    return this.groups.nextBeyondLimits;
+  }
+
+  override get tail(): number {
+    return this.last;
+  }
+
+  /** Only for a job without a group; those of groups make room when they join theirs. */
+  override makeRoom(): void {
+    this.groups.makeRoom(NO_GROUP);
+  }
+
+  override push(slot: number): void {
+    this.groups.push(this.groupOf(slot), slot);
+    this.append(slot);
+  }
+
+  override remove(slot: number): void {
+    this.groups.remove(this.groupOf(slot), slot);
+    this.unlink(slot);
+  }
+
+  override changePri(slot: number, pri: number): void {
+    this.groups.changePri(this.groupOf(slot), slot, pri);
+  }
+
+  /** The number of a job's group in its tube. */
+  groupOf(slot: number): number {
+    return this.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+  }
+}

@@ -1,0 +1,62 @@
+// Jobs in the order in which they came, linked through the job table, so that any of them can leave at once.
+
+import { assert } from "../../base/assert.ts";
+import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+
+/** A list of slots. A job is in at most one such list at a time. */
+export class JobList {
+  readonly #jobs: JobTable;
+  #first: number = NO_SLOT;
+  #last: number = NO_SLOT;
+
+  constructor(jobs: JobTable) {
+    this.#jobs = jobs;
+  }
+
+  /** The slot that came first, or NO_SLOT. */
+  get first(): number {
+    return this.#first;
+  }
+
+  /** The slot that came last, or NO_SLOT. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** The `deadlineAtMs` of the slot that came first, where that says since when it is here; Infinity without one. */
+  get firstSinceMs(): number {
+    const first = this.#first;
+    return first === NO_SLOT
+      ? Number.POSITIVE_INFINITY
+      : this.#jobs.pageOf(first).deadlineAtMs[rowOf(first)]!;
+  }
+
+  /** The slot that came after a member, or NO_SLOT. */
+  behind(slot: number): number {
+    return this.#jobs.pageOf(slot).next[rowOf(slot)]!;
+  }
+
+  append(slot: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const last = this.#last;
+    page.previous[row] = last;
+    page.next[row] = NO_SLOT;
+    if (last === NO_SLOT) this.#first = slot;
+    else this.#jobs.pageOf(last).next[rowOf(last)] = slot;
+    this.#last = slot;
+  }
+
+  /** Removes a member. */
+  remove(slot: number): void {
+    const page = this.#jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const previous = page.previous[row]!;
+    const next = page.next[row]!;
+    assert((previous === NO_SLOT) === (this.#first === slot), "a job leaves the list that it is in");
+    if (previous === NO_SLOT) this.#first = next;
+    else this.#jobs.pageOf(previous).next[rowOf(previous)] = next;
+    if (next === NO_SLOT) this.#last = previous;
+    else this.#jobs.pageOf(next).previous[rowOf(next)] = previous;
+  }
+}

@@ -1,0 +1,249 @@
+// A binary heap of job slots, whose positions live in the job table, so that any member can be removed.
+//
+// It finds pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push and a pop took
+// a fifth more.
+
+import { assert } from "../../base/assert.ts";
+import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../jobs/job-table.ts";
+
+const CAPACITY_MIN = 4;
+const NO_SLOTS = new Int32Array(0);
+
+/** Base of the two orders below. A slot is in at most one heap at a time. */
+abstract class SlotHeap {
+  protected readonly jobs: JobTable;
+  /** The first slot in order. It is kept apart, so that a heap of one, which is common, has no array. */
+  #top: number = NO_SLOT;
+  /** The slots by position; the first is not used. */
+  #slots = NO_SLOTS;
+  #size = 0;
+  readonly #keptCapacity: number;
+
+  /** An array of `keptCapacity` slots is not given back: for heaps that fill and empty again and again. */
+  constructor(jobs: JobTable, keptCapacity: number = CAPACITY_MIN) {
+    this.jobs = jobs;
+    this.#keptCapacity = keptCapacity;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The first slot in order, or NO_SLOT. */
+  get top(): number {
+    return this.#top;
+  }
+
+  /** The slot at a position, 0 to `size - 1`, in no particular order. */
+  at(position: number): number {
+    return position === 0 ? this.#top : this.#slots[position]!;
+  }
+
+  /** Makes room for one more; throws RangeError when memory is exhausted, and `push` then does not. */
+  makeRoom(): void {
+    if (this.#size > 0 && this.#size >= this.#slots.length) this.#resize(this.#slots.length * 2);
+  }
+
+  push(slot: number): void {
+    this.makeRoom();
+    this.#siftUp(this.#size++, slot);
+  }
+
+  /** Takes over all members of another heap of the same order, which is not used any more. This one is empty. */
+  protected takeOver(other: SlotHeap): void {
+    this.#top = other.#top;
+    this.#slots = other.#slots;
+    this.#size = other.#size;
+  }
+
+  /** Puts a member where it belongs, after what it is ordered by has changed. */
+  protected settle(slot: number): void {
+    const position = this.#position(slot);
+    assert(position < this.#size && this.at(position) === slot, "a job is settled in the heap that it is in");
+    if (position > 0 && this.less(slot, this.at((position - 1) >> 1))) this.#siftUp(position, slot);
+    else this.#siftDown(position, slot);
+  }
+
+  /** Removes a member. */
+  remove(slot: number): void {
+    const position = this.#position(slot);
+    assert(position < this.#size && this.at(position) === slot, "a job leaves the heap that it is in");
+    const last = this.at(--this.#size);
+    if (this.#size === 0) this.#top = NO_SLOT;
+    else if (position < this.#size) {
+      if (position > 0 && this.less(last, this.at((position - 1) >> 1))) this.#siftUp(position, last);
+      else this.#siftDown(position, last);
+    }
+    if (this.#slots.length > this.#keptCapacity && this.#size < this.#slots.length >> 2)
+      this.#resize(this.#slots.length >> 1);
+  }
+
+  protected abstract less(a: number, b: number): boolean;
+
+  #position(slot: number): number {
+    return this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK]!;
+  }
+
+  #place(position: number, slot: number): void {
+    if (position === 0) this.#top = slot;
+    else this.#slots[position] = slot;
+    this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK] = position;
+  }
+
+  #siftUp(from: number, slot: number): void {
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
+      const above = parent === 0 ? this.#top : this.#slots[parent]!;
+      if (!this.less(slot, above)) break;
+      this.#place(position, above);
+      position = parent;
+    }
+    this.#place(position, slot);
+  }
+
+  /** To the bottom and up again: what comes here was last, and belongs near it, so this asks once a level, not twice. */
+  #siftDown(from: number, slot: number): void {
+    const size = this.#size;
+    let position = from;
+    for (let child = from * 2 + 1; child < size; child = position * 2 + 1) {
+      if (child + 1 < size && this.less(this.#slots[child + 1]!, this.#slots[child]!)) child++;
+      this.#place(position, this.#slots[child]!);
+      position = child;
+    }
+    this.#siftUp(position, slot);
+  }
+
+  #resize(capacity: number): void {
+    const slots = new Int32Array(Math.max(capacity, CAPACITY_MIN));
+    slots.set(this.#slots.subarray(0, this.#size));
+    this.#slots = slots;
+  }
+}
+
+/** Smallest pri first, then smallest id. */
+export class PriHeap extends SlotHeap {
+  /** A heap with the members of another one, which is not used any more. */
+  static insteadOf(other: PriHeap): PriHeap {
+    const heap = new PriHeap(other.jobs);
+    heap.takeOver(other);
+    return heap;
+  }
+
+  /** Changes the priority of a member. */
+  changePri(slot: number, pri: number): void {
+    this.jobs.pageOf(slot).pri[slot & PAGE_MASK] = pri;
+    this.settle(slot);
+  }
+
+  protected override less(a: number, b: number): boolean {
+    const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
+    const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;
+    const priA = pageA.pri[a & PAGE_MASK]!;
+    const priB = pageB.pri[b & PAGE_MASK]!;
+    return priA < priB || (priA === priB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!);
+  }
+}
+
+/**
+ * Ready jobs, the best first. They are also linked in the order in which they came, which is not that
+ * of the heap; here and not in a list of its own, since each put and reserve passes.
+ */
+export class ReadyHeap extends PriHeap {
+  /** The slot that came first, or NO_SLOT. */
+  first: number = NO_SLOT;
+  /** The slot that came last, or NO_SLOT. */
+  last: number = NO_SLOT;
+
+  /** Since when the one that came first is here, ms: its `deadlineAtMs`; Infinity without one. */
+  get firstSinceMs(): number {
+    return this.first === NO_SLOT ? Number.POSITIVE_INFINITY : this.#sinceMs(this.first);
+  }
+
+  #sinceMs(slot: number): number {
+    return this.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK]!;
+  }
+
+  /** Links them anew by the times since which they are here, after a restore has brought them in any order. */
+  sortOrder(): void {
+    const slots: number[] = [];
+    let isInOrder = true;
+    for (
+      let slot = this.first;
+      slot !== NO_SLOT;
+      slot = this.jobs.pages[slot >>> PAGE_BITS]!.next[slot & PAGE_MASK]!
+    ) {
+      if (slots.length > 0 && this.#sinceMs(slots.at(-1)!) > this.#sinceMs(slot)) isInOrder = false;
+      slots.push(slot);
+    }
+    if (isInOrder) return;
+    slots.sort((a, b) => this.#sinceMs(a) - this.#sinceMs(b));
+    this.first = NO_SLOT;
+    this.last = NO_SLOT;
+    for (const slot of slots) this.append(slot);
+  }
+
+  /** A job that leaves without moving others much, or NO_SLOT. */
+  get tail(): number {
+    return this.size === 0 ? NO_SLOT : this.at(this.size - 1);
+  }
+
+  /** The best job, whether or not it may be given now. */
+  get best(): number {
+    return this.top;
+  }
+
+  protected append(slot: number): void {
+    const page = this.jobs.pages[slot >>> PAGE_BITS]!;
+    const row = slot & PAGE_MASK;
+    const { last } = this;
+    page.previous[row] = last;
+    page.next[row] = NO_SLOT;
+    this.last = slot;
+    if (last === NO_SLOT) this.first = slot;
+    else this.jobs.pages[last >>> PAGE_BITS]!.next[last & PAGE_MASK] = slot;
+  }
+
+  override push(slot: number): void {
+    super.push(slot);
+    this.append(slot);
+  }
+
+  override remove(slot: number): void {
+    super.remove(slot);
+    this.unlink(slot);
+  }
+
+  protected unlink(slot: number): void {
+    const page = this.jobs.pages[slot >>> PAGE_BITS]!;
+    const row = slot & PAGE_MASK;
+    const previous = page.previous[row]!;
+    const next = page.next[row]!;
+    if (previous === NO_SLOT) this.first = next;
+    else this.jobs.pages[previous >>> PAGE_BITS]!.next[previous & PAGE_MASK] = next;
+    if (next === NO_SLOT) this.last = previous;
+    else this.jobs.pages[next >>> PAGE_BITS]!.previous[next & PAGE_MASK] = previous;
+  }
+}
+
+/** Delayed or held jobs: earliest deadline first, then smallest id. */
+export class DeadlineHeap extends SlotHeap {
+  /** The earliest deadline, ms of the monotonic clock, or Infinity. */
+  get soonestMs(): number {
+    const slot = this.top;
+    return slot === NO_SLOT
+      ? Number.POSITIVE_INFINITY
+      : this.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK]!;
+  }
+
+  protected override less(a: number, b: number): boolean {
+    const pageA = this.jobs.pages[a >>> PAGE_BITS] as JobPage;
+    const pageB = this.jobs.pages[b >>> PAGE_BITS] as JobPage;
+    const deadlineA = pageA.deadlineAtMs[a & PAGE_MASK]!;
+    const deadlineB = pageB.deadlineAtMs[b & PAGE_MASK]!;
+    return (
+      deadlineA < deadlineB ||
+      (deadlineA === deadlineB && pageA.id[a & PAGE_MASK]! < pageB.id[b & PAGE_MASK]!)
+    );
+  }
+}

@@ -1,0 +1,90 @@
+// A heap of timers, each with an owner: the engine keeps one for tubes with delayed jobs, one for paused
+// tubes and one for sessions with something to wait for.
+
+import { assert } from "../../base/assert.ts";
+import type { EarliestTime } from "./earliest-time.ts";
+
+/** When an owner wants to be looked at; in at most one heap. */
+export class Timer<Owner> {
+  readonly owner: Owner;
+  /** Monotonic ms. */
+  atMs: number = Number.POSITIVE_INFINITY;
+  /** Position in its heap, or -1 while it is not set. */
+  position = -1;
+
+  constructor(owner: Owner) {
+    this.owner = owner;
+  }
+}
+
+/** Earliest first. */
+export class TimerHeap<Owner> {
+  /** When the earliest timer is due, or Infinity. Every command asks. */
+  nextAtMs: number = Number.POSITIVE_INFINITY;
+  readonly #timers: Timer<Owner>[] = [];
+  readonly #earliest: EarliestTime | undefined;
+
+  /** `earliest` is kept up to date with it. */
+  constructor(earliest?: EarliestTime) {
+    this.#earliest = earliest;
+    earliest?.join(this);
+  }
+
+  /** The owner of the earliest timer. */
+  get first(): Owner | undefined {
+    return this.#timers[0]?.owner;
+  }
+
+  /** Sets, moves or (with Infinity) clears a timer. */
+  set(timer: Timer<Owner>, atMs: number): void {
+    if (timer.atMs === atMs) return;
+    const before = timer.atMs;
+    timer.atMs = atMs;
+    if (atMs === Number.POSITIVE_INFINITY) this.#remove(timer);
+    else if (timer.position < 0) this.#siftUp(this.#timers.length, timer);
+    else if (atMs < before) this.#siftUp(timer.position, timer);
+    else this.#siftDown(timer.position, timer);
+    this.nextAtMs = this.#timers[0]?.atMs ?? Number.POSITIVE_INFINITY;
+    this.#earliest?.changed();
+  }
+
+  #remove(timer: Timer<Owner>): void {
+    const position = timer.position;
+    assert(this.#timers[position] === timer, "a timer leaves the heap that it is in");
+    timer.position = -1;
+    const last = this.#timers.pop()!;
+    if (last === timer) return;
+    if (position > 0 && last.atMs < this.#timers[(position - 1) >> 1]!.atMs) this.#siftUp(position, last);
+    else this.#siftDown(position, last);
+  }
+
+  #siftUp(from: number, timer: Timer<Owner>): void {
+    let position = from;
+    while (position > 0) {
+      const parent = this.#timers[(position - 1) >> 1]!;
+      if (parent.atMs <= timer.atMs) break;
+      this.#timers[position] = parent;
+      parent.position = position;
+      position = (position - 1) >> 1;
+    }
+    this.#timers[position] = timer;
+    timer.position = position;
+  }
+
+  #siftDown(from: number, timer: Timer<Owner>): void {
+    let position = from;
+    for (;;) {
+      let child = position * 2 + 1;
+      if (child >= this.#timers.length) break;
+      if (child + 1 < this.#timers.length && this.#timers[child + 1]!.atMs < this.#timers[child]!.atMs)
+        child++;
+      const below = this.#timers[child]!;
+      if (below.atMs >= timer.atMs) break;
+      this.#timers[position] = below;
+      below.position = position;
+      position = child;
+    }
+    this.#timers[position] = timer;
+    timer.position = position;
+  }
+}

@@ -1,0 +1,95 @@
+// The ready jobs of some tubes, best first, without taking any of them out of its queue.
+
+import { betterJob, type JobTable, NO_SLOT } from "../jobs/job-table.ts";
+import type { Tube } from "./tube.ts";
+
+/** A job that may be the next one: all others of its tube are behind it or behind another one that is here. */
+interface Cursor {
+  readonly source: Source;
+  /** In the heap of the tube's ready jobs. */
+  readonly position: number;
+  readonly slot: number;
+}
+
+/** A tube, and how many of its jobs may still come. */
+interface Source {
+  readonly tube: Tube;
+  left: number;
+}
+
+/**
+ * A walk takes log(n + tubes) for its nth job. It is valid as long as no job becomes ready or is taken: that is, for the
+ * time of one call.
+ */
+export class ReadyWalk {
+  readonly #jobs: JobTable;
+  /** A binary heap, best first. */
+  readonly #places: Cursor[] = [];
+  /** What comes next depends on what becomes of the job that came last: it is of a tube with groups, which take turns. */
+  isUnsure = false;
+
+  constructor(jobs: JobTable) {
+    this.#jobs = jobs;
+  }
+
+  /** Adds the jobs of a tube that has some, `jobsMax` at most. */
+  add(tube: Tube, jobsMax: number): void {
+    if (jobsMax > 0) this.#push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
+  }
+
+  /** The job that comes next, or NO_SLOT. */
+  get top(): number {
+    while (this.#places[0]?.source.left === 0) this.#pop();
+    return this.#places[0]?.slot ?? NO_SLOT;
+  }
+
+  /** The next best job, or NO_SLOT. */
+  next(): number {
+    for (;;) {
+      const best = this.#pop();
+      if (best === undefined) return NO_SLOT;
+      const { source, position, slot } = best;
+      if (source.left === 0) continue;
+      source.left--;
+      const { ready, groups } = source.tube;
+      if (groups !== undefined) this.isUnsure = true;
+      else
+        for (let child = position * 2 + 1; child <= position * 2 + 2 && child < ready.size; child++)
+          this.#push({ source, position: child, slot: ready.at(child) });
+      return slot;
+    }
+  }
+
+  #push(place: Cursor): void {
+    const places = this.#places;
+    let position = places.length;
+    places.push(place);
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
+      if (!this.#goesBefore(place, places[parent]!)) break;
+      places[position] = places[parent]!;
+      position = parent;
+    }
+    places[position] = place;
+  }
+
+  #pop(): Cursor | undefined {
+    const places = this.#places;
+    const first = places[0];
+    const last = places.pop();
+    if (last === undefined || last === first) return first;
+    let position = 0;
+    for (let child = 1; child < places.length; child = position * 2 + 1) {
+      if (child + 1 < places.length && this.#goesBefore(places[child + 1]!, places[child]!)) child++;
+      if (!this.#goesBefore(places[child]!, last)) break;
+      places[position] = places[child]!;
+      position = child;
+    }
+    places[position] = last;
+    return first;
+  }
+
+  #goesBefore(a: Cursor, b: Cursor): boolean {
+    return betterJob(this.#jobs, a.slot, b.slot);
+  }
+}

@@ -1,0 +1,208 @@
+// A tube: its jobs by state, its statistics and its pause.
+
+import { asciiBytes } from "../../base/bytes.ts";
+import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import { ExpiryHeap } from "../queues/expiry-heap.ts";
+import { GroupedReady } from "../queues/grouped-ready.ts";
+import type { JobGroups } from "../queues/job-groups.ts";
+import { JobList } from "../queues/job-list.ts";
+import { DeadlineHeap, ReadyHeap } from "../queues/slot-heap.ts";
+import { Timer } from "../queues/timer-heap.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
+import type { TubePolicy } from "./tube-settings.ts";
+
+/** What happened in a tube by its policies and by moves. */
+export interface PolicyCounts {
+  duplicates: number;
+  rejected: number;
+  expired: number;
+  dead: number;
+  movedIn: number;
+  movedOut: number;
+}
+
+export class Tube {
+  readonly name: string;
+  /** Creation order over all shards; list-tubes sorts by it. */
+  readonly sequence: number;
+  /** Index in the table of tubes, kept in each job's `tube` column. */
+  readonly index: number;
+  /** Reserved and buried jobs; ready and delayed ones are counted by their heaps. */
+  reservedJobs = 0;
+  buriedJobs = 0;
+  urgentJobs = 0;
+  /** Jobs on their way to another shard: as long as they are not there they are here. */
+  movingJobs = 0;
+  /** Those of them that their holders hand on: limits count them as held until they are there. */
+  handedJobs = 0;
+  totalJobs = 0;
+  /** Bytes of the bodies of its jobs. */
+  bytes = 0;
+  /** Successful deletes of this tube's jobs. */
+  deletes = 0;
+  /** How often its jobs were given to a client, released, buried and kicked, and were not done in time. */
+  reserves = 0;
+  releases = 0;
+  buries = 0;
+  kicks = 0;
+  timeouts = 0;
+  pauses = 0;
+  /** Length of the present pause, or 0. */
+  pauseSeconds = 0;
+  /** Connections that use it, and that watch it. */
+  using = 0;
+  watching = 0;
+  /** Position among the tubes with ready jobs, or -1. */
+  readyAt = -1;
+  /** Whether its jobs may be given out: it is not paused, and its gate is open. */
+  open = true;
+  /** Where settings limit how many jobs may be given out. */
+  gate: RateLimiter | undefined = undefined;
+  #gateTimer: Timer<Tube> | undefined;
+  /** What is set for it, if anything is. */
+  policy: TubePolicy | undefined = undefined;
+  #policyCounts: PolicyCounts | undefined;
+  #nameBytes: Uint8Array | undefined;
+  #expiry: ExpiryHeap | undefined;
+  #expiryTimer: Timer<Tube> | undefined;
+  readonly #jobs: JobTable;
+  #ready: ReadyHeap | undefined;
+  /** The groups of its jobs, from the first job with one on. */
+  groups: JobGroups | undefined = undefined;
+  #delayed: DeadlineHeap | undefined;
+  #buried: JobList | undefined;
+  #pauseTimer: Timer<Tube> | undefined;
+  #delayTimer: Timer<Tube> | undefined;
+
+  constructor(name: string, sequence: number, index: number, jobs: JobTable) {
+    this.name = name;
+    this.sequence = sequence;
+    this.index = index;
+    this.#jobs = jobs;
+  }
+
+  // There may be any number of tubes, and most never need what follows: it is made at its first use.
+
+  get ready(): ReadyHeap {
+    return (this.#ready ??= new ReadyHeap(this.#jobs));
+  }
+
+  /**
+   * Its groups, which begin to be there. `inWorkMax` jobs of each may be held; `onChanged` hears of each change that may
+   * change which job is next.
+   */
+  groupsMade(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
+    if (this.groups === undefined) {
+      const grouped = new GroupedReady(this.#jobs, this.ready, this.inWork);
+      this.#ready = grouped;
+      this.groups = grouped.groups;
+      this.groups.limit(inWorkMax);
+      this.groups.onChanged = () => onChanged(this);
+    }
+    return this.groups;
+  }
+
+  /** Due when its gate has a token again. */
+  get gateTimer(): Timer<Tube> {
+    return (this.#gateTimer ??= new Timer<Tube>(this));
+  }
+
+  get delayed(): DeadlineHeap {
+    return (this.#delayed ??= new DeadlineHeap(this.#jobs));
+  }
+
+  /** Since when its oldest ready job is ready, ms; Infinity without one. */
+  get oldestReadyAtMs(): number {
+    return this.#ready?.firstSinceMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Since when the first of its buried jobs is buried, ms; Infinity without one. */
+  get oldestBuriedAtMs(): number {
+    return this.#buried?.firstSinceMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Oldest burial first. */
+  get buried(): JobList {
+    return (this.#buried ??= new JobList(this.#jobs));
+  }
+
+  /** Ready and delayed jobs that have a time to live. */
+  get expiry(): ExpiryHeap {
+    return (this.#expiry ??= new ExpiryHeap(this.#jobs));
+  }
+
+  /** Due when the first of them expires. */
+  get expiryTimer(): Timer<Tube> {
+    return (this.#expiryTimer ??= new Timer<Tube>(this));
+  }
+
+  /** When its best ready job expires, ms; Infinity without one, or if it does not. */
+  get topExpiresAtMs(): number {
+    if (this.#expiry === undefined || this.#expiry.size === 0 || this.jobsIn(JobState.Ready) === 0)
+      return Number.POSITIVE_INFINITY;
+    const { top } = this.ready;
+    if (top === NO_SLOT) return Number.POSITIVE_INFINITY;
+    const atMs = this.#jobs.pageOf(top).extras?.expiresAtMs[rowOf(top)] ?? 0;
+    return atMs === 0 ? Number.POSITIVE_INFINITY : atMs;
+  }
+
+  get counts(): PolicyCounts {
+    return (this.#policyCounts ??= {
+      duplicates: 0,
+      rejected: 0,
+      expired: 0,
+      dead: 0,
+      movedIn: 0,
+      movedOut: 0,
+    });
+  }
+
+  get nameBytes(): Uint8Array {
+    return (this.#nameBytes ??= asciiBytes(this.name));
+  }
+
+  /** Jobs that count where held ones are limited. */
+  get inWork(): number {
+    return this.reservedJobs + this.handedJobs;
+  }
+
+  /** Jobs in all states. */
+  get jobs(): number {
+    const queued = this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
+    return this.reservedJobs + this.movingJobs + this.buriedJobs + queued;
+  }
+
+  get pauseTimer(): Timer<Tube> {
+    return (this.#pauseTimer ??= new Timer<Tube>(this));
+  }
+
+  /** Due when the first delayed job is. */
+  get delayTimer(): Timer<Tube> {
+    return (this.#delayTimer ??= new Timer<Tube>(this));
+  }
+
+  get paused(): boolean {
+    return this.#pauseTimer !== undefined && this.#pauseTimer.position >= 0;
+  }
+
+  /** How many of its jobs are in a state. */
+  jobsIn(state: JobState): number {
+    if (state === JobState.Ready) return this.#ready?.size ?? 0;
+    if (state === JobState.Delayed) return this.#delayed?.size ?? 0;
+    if (state === JobState.Moving) return this.movingJobs;
+    return state === JobState.Reserved ? this.reservedJobs : this.buriedJobs;
+  }
+
+  /** Whether somebody uses or watches the tube or a job is in it; `default` is kept by the engine besides. */
+  get referenced(): boolean {
+    return (
+      this.using > 0 ||
+      this.watching > 0 ||
+      this.reservedJobs > 0 ||
+      this.movingJobs > 0 ||
+      this.buriedJobs > 0 ||
+      this.jobsIn(JobState.Ready) > 0 ||
+      this.jobsIn(JobState.Delayed) > 0
+    );
+  }
+}

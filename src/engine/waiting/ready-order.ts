@@ -1,0 +1,175 @@
+// Watched tubes of one session that have a job to give, best job first: a heap, so that the next
+// reserve of a session with very many such tubes looks at a few of them.
+//
+// Each entry has the pri and id that its tube's best job had when it was looked at. The heap is
+// lazy: a best job that left or became worse is noticed when its entry comes up, and the entry
+// sinks to its new place. Only a tube whose best job became better must be told of, by
+// `BetterTubes`: the session reads the new entries of that log before it chooses. So no entry is
+// ever later than its tube belongs, and the first one that is still true is the best of all.
+
+import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import { BETTER_TUBES_KEPT, type BetterTubes } from "../tubes/better-tubes.ts";
+import type { Tube } from "../tubes/tube.ts";
+
+const CAPACITY_MIN = 64;
+
+/** The tubes that a session watches. */
+interface Watched {
+  has(tube: Tube): boolean;
+  keys(): Iterable<Tube>;
+  readonly size: number;
+}
+
+export class ReadyOrder {
+  /** Entries and tubes that were looked at since the caller set it to 0. */
+  looks = 0;
+  readonly #jobs: JobTable;
+  readonly #better: BetterTubes;
+  #tubes: (Tube | undefined)[] = [];
+  #pris = new Uint32Array(0);
+  #ids = new Float64Array(0);
+  #size = 0;
+  /** How many entries of the log were read; -1 before the heap was made. */
+  #read = -1;
+
+  /** Follows the log until `end`. */
+  constructor(jobs: JobTable, better: BetterTubes) {
+    this.#jobs = jobs;
+    this.#better = better;
+    better.followers++;
+  }
+
+  end(): void {
+    this.#better.unfollow();
+  }
+
+  /** The watched tube with the best job, or undefined. `readyTubes` are all that have a ready job. */
+  best(watched: Watched, readyTubes: readonly Tube[]): Tube | undefined {
+    this.#catchUp(watched, readyTubes);
+    for (;;) {
+      if (this.#size === 0) return undefined;
+      const tube = this.#tubes[0]!;
+      this.looks++;
+      const top = gives(tube) ? tube.ready.top : NO_SLOT;
+      if (top === NO_SLOT || !watched.has(tube)) {
+        this.#removeFirst();
+        continue;
+      }
+      const page = this.#jobs.pageOf(top);
+      const pri = page.pri[rowOf(top)]!;
+      const id = page.id[rowOf(top)]!;
+      if (pri === this.#pris[0] && id === this.#ids[0]) return tube;
+      this.#siftDown(0, tube, pri, id);
+    }
+  }
+
+  /** Takes out the tube that `best` has just returned. */
+  removeBest(): void {
+    this.#removeFirst();
+  }
+
+  /** A tube that the session began to watch, or that was taken out. */
+  add(tube: Tube): void {
+    const top = gives(tube) ? tube.ready.top : NO_SLOT;
+    if (top === NO_SLOT || this.#read < 0) return;
+    const page = this.#jobs.pageOf(top);
+    this.#makeRoom(this.#size + 1);
+    this.#siftUp(this.#size++, tube, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
+  }
+
+  #catchUp(watched: Watched, readyTubes: readonly Tube[]): void {
+    const { noted } = this.#better;
+    const tubes = Math.min(watched.size, readyTubes.length);
+    const missed = noted - this.#read;
+    // A tube may be in it twice, and one that is not watched any more stays until it comes up.
+    const isCrowded = this.#size > 2 * tubes + CAPACITY_MIN;
+    if (this.#read < 0 || isCrowded || missed > Math.min(BETTER_TUBES_KEPT, CAPACITY_MIN + tubes / 4)) {
+      this.#makeAnew(watched, readyTubes);
+      return;
+    }
+    this.looks += missed;
+    for (; this.#read < noted; this.#read++) {
+      const tube = this.#better.at(this.#read);
+      if (watched.has(tube)) this.add(tube);
+    }
+  }
+
+  #makeAnew(watched: Watched, readyTubes: readonly Tube[]): void {
+    this.#size = 0;
+    this.#tubes = [];
+    this.#makeRoom(Math.min(watched.size, readyTubes.length));
+    if (watched.size <= readyTubes.length) for (const tube of watched.keys()) this.#append(tube);
+    else for (const tube of readyTubes) if (watched.has(tube)) this.#append(tube);
+    this.looks += Math.min(watched.size, readyTubes.length);
+    for (let position = (this.#size >> 1) - 1; position >= 0; position--)
+      this.#siftDown(position, this.#tubes[position]!, this.#pris[position]!, this.#ids[position]!);
+    this.#read = this.#better.noted;
+  }
+
+  #append(tube: Tube): void {
+    const top = gives(tube) ? tube.ready.top : NO_SLOT;
+    if (top === NO_SLOT) return;
+    const page = this.#jobs.pageOf(top);
+    this.#place(this.#size++, tube, page.pri[rowOf(top)]!, page.id[rowOf(top)]!);
+  }
+
+  #makeRoom(size: number): void {
+    if (size <= this.#ids.length) return;
+    const capacity = Math.max(CAPACITY_MIN, size, 2 * this.#size);
+    const pris = new Uint32Array(capacity);
+    const ids = new Float64Array(capacity);
+    pris.set(this.#pris.subarray(0, this.#size));
+    ids.set(this.#ids.subarray(0, this.#size));
+    this.#pris = pris;
+    this.#ids = ids;
+  }
+
+  #removeFirst(): void {
+    const last = --this.#size;
+    const tube = this.#tubes[last]!;
+    const pri = this.#pris[last]!;
+    const id = this.#ids[last]!;
+    this.#tubes[last] = undefined;
+    if (last > 0) this.#siftDown(0, tube, pri, id);
+  }
+
+  #place(position: number, tube: Tube, pri: number, id: number): void {
+    this.#tubes[position] = tube;
+    this.#pris[position] = pri;
+    this.#ids[position] = id;
+  }
+
+  /** Whether an entry comes before (pri, id). */
+  #isBefore(position: number, pri: number, id: number): boolean {
+    const itsPri = this.#pris[position]!;
+    return itsPri < pri || (itsPri === pri && this.#ids[position]! < id);
+  }
+
+  #siftUp(from: number, tube: Tube, pri: number, id: number): void {
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
+      if (this.#isBefore(parent, pri, id)) break;
+      this.#place(position, this.#tubes[parent]!, this.#pris[parent]!, this.#ids[parent]!);
+      position = parent;
+    }
+    this.#place(position, tube, pri, id);
+  }
+
+  #siftDown(from: number, tube: Tube, pri: number, id: number): void {
+    const size = this.#size;
+    let position = from;
+    for (let child = from * 2 + 1; child < size; child = position * 2 + 1) {
+      if (child + 1 < size && this.#isBefore(child + 1, this.#pris[child]!, this.#ids[child]!)) child++;
+      if (!this.#isBefore(child, pri, id)) break;
+      this.#place(position, this.#tubes[child]!, this.#pris[child]!, this.#ids[child]!);
+      position = child;
+    }
+    this.#place(position, tube, pri, id);
+  }
+}
+
+/** Whether a tube may give a job, if limits of groups leave it one. */
+function gives(tube: Tube): boolean {
+  return tube.readyAt >= 0 && tube.open;
+}

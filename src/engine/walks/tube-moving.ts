@@ -1,0 +1,116 @@
+// Moves jobs of a tube to another one, of this shard or another, some in each step, until none is left that was there when it began and
+// fits; dead ones also each to the tube where it died.
+
+import { type JobTable, NO_SLOT } from "../jobs/job-table.ts";
+import type { Tube } from "../tubes/tube.ts";
+import { type JobWalk, turnBudget } from "./job-walk.ts";
+
+/** What of an engine a moving needs. */
+export interface MovedJobs {
+  readonly jobs: JobTable;
+  findTube(name: string): Tube | undefined;
+  /** Moves a job; tells whether it has moved, stays where it is, finds its target full, or would have to go to another shard. */
+  move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome;
+  /** Where a dead job may live again, or "". */
+  originOf(slot: number): string;
+}
+
+/** Takes jobs that have to go to other shards. */
+export interface FarMoves {
+  /** Whether no more may be sent before some have arrived. */
+  readonly isFull: boolean;
+  /** Jobs that were sent, and of which it is not known what became. */
+  readonly underWay: number;
+  /** Jobs that have arrived. */
+  readonly moved: number;
+  /** Whether a target was full, or had no memory: then nothing more is moved. */
+  readonly refused: boolean;
+  send(slot: number, target: string, asReady: boolean): void;
+}
+
+export const MoveOutcome = { Moved: 0, Stays: 1, Full: 2, Elsewhere: 3 } as const;
+export type MoveOutcome = (typeof MoveOutcome)[keyof typeof MoveOutcome];
+
+/** Jobs with a higher id than any was when it began are left alone, so that it ends. Smallest ids come first. */
+export class TubeMoving {
+  readonly tube: string;
+  readonly #far: FarMoves;
+  #movedHere = 0;
+  readonly #engine: MovedJobs;
+  readonly #walk: JobWalk;
+  readonly #target: string;
+  readonly #asReady: boolean;
+  #jobsLeft: number;
+  #full = false;
+
+  /** `target` is "" for the tube that each job died in; `limit` is Infinity for all. */
+  constructor(
+    engine: MovedJobs,
+    tube: string,
+    walk: JobWalk,
+    far: FarMoves,
+    { target, asReady, limit }: { target: string; asReady: boolean; limit: number },
+  ) {
+    this.#engine = engine;
+    this.tube = tube;
+    this.#walk = walk;
+    this.#far = far;
+    this.#target = target;
+    this.#asReady = asReady;
+    this.#jobsLeft = limit;
+  }
+
+  /** Jobs that it has moved. */
+  get moved(): number {
+    return this.#movedHere + this.#far.moved;
+  }
+
+  /** Jobs that it could move now, or look at before: an estimate. */
+  get work(): number {
+    if (this.#engine.findTube(this.tube) === undefined) return 0;
+    return Math.min(this.#jobsLeft, this.#engine.jobs.live);
+  }
+
+  /** Moves up to `jobsMax` jobs; returns whether that was all. */
+  step(jobsMax: number, nowMs: number): boolean {
+    if (!this.#isDone) this.#moveSome(jobsMax, nowMs);
+    return this.#isDone && this.#far.underWay === 0;
+  }
+
+  /** Whether it can't go on before jobs have arrived at other shards. */
+  get isWaiting(): boolean {
+    return this.#far.underWay > 0 && (this.#far.isFull || this.#isDone);
+  }
+
+  get #isDone(): boolean {
+    return (
+      this.#full ||
+      this.#far.refused ||
+      this.#jobsLeft === 0 ||
+      this.#walk.hasEnded ||
+      this.#engine.findTube(this.tube) === undefined
+    );
+  }
+
+  #moveSome(jobsMax: number, nowMs: number): void {
+    const budget = turnBudget(jobsMax);
+    for (let left = jobsMax; left > 0 && !this.#far.isFull && !this.#full && this.#jobsLeft > 0; left--) {
+      const tube = this.#engine.findTube(this.tube);
+      if (tube === undefined) return;
+      const slot = this.#walk.next(tube, budget);
+      if (slot === NO_SLOT) return;
+      this.#move(slot, nowMs);
+    }
+  }
+
+  #move(slot: number, nowMs: number): void {
+    const target = this.#target === "" ? this.#engine.originOf(slot) : this.#target;
+    if (target === "") return;
+    const outcome = this.#engine.move(slot, target, this.#asReady, nowMs);
+    if (outcome === MoveOutcome.Full) this.#full = true;
+    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, target, this.#asReady);
+    else if (outcome !== MoveOutcome.Moved) return;
+    else this.#movedHere++;
+    this.#jobsLeft--;
+  }
+}

@@ -1,0 +1,265 @@
+// Starts the worker threads and speaks with them: shards first, then acceptors, then listening.
+
+import { totalmem } from "node:os";
+import { MessageChannel, type MessagePort, Worker, type WorkerOptions } from "node:worker_threads";
+import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
+import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
+import type { ListenAddress } from "../acceptor/sockets/listener.ts";
+import type { BinlogData, BinlogNews, BinlogOrder } from "../binlog/binlog-runtime.ts";
+import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
+import type { Topology } from "../message/topology.ts";
+import type { NodeNews } from "../replica/group-node.ts";
+import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
+import type { AcceptorHostData, HostThreadData, LogHostData, ShardHostData } from "./thread.ts";
+
+/** What is experimental in Node here (node:ffi, if asked for) is said in the README, not at every start. */
+let execArgv = [...process.execArgv, "--disable-warning=ExperimentalWarning"];
+
+// A build turns .ts into .js, but not in this kind of string: follow this very file.
+const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const threadFile = (room: string): URL => new URL(`../${room}/thread.${extension}`, import.meta.url);
+
+/** Called when a thread has ended or thrown although nobody asked it to. */
+export type OnThreadDeath = (thread: string, error: Error | undefined) => void;
+
+function start(
+  name: string,
+  room: string,
+  data: unknown,
+  onDeath: OnThreadDeath,
+  options: WorkerOptions = {},
+): Worker {
+  const worker = newWorker(threadFile(room), { ...options, workerData: data, name });
+  worker.on("error", (error) => onDeath(name, error instanceof Error ? error : new Error(String(error))));
+  worker.on("exit", () => onDeath(name, undefined));
+  return worker;
+}
+
+/** Options of V8 (--max-old-space-size=4096) are of the whole process, and Node refuses them for a thread. */
+function newWorker(file: URL, options: WorkerOptions): Worker {
+  try {
+    return new Worker(file, { ...options, execArgv });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== "ERR_WORKER_INVALID_EXEC_ARGV") throw error;
+    execArgv = execArgv.filter((argument) => !message.includes(argument));
+    return new Worker(file, { ...options, execArgv });
+  }
+}
+
+/** Starts a shard in a thread of its own; resolves once it takes messages. */
+export function startShard(shard: ShardHostData, onDeath: OnThreadDeath): Promise<Worker> {
+  const ports = shard.recovery === undefined ? [] : [shard.recovery];
+  const data: HostThreadData = { kind: "shard", shard };
+  const worker = start(`shard ${shard.shard}`, "host", data, onDeath, { transferList: ports });
+  return new Promise((resolve) => worker.once("message", () => resolve(worker)));
+}
+
+/** The ways that jobs of the log take from the binlog to each shard; undefined for a shard without a log. */
+export interface RecoveryChannels {
+  toShards: (MessagePort | undefined)[];
+  toBinlog: MessagePort[];
+}
+
+export function recoveryChannels(topology: Topology): RecoveryChannels {
+  const channels: RecoveryChannels = { toShards: [], toBinlog: [] };
+  for (let shard = 0; shard < topology.shards; shard++) {
+    if (topology.binlog === undefined) {
+      channels.toShards.push(undefined);
+      continue;
+    }
+    const { port1, port2 } = new MessageChannel();
+    channels.toShards.push(port1);
+    channels.toBinlog.push(port2);
+  }
+  return channels;
+}
+
+/** Starts the binlog's thread, which opens the log when it is told to; its news begin with progress. */
+export function startBinlog(
+  data: BinlogData,
+  onDeath: OnThreadDeath,
+  onNews: OnBinlogNews,
+): BinlogThreadHandle {
+  const worker = start("binlog", "binlog", data, onDeath, { transferList: portsOf(data) });
+  return { ...binlogHandle(worker, onNews), end: () => worker.terminate() };
+}
+
+/** The way to a binlog that lives in the thread of acceptors: `data` is for `startAcceptors`. */
+export function residentBinlog(
+  data: BinlogData,
+  onNews: OnBinlogNews,
+): { data: LogHostData; handle: BinlogThreadHandle } {
+  const { port1, port2 } = new MessageChannel();
+  return { data: { ...data, port: port1 }, handle: { ...binlogHandle(port2, onNews), end: async () => {} } };
+}
+
+export type OnBinlogNews = (news: Exclude<BinlogNews, { news: "loaded" }>) => void;
+
+const portsOf = ({ recovery, group }: BinlogData): MessagePort[] =>
+  group === undefined ? recovery : [...recovery, group];
+
+function binlogHandle(way: Worker | MessagePort, onNews: OnBinlogNews): Omit<BinlogThreadHandle, "end"> {
+  const loaded = new Promise<void>((resolve) => {
+    way.on("message", (news: BinlogNews) => {
+      if (news.news === "loaded") resolve();
+      else onNews(news);
+    });
+  });
+  const open: BinlogOrder = "open";
+  return { loaded, open: () => way.postMessage(open, []) };
+}
+
+/** Starts the thread of the group; it begins when it is told to. */
+export function startGroup(
+  data: GroupThreadData,
+  onDeath: OnThreadDeath,
+  onNews: (news: NodeNews) => void,
+): (order: NodeOrder) => void {
+  const worker = start("group", "replica", data, onDeath, { transferList: [data.port] });
+  worker.on("message", onNews);
+  return (order) => worker.postMessage(order);
+}
+
+export interface BinlogThreadHandle {
+  /** Resolves when the thread has read its code. */
+  readonly loaded: Promise<void>;
+  /** Opens the log and recovers it. */
+  open(): void;
+  /** Ends the thread, as a kill would; resolves when it is gone. */
+  end(): Promise<unknown>;
+}
+
+/** Starts the thread of some acceptors and of the shards that live with them; a handle for each of the acceptors. */
+export function startAcceptors(
+  data: Omit<AcceptorHostData, "ports">,
+  onDeath: OnThreadDeath,
+  onNews: (news: AcceptorNews) => void,
+): AcceptorHandle[] {
+  const { acceptors, shards } = data.topology.hosts[data.host]!;
+  const channels = acceptors.map(() => new MessageChannel());
+  const ports = channels.map(({ port1 }) => port1);
+  const log = data.log === undefined ? [] : [data.log.port, ...portsOf(data.log)];
+  const ways = data.residents.flatMap(({ recovery }) => (recovery === undefined ? [] : [recovery]));
+  const residents = shards.length === 0 ? "" : ` with shard ${shards.join(", ")}`;
+  const logName = data.log === undefined ? "" : " and the log";
+  const hostData: HostThreadData = { kind: "acceptors", acceptors: { ...data, ports } };
+  const transferred = [...ports, ...(ways as MessagePort[]), ...log];
+  start(`acceptor ${acceptors.join(", ")}${residents}${logName}`, "host", hostData, onDeath, {
+    transferList: transferred,
+  });
+  return channels.map(({ port2 }) => new AcceptorHandle(port2, onNews));
+}
+
+/**
+ * What the thread may have of the JavaScript heap, MB: so much, or an eighth of the memory, for what it knows of each tube. The end of that
+ * heap is the server's, but its neighbours keep theirs.
+ */
+const HTTP_HEAP_MB_MIN = 256;
+const HTTP_HEAP_MB_MAX = 4096;
+function httpHeapMb(): number {
+  // A control group without a limit has a number beyond all memory, or 0.
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  return Math.min(HTTP_HEAP_MB_MAX, Math.max(HTTP_HEAP_MB_MIN, Math.floor(bytes / 8 / 2 ** 20)));
+}
+
+export class HttpThreadHandle {
+  readonly #worker: Worker;
+  /** Resolves when it listens, or can't. */
+  readonly listening: Promise<HttpNews>;
+  #onStopped: () => void = () => {};
+
+  constructor(data: HttpThreadData, onDeath: OnThreadDeath, onNews: (news: HttpNews) => void) {
+    const limits = { maxOldGenerationSizeMb: httpHeapMb() };
+    this.#worker = start("http", "http", data, onDeath, { resourceLimits: limits });
+    this.listening = new Promise((resolve) => {
+      this.#worker.on("message", (news: HttpNews) => {
+        if (news.news === "listening" || news.news === "failed") resolve(news);
+        else if (news.news === "stopped") this.#onStopped();
+        else onNews(news);
+      });
+    });
+  }
+
+  tell(order: HttpOrder): void {
+    this.#worker.postMessage(order);
+  }
+
+  /** Answers what is under way and closes all connections. */
+  stop(): Promise<void> {
+    const stopped = new Promise<void>((resolve) => {
+      this.#onStopped = resolve;
+    });
+    this.tell({ order: "stop" });
+    return stopped;
+  }
+}
+
+export class AcceptorHandle {
+  readonly #port: MessagePort;
+  readonly #waiting = new Map<AcceptorNews["news"], (news: AcceptorNews) => void>();
+
+  constructor(port: MessagePort, onNews: (news: AcceptorNews) => void) {
+    this.#port = port;
+    port.on("message", (news: AcceptorNews) => {
+      const waiting = this.#waiting.get(news.news);
+      this.#waiting.delete(news.news);
+      if (waiting !== undefined) waiting(news);
+      else if (news.news === "verbose") {
+        onNews(news);
+        this.#tell({ order: "say-more" });
+      } else onNews(news);
+    });
+  }
+
+  /** Resolves when it takes orders, or with its failure. */
+  ready(): Promise<AcceptorNews> {
+    return Promise.race([this.#next("ready"), this.#next("failed")]);
+  }
+
+  /** Listens; resolves with the port and descriptor, or with the failure. */
+  listen(address: ListenAddress): Promise<AcceptorNews> {
+    const answer = Promise.race([this.#next("listening"), this.#next("failed")]);
+    this.#tell({ order: "listen", address });
+    return answer;
+  }
+
+  /** Closes its ports, or listens there again; connections stay. */
+  closePorts(): void {
+    this.#tell({ order: "close-ports" });
+  }
+
+  listenAgain(): void {
+    this.#tell({ order: "listen-again" });
+  }
+
+  /** Passes on what the http thread wants to know. */
+  ask(order: AcceptorQuestion): void {
+    this.#tell(order);
+  }
+
+  /** Other rules from now on. */
+  configure(rules: AccessRules): void {
+    this.#tell({ order: "configure", rules });
+  }
+
+  /** Lets clients be served. */
+  serve(): void {
+    this.#tell({ order: "serve" });
+  }
+
+  /** Stops accepting, answers what is under way, closes all connections. */
+  stop(): Promise<unknown> {
+    const stopped = this.#next("stopped");
+    this.#tell({ order: "stop" });
+    return stopped;
+  }
+
+  #tell(order: AcceptorOrder): void {
+    this.#port.postMessage(order);
+  }
+
+  #next(news: AcceptorNews["news"]): Promise<AcceptorNews> {
+    return new Promise((resolve) => this.#waiting.set(news, resolve));
+  }
+}

@@ -1,0 +1,83 @@
+// Notes who changes what by hand: all that needs the permission to manage or administer, and was done.
+
+import type { FastifyRequest, onSendHookHandler, preSerializationHookHandler, RouteOptions } from "fastify";
+import type { Service } from "../../queue/service.ts";
+import { type Change, changeText } from "../../state/audit-log.ts";
+import type { Api } from "../api.ts";
+import { RequestRate } from "../limits/request-rate.ts";
+
+/** A task that goes on. */
+const ACCEPTED = 202;
+/** A script may change thousands of jobs a second, one by one: the log is not for that. */
+const LINES_PER_SECOND = 100;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Jobs that were changed, as the answer says. */
+    affected?: number;
+  }
+}
+
+/** `tell` gets a line for the log, but not more than a log can take. */
+export function addAudit(api: Api, { audit, wallMs, nowMs }: Service, tell: (line: string) => void): void {
+  const lines = new RequestRate(LINES_PER_SECOND);
+  let untold = 0;
+  const noteAffected: preSerializationHookHandler = (request, _reply, payload, done) => {
+    const { affected, deleted } = (payload ?? {}) as { affected?: unknown; deleted?: unknown };
+    const count = affected ?? deleted;
+    if (typeof count === "number") request.affected = count;
+    done(null, payload);
+  };
+  // Before the answer leaves: who does not wait for it has changed something all the same.
+  const noteChange: onSendHookHandler = (request, { statusCode }, payload, done) => {
+    const isDone = statusCode < 400 || (request.affected ?? 0) > 0;
+    if (isDone && !isDryRun(request)) note(request, statusCode);
+    done(null, payload);
+  };
+  const note = (request: FastifyRequest, statusCode: number): void => {
+    const change = changeOf(request, statusCode, wallMs());
+    audit.note(change);
+    if (!lines.take("", nowMs())) {
+      untold++;
+      return;
+    }
+    tell(untold === 0 ? changeText(change) : `${changeText(change)}; ${untold} before it were not logged`);
+    untold = 0;
+  };
+  // Workers' requests know nothing of it.
+  api.addHook("onRoute", (route) => {
+    if (!isForChanges(route)) return;
+    route.preSerialization = [...hooksOf(route.preSerialization), noteAffected];
+    route.onSend = [...hooksOf(route.onSend), noteChange];
+  });
+}
+
+const hooksOf = <Hook>(hooks: Hook | Hook[] | undefined): Hook[] => [hooks ?? []].flat() as Hook[];
+
+function isForChanges({ method, config }: RouteOptions): boolean {
+  const { may } = config ?? {};
+  return method !== "GET" && method !== "HEAD" && (may === "manage" || may === "admin");
+}
+
+const isDryRun = ({ body }: FastifyRequest): boolean =>
+  (body as { dryRun?: unknown } | null | undefined)?.dryRun === true;
+
+function changeOf(request: FastifyRequest, status: number, atMs: number): Change {
+  const { owner, ip, method, routeOptions, params, query, affected } = request;
+  const { tube } = (query ?? {}) as { tube?: string };
+  const what = Object.fromEntries(
+    Object.entries(params as object).map(([name, value]) => [name, `${value}`]),
+  );
+  // A name that can't travel in a path.
+  if (what["tube"] === "-" && tube !== undefined) what["tube"] = tube;
+  return {
+    atMs,
+    who: owner ?? null,
+    address: ip || null,
+    method,
+    route: routeOptions.url ?? "",
+    what,
+    affected: status === ACCEPTED ? null : (affected ?? null),
+    status,
+  };
+}

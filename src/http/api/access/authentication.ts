@@ -1,0 +1,257 @@
+// Who asks, and whether he may: by a token, a name with its secret, or a session. Without tokens everybody may everything.
+
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { Authenticator } from "../../../access/authenticator.ts";
+import { FailureLimit } from "../../../access/failure-limit.ts";
+import { type Identity, mayTouchTube } from "../../../access/identity.ts";
+import { Permission as Bit, permissionNames } from "../../../access/permission.ts";
+import type { Token } from "../../../access/token-file.ts";
+import { type Api, answers, type Permission, type Routes } from "../api.ts";
+import { Problem } from "../problem.ts";
+import { Sessions } from "./sessions.ts";
+import { StandingWaits } from "./standing-waits.ts";
+
+const BITS: Readonly<Record<Permission, number>> = {
+  metrics: Bit.Metrics,
+  view: Bit.View,
+  bodies: Bit.Bodies,
+  put: Bit.Put,
+  work: Bit.Work,
+  manage: Bit.Manage,
+  admin: Bit.Admin,
+};
+
+declare module "fastify" {
+  interface FastifyRequest {
+    identity?: Identity;
+    /** Whether his token, and his session if he came with one, still count: for answers that last. */
+    stands?: () => boolean;
+    /** Calls `end` once they don't any more; until the returned function is called. */
+    onRevoked?: (end: () => void) => () => void;
+  }
+}
+
+/**
+ * Routes that name no tube and that a token with tubes may call all the same: a lease belongs to who has got it, and a task is
+ * of a tube, which its routes look at.
+ */
+const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
+  "/v1/leases",
+  "/v1/leases/:lease/delete",
+  "/v1/leases/:lease/release",
+  "/v1/leases/:lease/bury",
+  "/v1/leases/:lease/touch",
+  "/v1/tasks/:id",
+]);
+
+export class Authentication {
+  #authenticator: Authenticator | undefined;
+  readonly #sessions = new Sessions();
+  readonly #failures = new FailureLimit();
+  readonly #waits = new StandingWaits();
+
+  readonly #onWrong: () => void;
+  readonly #namesOf: (socket: object) => readonly string[];
+
+  /**
+   * `tokens` are undefined where none are demanded; `onWrong` hears of each that is nobody's; `namesOf` says who a socket
+   * is by its certificate.
+   */
+  constructor(
+    tokens: readonly Token[] | undefined,
+    onWrong: () => void,
+    namesOf: (socket: object) => readonly string[],
+  ) {
+    this.#onWrong = onWrong;
+    this.#namesOf = namesOf;
+    this.configure(tokens);
+  }
+
+  /** Other tokens from now on; sessions of those that are gone end, and so do their waits. */
+  configure(tokens: readonly Token[] | undefined): void {
+    this.#authenticator = tokens === undefined ? undefined : new Authenticator(tokens);
+    this.#waits.look();
+  }
+
+  /** Adds the check to all routes that are added later. What takes a permission that is `open` is for everybody. */
+  addTo(api: Api, open?: Permission): void {
+    api.addHook("onRequest", (request, reply, done) => {
+      const authenticator = this.#authenticator;
+      // First of all: the options of a route are made when they are asked for.
+      if (authenticator === undefined || isOpen(request.routeOptions.config.may, open)) done();
+      else void this.#check(request, reply, authenticator).then(() => done(), done);
+    });
+    api.addHook("preHandler", (request, _reply, done) => {
+      if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
+      done();
+    });
+  }
+
+  async #check(request: FastifyRequest, reply: FastifyReply, authenticator: Authenticator): Promise<void> {
+    const { may } = request.routeOptions.config;
+    const identity = await this.#identify(request, authenticator);
+    if (identity === undefined) {
+      reply.header("www-authenticate", challenge(request));
+      throw new Problem(
+        "unauthenticated",
+        "Send a token: Authorization: Bearer rb1_…, made by runnerbean token add.",
+      );
+    }
+    request.identity = identity;
+    const stands = (): boolean => this.#stands(request, identity);
+    request.stands = stands;
+    request.onRevoked = (end) => this.#waits.add({ stands, end });
+    request.owner = identity.name;
+    request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
+    if (may !== undefined && may !== null) requirePermission(request, may);
+  }
+
+  #stands(request: FastifyRequest, identity: Identity): boolean {
+    const { headers } = request;
+    const authenticator = this.#authenticator;
+    const nowMs = Date.now();
+    if (authenticator === undefined) return true;
+    const stillValid = (of: Identity): boolean => authenticator.stillValid(of, nowMs);
+    const isProven =
+      headers.authorization !== undefined || this.#namesOf(request.raw.socket).includes(identity.name);
+    if (isProven) return stillValid(identity);
+    return this.#sessions.find(headers.cookie, nowMs, stillValid) !== undefined;
+  }
+
+  async #identify(request: FastifyRequest, authenticator: Authenticator): Promise<Identity | undefined> {
+    const { authorization, cookie } = request.headers;
+    const nowMs = Date.now();
+    if (authorization === undefined)
+      return (
+        this.#sessions.find(cookie, nowMs, (identity) => authenticator.stillValid(identity, nowMs)) ??
+        authenticator.byCertificate(this.#namesOf(request.raw.socket), nowMs)
+      );
+    return await this.#prove(request.ip, () => byHeader(authorization, authenticator, nowMs));
+  }
+
+  /** Throws where the address has failed too often. */
+  async #prove(
+    address: string | undefined,
+    find: () => Identity | undefined | Promise<Identity | undefined>,
+  ): Promise<Identity | undefined> {
+    // Of a unix socket nobody knows who is who.
+    const identity = await (address ? this.#failures.attempt(address, Date.now, find) : find());
+    if (identity === "over")
+      throw new Problem(
+        "too-many-requests",
+        "Too many wrong tokens came from this address; try again in a minute.",
+      );
+    if (identity === undefined) this.#onWrong();
+    // Other tokens may have been read while a password was checked.
+    return identity !== undefined && this.#authenticator?.stillValid(identity, Date.now()) !== false
+      ? identity
+      : undefined;
+  }
+
+  readonly sessionRoutes: Routes = (api) => {
+    const Login = Type.Object({ token: Type.String({ maxLength: 256 }) }, { additionalProperties: false });
+    const open = { may: null, quiet: false } as const;
+    const schema = { summary: "Begin a session: a cookie in the place of a token", body: Login };
+    const responses = answers({ 204: Type.Null() }, 401, 429);
+    api.post(
+      "/v1/session",
+      { config: open, schema: { ...schema, response: responses } },
+      async (request, reply) => {
+        const authenticator = this.#authenticator;
+        if (authenticator === undefined) return reply.code(204).send();
+        const nowMs = Date.now();
+        const { token } = request.body;
+        const identity = await this.#prove(request.ip, () => authenticator.byToken(token, nowMs));
+        if (identity === undefined) throw new Problem("unauthenticated", "Nobody has this token.");
+        return reply
+          .header("set-cookie", this.#sessions.begin(identity, nowMs, request.protocol === "https"))
+          .code(204)
+          .send();
+      },
+    );
+    const who = { summary: "Who asks, and what he may", response: answers({ 200: Type.Unknown() }, 401) };
+    api.get("/v1/session", { config: open, schema: who }, async (request) => {
+      const authenticator = this.#authenticator;
+      if (authenticator === undefined)
+        return { name: null, roles: ["admin"], permissions: Object.keys(BITS), tubes: null };
+      const identity = await this.#identify(request, authenticator);
+      if (identity === undefined) throw new Problem("unauthenticated", "Nobody is known by this request.");
+      const { name, roles, permissions, tubes } = identity;
+      return { name, roles, permissions: permissionNames(permissions), tubes: tubes ?? null };
+    });
+    const leave = { summary: "End the session", response: answers({ 204: Type.Null() }) };
+    api.delete("/v1/session", { config: open, schema: leave }, async (request, reply) =>
+      reply.header("set-cookie", this.#sessions.end(request.headers.cookie)).code(204).send(),
+    );
+  };
+}
+
+const isOpen = (may: Permission | null | undefined, open: Permission | undefined): boolean =>
+  may === null || (may !== undefined && may === open);
+
+/** Throws where tokens are demanded, and who asks has one that does not permit this. */
+export function requirePermission({ identity }: FastifyRequest, may: Permission): void {
+  if (identity !== undefined && (identity.permissions & BITS[may]) === 0)
+    throw new Problem("forbidden", `"${identity.name}" lacks the permission "${may}".`);
+}
+
+/** Throws where the token of who asks was taken away, or has ended, while the request was under way. */
+export function requireStanding({ stands }: FastifyRequest): void {
+  if (stands?.() === false)
+    throw new Problem(
+      "unauthenticated",
+      "The token was taken away, or has ended, while the request waited: ask with another one.",
+    );
+}
+
+function byHeader(
+  authorization: string,
+  authenticator: Authenticator,
+  nowMs: number,
+): Identity | undefined | Promise<Identity | undefined> {
+  const [, scheme = "", value = ""] = /^(\w+) +(\S+)$/.exec(authorization) ?? [];
+  if (/^bearer$/i.test(scheme)) return authenticator.byToken(value, nowMs);
+  if (!/^basic$/i.test(scheme)) return undefined;
+  const text = Buffer.from(value, "base64").toString("utf8");
+  const colon = text.indexOf(":");
+  return colon < 0 ? undefined : authenticator.byPassword(text.slice(0, colon), text.slice(colon + 1), nowMs);
+}
+
+/** Only a page that is opened by hand makes a browser ask; a script of ours asks by itself. */
+function challenge({ headers }: FastifyRequest): string {
+  const bearer = 'Bearer realm="runnerbean"';
+  const isScript = headers["sec-fetch-mode"] !== undefined && headers["sec-fetch-mode"] !== "navigate";
+  return isScript ? bearer : `${bearer}, Basic realm="runnerbean", charset="UTF-8"`;
+}
+
+/** Throws unless all that the request touches is of the token's tubes: what is not known to be is refused. */
+function checkTubes(request: FastifyRequest, identity: Identity): void {
+  const { own, others } = namedTubes(request);
+  const named = [...own, ...others];
+  const known = own.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
+  const strange = named.find((tube) => !mayTouchTube(identity, tube));
+  if (known && strange === undefined) return;
+  const what = strange === undefined ? "what is not of some tube" : `the tube "${strange}"`;
+  throw new Problem("forbidden", `"${identity.name}" is limited to some tubes, and may not touch ${what}.`);
+}
+
+/** The tubes that a request is about, and others that it names: a job that is moved to one of them may be of any tube. */
+function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
+  own: string[];
+  others: string[];
+} {
+  const { tube } = (params ?? {}) as { tube?: string };
+  const { tube: asked, view } = (query ?? {}) as { tube?: string; view?: string };
+  const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
+  // This view shows nothing but its tube. Elsewhere a query is no proof: some routes do not look at it.
+  const isTubeView = routeOptions.url === "/v1/events" && view === "tube";
+  const named = tube === "-" || isTubeView ? asked : tube;
+  return {
+    own: [...(named === undefined ? [] : [named]), ...(Array.isArray(tubes) ? tubes.map(String) : [])],
+    others: typeof to === "string" ? [to] : [],
+  };
+}
+
+const isPlain = (body: unknown): boolean =>
+  typeof body === "object" && body !== null && !Buffer.isBuffer(body) && !("pipe" in body);

@@ -1,0 +1,40 @@
+// The last changes that somebody made by hand.
+
+import { type Static, Type } from "typebox";
+import type { AuditLog } from "../../state/audit-log.ts";
+import { answers, type Routes } from "../api.ts";
+import { Fields } from "../schemas.ts";
+
+const Nullable = (type: ReturnType<typeof Type.String>) => Type.Union([type, Type.Null()]);
+const Item = Fields({
+  at: Type.String({ description: "ISO 8601" }),
+  who: Nullable(Type.String()),
+  address: Nullable(Type.String()),
+  method: Type.String(),
+  route: Type.String(),
+  what: Type.Record(Type.String(), Type.String()),
+  affected: Type.Union([Type.Integer(), Type.Null()]),
+  status: Type.Integer(),
+});
+
+export const auditRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/audit",
+    {
+      config: { may: "admin" },
+      schema: {
+        summary: "The last 500 changes that somebody made by hand, the latest first",
+        response: answers({ 200: Fields({ items: Type.Array(Item) }) }),
+      },
+    },
+    () => ({ items: auditItems(service.audit) }),
+  );
+};
+
+/** The latest first. */
+export const auditItems = (audit: AuditLog): Static<typeof Item>[] =>
+  audit.latest.map(({ atMs, what, ...change }) => ({
+    at: new Date(atMs).toISOString(),
+    ...change,
+    what: { ...what },
+  }));

@@ -1,0 +1,62 @@
+// The group of servers that this one is in.
+
+import { Type } from "typebox";
+import { answers, type Routes } from "../api.ts";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+import { groupView } from "./group-view.ts";
+
+const count = Type.Integer({ minimum: 0 });
+const RoleName = Type.Union(
+  ["starting", "standby", "opening", "primary"].map((name) => Type.Literal(name)),
+  { description: "opening: it has the lead, and loads its jobs." },
+);
+
+const Member = Fields({
+  node: Type.String({ description: "8 hex digits, drawn when its directory was begun." }),
+  address: Type.String({ description: "What --replicate-as says." }),
+  role: RoleName,
+  epoch: count,
+  batch: Type.Integer({ minimum: 0, description: "The last one in its log." }),
+  behindMessages: count,
+  mayServe: Type.Boolean(),
+  isComplete: Type.Boolean({ description: "Its log has all that counts: it may take the lead." }),
+  isThis: Type.Boolean(),
+  pid: count,
+  version: Type.String(),
+});
+
+const Group = Fields({
+  name: Type.String(),
+  role: RoleName,
+  epoch: count,
+  mayServe: Type.Boolean({ description: "It has the lead, and the shared log answers." }),
+  standbys: Type.Integer({ minimum: 0, description: "All that answer, this one included." }),
+  batch: count,
+  pendingBatches: Type.Integer({ minimum: 0, description: "Not acknowledged by the shared log." }),
+  messagesUnderWay: count,
+  behindMessages: Type.Integer({ minimum: 0, description: "Of a standby: what it has not read." }),
+  appends: count,
+  appendMeanSeconds: Type.Union([Type.Number(), Type.Null()]),
+  doubts: Type.Integer({ minimum: 0, description: "How often it had to read what became of a message." }),
+  ignoredBatches: count,
+  freezes: Type.Integer({ minimum: 0, description: "How often the shared log did not answer in time." }),
+  sharedLog: Fields({ bytes: count, limit: Type.Integer({ minimum: 0, description: "0: none." }) }),
+  members: Type.Array(Member, { description: "Who answered within the last seconds." }),
+});
+
+export const groupRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/group",
+    {
+      config: { may: "view" },
+      schema: { summary: "The group of servers that share a log", response: answers({ 200: Group }, 404) },
+    },
+    () => {
+      const view = groupView(service);
+      if (view === null)
+        throw new Problem("no-group", "The server was started without --replicate: it stands alone.");
+      return view;
+    },
+  );
+};

@@ -1,0 +1,132 @@
+// Metrics for Prometheus: of the server and of some tubes, and of any tubes that are asked for.
+
+import { Type } from "typebox";
+import { matchesGlob } from "../../../base/glob.ts";
+import { InTurn } from "../../link/in-turn.ts";
+import type { Family } from "../../metrics/family.ts";
+import { gauge } from "../../metrics/family.ts";
+import { metricsText, wantsOpenMetrics } from "../../metrics/metrics-text.ts";
+import { SeriesSet } from "../../metrics/series-set.ts";
+import { serverFamilies } from "../../metrics/server-families.ts";
+import { countersOfAll, seriesOf, tubeFamilies } from "../../metrics/tube-families.ts";
+import { knownTotals, knownTubes } from "../../queue/known.ts";
+import type { Service } from "../../queue/service.ts";
+import { type Routes, requireServing } from "../api.ts";
+import type { RequestMeter } from "../limits/request-meter.ts";
+
+const metrics = { may: "metrics", quiet: true } as const;
+
+/** Of all addresses: who has series does not depend on who asks. */
+export function metricsRoutes(meter: RequestMeter): Routes {
+  let shared: Shared | undefined;
+  // A scrape is some MB of the heap while it is made: a hundred at a time would be all of it.
+  const scrapes = new InTurn();
+  return (api, service) => {
+    shared ??= { series: new SeriesSet(service.metrics), earlier: new EarlierTotals() };
+    const common = shared;
+    api.get(
+      "/metrics",
+      {
+        config: metrics,
+        schema: {
+          summary: "Metrics, as Prometheus reads them",
+          querystring: Type.Object({ tubes: Type.Optional(Type.Literal("none")) }),
+          response: { 200: Type.String() },
+        },
+      },
+      async (request, reply) => {
+        const { contentType, text } = await scrapes.make(reply.raw, async () => {
+          const families = await familiesOf(service, common, request.query.tubes !== "none");
+          const all = [...families, ...meter.families()];
+          return await metricsText(all, wantsOpenMetrics(request.headers.accept));
+        });
+        return reply.type(contentType).send(text);
+      },
+    );
+    const Some = Type.Object({
+      match: Type.Optional(Type.String({ maxLength: 200, description: "A glob over names of tubes." })),
+      series: Type.Optional(
+        Type.String({ description: "Some of the names that begin with tube_, with commas between." }),
+      ),
+    });
+    api.get(
+      "/metrics/tubes",
+      {
+        config: metrics,
+        schema: {
+          summary: "Metrics of any number of tubes",
+          querystring: Some,
+          response: { 200: Type.String() },
+        },
+      },
+      async (request, reply) => {
+        requireServing(service);
+        const { match, series: names } = request.query;
+        const { contentType, text } = await scrapes.make(reply.raw, async () => {
+          const tubes = [...(await service.tubes.fresh()).values()].filter(
+            ({ name }) => match === undefined || matchesGlob(match, name),
+          );
+          const each = tubes.map((entry) => ({ tube: entry.name, entries: [entry] }));
+          const families = wantedOf(tubeFamilies(each, service.nowMs()), names?.split(","));
+          return await metricsText(families, wantsOpenMetrics(request.headers.accept));
+        });
+        return reply.type(contentType).send(text);
+      },
+    );
+  };
+}
+
+interface Shared {
+  readonly series: SeriesSet;
+  readonly earlier: EarlierTotals;
+}
+
+/** One by one: all of them, of ten thousand tubes, are 200,000 objects. */
+function* wantedOf(families: Iterable<Family>, names: readonly string[] | undefined): Iterable<Family> {
+  for (const family of families)
+    if (names === undefined || names.includes(family.name) || names.includes(`${family.name}_total`))
+      yield family;
+}
+
+type Counters = ReturnType<typeof countersOfAll>;
+interface Asked {
+  readonly counters: Counters;
+  readonly atMs: number;
+}
+
+/** Totals of this scrape and the last: one of them is older than the table of tubes, which others may have had made. */
+class EarlierTotals {
+  #last: Asked | undefined;
+
+  /** The newest that are older than the table; undefined where none are. The first scrape takes what there is. */
+  before(asked: Asked, table: { readonly atMs: number; readonly tookMs: number }): Counters | undefined {
+    const last = this.#last ?? asked;
+    this.#last = asked;
+    const beganMs = table.atMs - table.tookMs;
+    if (asked.atMs <= beganMs) return asked.counters;
+    return last === asked || last.atMs <= beganMs ? last.counters : undefined;
+  }
+}
+
+async function familiesOf(
+  service: Service,
+  { series, earlier }: Shared,
+  withTubes: boolean,
+): Promise<Family[]> {
+  const totals = await knownTotals(service);
+  const families = [...serverFamilies(service, totals)];
+  if (totals === undefined) return families;
+  families.push(gauge("tubes", "Tubes that exist.", totals.tubes));
+  if (!withTubes) return families;
+  const asked = { counters: countersOfAll(totals), atMs: service.nowMs() };
+  const tubes = await knownTubes(service);
+  series.renew(tubes, service.nowMs());
+  const shown = seriesOf(tubes, series.own(), series.others(earlier.before(asked, service.tubes)));
+  families.push(
+    gauge("tubes_without_series", "Tubes that are only in the sums called *.", shown.at(-1)!.entries.length),
+    gauge("snapshot_seconds", "What the last table of tubes took.", service.tubes.tookMs / 1000),
+    gauge("snapshot_age_seconds", "How old it is.", (service.nowMs() - service.tubes.atMs) / 1000),
+    ...tubeFamilies(shown, service.nowMs()),
+  );
+  return families;
+}

@@ -1,0 +1,33 @@
+// Reads the configuration again, as SIGHUP does.
+
+import { Type } from "typebox";
+import type { ReloadClient } from "../../queue/reload-client.ts";
+import { answers, type Routes } from "../api.ts";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+
+const Reloaded = Fields({
+  changed: Type.Array(Type.String(), { description: "Keys that count from now on." }),
+  needsRestart: Type.Array(Type.String(), { description: "Keys that count after a restart." }),
+});
+
+export const reloadRoutes =
+  (desk: ReloadClient): Routes =>
+  (api) => {
+    api.post(
+      "/v1/server/reload",
+      {
+        config: { may: "admin" },
+        schema: {
+          summary: "Reads configuration, tokens and certificates again: all of it, or nothing",
+          response: answers({ 200: Reloaded }, 422),
+        },
+      },
+      async () => {
+        const outcome = await desk.reload();
+        if ("faults" in outcome)
+          throw new Problem("bad-config", `Everything stays as it was: ${outcome.faults}`);
+        return { changed: [...outcome.changed], needsRestart: [...outcome.needsRestart] };
+      },
+    );
+  };

@@ -1,0 +1,165 @@
+// The server as a whole: what it is, what it counts, its threads, its log.
+
+import { type Static, Type } from "typebox";
+import { ControlWord } from "../../../message/topology.ts";
+import { turnCountsOf } from "../../../message/turn-counters.ts";
+import { threadCpu } from "../../metrics/process-files.ts";
+import { knownTotals } from "../../queue/known.ts";
+import { HISTORY_SERIES, type HistorySeries } from "../../state/stats-history.ts";
+import { SYNC_STEP_SECONDS } from "../../state/sync-history.ts";
+import { answers, type Routes, requireServing } from "../api.ts";
+import { Problem } from "../problem.ts";
+import { Anything, Fields, Quantiles } from "../schemas.ts";
+import { logView, serverView } from "./server-view.ts";
+
+const view = { may: "view" } as const;
+
+const SyncSeries = Type.Record(
+  Type.String(),
+  Type.Array(Type.Tuple([Type.Number(), Type.Union([Type.Number(), Type.Null()])])),
+);
+const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
+
+export const serverRoutes: Routes = (api, service) => {
+  addServer(api, service);
+  addDrain(api, service);
+  addCounts(api, service);
+  addLog(api, service);
+};
+
+const addServer: Routes = (api, service) => {
+  api.get(
+    "/v1/server",
+    { config: view, schema: { summary: "What this server is", response: answers({ 200: Anything }, 503) } },
+    async () => {
+      return serverView(service, await knownTotals(service));
+    },
+  );
+};
+
+const addDrain: Routes = (api, service) => {
+  const Draining = Fields({ draining: Type.Boolean() });
+  const admin = { may: "admin" } as const;
+  const response = answers({ 200: Draining });
+  api.put(
+    "/v1/server/drain",
+    { config: admin, schema: { summary: "Takes no new jobs from now on", response } },
+    () => {
+      service.words.set(ControlWord.Draining);
+      return { draining: true };
+    },
+  );
+  api.delete(
+    "/v1/server/drain",
+    { config: admin, schema: { summary: "Takes new jobs again", response } },
+    () => {
+      service.words.clear(ControlWord.Draining);
+      return { draining: false };
+    },
+  );
+};
+
+const addCounts: Routes = (api, service) => {
+  const { topology } = service;
+  api.get(
+    "/v1/stats",
+    { config: view, schema: { summary: "The keys of stats", response: answers({ 200: Anything }, 503) } },
+    async () => {
+      requireServing(service);
+      return Object.fromEntries((await service.wire.stats("stats")) ?? []);
+    },
+  );
+
+  api.get(
+    "/v1/threads",
+    { config: view, schema: { summary: "What each thread does", response: answers({ 200: Anything }) } },
+    () => ({
+      cpu: threadCpu(),
+      threads: turnCountsOf(topology),
+    }),
+  );
+
+  const Latency = Fields({ wait: Quantiles, hold: Quantiles });
+  api.get(
+    "/v1/latency",
+    {
+      config: view,
+      schema: {
+        summary: "How long jobs wait and are held, in ms",
+        response: answers({ 200: Fields({ shards: Type.Array(Latency) }) }, 503),
+      },
+    },
+    async () => {
+      requireServing(service);
+      return { shards: await service.control.askAll("latency", undefined) };
+    },
+  );
+};
+
+const noLog = (): Problem =>
+  new Problem("no-binlog", "The server was started without -b: nothing survives its end.");
+
+const addLog: Routes = (api, service) => {
+  const { topology } = service;
+  api.get(
+    "/v1/binlog",
+    { config: view, schema: { summary: "The log", response: answers({ 200: Anything }, 404) } },
+    () => {
+      if (topology.binlog === undefined) throw noLog();
+      return logView(service);
+    },
+  );
+
+  const Syncs = Type.Object({ seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3600 })) });
+  api.get(
+    "/v1/binlog/syncs",
+    {
+      config: view,
+      schema: {
+        summary: "Syncs a second over the last hour, and what half and 99 % of them took at most, s",
+        querystring: Syncs,
+        response: answers({ 200: Fields({ step: Type.Number(), series: SyncSeries }) }, 400, 404),
+      },
+    },
+    (request) => {
+      if (topology.binlog === undefined) throw noLog();
+      const sinceMs = service.wallMs() - (request.query.seconds ?? 3600) * 1000;
+      return { step: SYNC_STEP_SECONDS, series: service.syncs.since(sinceMs) };
+    },
+  );
+
+  const History = Type.Object({
+    seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
+    series: Type.Optional(
+      Type.String({ description: `Some of ${HISTORY_SERIES.join(", ")}, with commas between.` }),
+    ),
+  });
+  api.get(
+    "/v1/history",
+    {
+      config: view,
+      schema: {
+        summary: "Sums of the last hour by the second, of the last day by the minute",
+        querystring: History,
+        response: answers({ 200: Fields({ step: Type.Number(), series: Series }) }, 400),
+      },
+    },
+    (request) => service.totals.history(request.query.seconds ?? 300, seriesNamed(request.query)),
+  );
+};
+
+function seriesNamed({ series }: Static<typeof HistoryQuery>): HistorySeries[] {
+  if (series === undefined) return [...HISTORY_SERIES];
+  // An address has room for a thousand names, and each has thousands of points.
+  return [...new Set(series.split(","))].map((name) => {
+    const known = HISTORY_SERIES.find((each) => each === name);
+    if (known === undefined)
+      throw new Problem(
+        "bad-request",
+        `There is no series "${name}"; there are ${HISTORY_SERIES.join(", ")}.`,
+      );
+    return known;
+  });
+}
+
+const HistoryQuery = Type.Object({ series: Type.Optional(Type.String()) });

@@ -1,0 +1,85 @@
+// The server and its log, as the API and the dashboard show them.
+
+import { memoryUsage } from "node:process";
+import type { ShardTotals } from "../../../message/control.ts";
+import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../../message/log-figures.ts";
+import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../../message/topology.ts";
+import { ringBytesOf } from "../../link/ring-bytes.ts";
+import { putReadinessOf, readinessOf } from "../../queue/health.ts";
+import type { Service } from "../../queue/service.ts";
+import { unsyncedSeconds } from "../../state/unsynced-seconds.ts";
+
+/** `totals` are undefined before the shards can be asked. */
+export function serverView(service: Service, totals: ShardTotals | undefined): Record<string, unknown> {
+  const { facts, state, topology } = service;
+  return {
+    name: "runnerbean",
+    version: facts.version,
+    node: process.version,
+    id: facts.instanceId,
+    hostname: facts.hostname,
+    pid: facts.pid,
+    startedAt: new Date(facts.startedAtMs).toISOString(),
+    uptime: Math.floor((service.nowMs() - facts.startedAtMonotonicMs) / 1000),
+    status: readinessOf(service).status,
+    replayed: state.replayed,
+    readyForPuts: putReadinessOf(service).ok,
+    draining: service.words.isSet(ControlWord.Draining),
+    listeners: state.listeners,
+    transport: state.transport,
+    shards: topology.shards,
+    acceptors: topology.acceptors,
+    maxJobSize: topology.jobBytesMax,
+    options: facts.options,
+    memory: {
+      resident: memoryUsage.rss(),
+      jobs: totals?.jobsMemoryBytes ?? 0,
+      bodies: totals?.bodiesMemoryBytes ?? 0,
+      rings: ringBytesOf(topology),
+      httpHeap: memoryUsage().heapUsed,
+      used: service.memory.usedBytes,
+      // JSON has no Infinity.
+      limit: Number.isFinite(service.memory.limitBytes) ? service.memory.limitBytes : null,
+      full: service.memory.isFull,
+    },
+  };
+}
+
+/** How many syncs took how long since the start, by bounds. Only of a server with a log. */
+export function syncCountsOf(topology: Topology): Float64Array {
+  return countersOf(topology, binlogRole(topology)).subarray(Counter.LogFigures + LogFigures.Sync);
+}
+
+/** Only of a server with a log. */
+export function logView({ topology, words }: Service): Record<string, unknown> {
+  const isFull = words.isSet(ControlWord.BinlogFull);
+  const hasEnded = words.isSet(ControlWord.BinlogEnded);
+  const counters = countersOf(topology, binlogRole(topology));
+  const bytes = counters[Counter.BinlogBytes]!;
+  const live = counters[Counter.BinlogLiveBytes]!;
+  const spare = counters[Counter.BinlogSpareBytes]!;
+  const counted = (at: number, bounds: readonly number[]): { le: number | null; count: number }[] =>
+    Array.from({ length: bounds.length + 1 }, (_, index) => ({
+      le: bounds[index] ?? null,
+      count: counters[Counter.LogFigures + at + index]!,
+    }));
+  return {
+    bytes,
+    live,
+    spare,
+    dead: Math.max(0, bytes - live - spare),
+    amplification: live === 0 ? null : Math.round((bytes / live) * 100) / 100,
+    oldestFile: counters[Counter.BinlogOldest],
+    currentFile: counters[Counter.BinlogCurrent],
+    recordsWritten: counters[Counter.BinlogWritten],
+    recordsMigrated: counters[Counter.BinlogMigrated],
+    bytesWritten: counters[Counter.LogFigures + LogFigures.WrittenBytes],
+    unsynced: unsyncedSeconds(counters),
+    compacts: counters[Counter.BinlogCompacts] === 1,
+    full: isFull,
+    ended: hasEnded,
+    syncSeconds: counted(LogFigures.Sync, SYNC_BOUNDS_SECONDS),
+    waitSeconds: counted(LogFigures.Wait, SYNC_BOUNDS_SECONDS),
+    batchRecords: counted(LogFigures.Batch, BATCH_BOUNDS_RECORDS),
+  };
+}

@@ -1,0 +1,88 @@
+// Tasks: how far they have come, and their end.
+
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { mayTouchTube } from "../../../access/identity.ts";
+import type { Task } from "../../state/task-registry.ts";
+import { answers, type Routes } from "../api.ts";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+
+const may = { may: "manage" } as const;
+export const TaskBody = Fields({
+  id: Type.String(),
+  act: Type.String(),
+  tube: Type.String(),
+  state: Type.Union([
+    Type.Literal("running"),
+    Type.Literal("done"),
+    Type.Literal("cancelled"),
+    Type.Literal("failed"),
+  ]),
+  fault: Type.Union([Type.String(), Type.Null()], { description: "Why it has failed." }),
+  affected: Type.Integer(),
+  examined: Type.Integer(),
+  progress: Type.Number({ description: "0 to 1." }),
+  startedAt: Type.String(),
+  endedAt: Type.Union([Type.String(), Type.Null()]),
+});
+const Params = Type.Object({ id: Type.String({ maxLength: 40 }) });
+
+export const taskRoutes: Routes = (api, service) => {
+  const find = ({
+    params: { id },
+    identity,
+  }: Pick<FastifyRequest, "identity"> & { params: { id: string } }): Task => {
+    const task = service.tasks.get(id);
+    // Of tubes that are not his nobody hears what is done to them.
+    if (task === undefined || (identity !== undefined && !mayTouchTube(identity, task.tube)))
+      throw new Problem("task-not-found", `There is no task ${id}; the last 100 are kept.`);
+    return task;
+  };
+  api.get(
+    "/v1/tasks",
+    {
+      config: may,
+      schema: { summary: "Tasks", response: answers({ 200: Fields({ items: Type.Array(TaskBody) }) }) },
+    },
+    () => ({ items: service.tasks.all.map(taskView) }),
+  );
+  api.get(
+    "/v1/tasks/:id",
+    { config: may, schema: { summary: "A task", params: Params, response: answers({ 200: TaskBody }, 404) } },
+    (request) => taskView(find(request)),
+  );
+  api.delete(
+    "/v1/tasks/:id",
+    {
+      config: may,
+      schema: {
+        summary: "Ends a task with what is done so far",
+        params: Params,
+        response: answers({ 200: TaskBody }, 404),
+      },
+    },
+    async (request) => {
+      const task = find(request);
+      task.cancel();
+      await task.done.catch(() => {});
+      return taskView(task);
+    },
+  );
+};
+
+export function taskView(task: Task): Static<typeof TaskBody> {
+  const { id, act, tube, state, fault, affected, examined, progress, startedAtMs, endedAtMs } = task;
+  return {
+    id,
+    act,
+    tube,
+    state,
+    fault: fault ?? null,
+    affected,
+    examined,
+    progress: Math.round(progress * 1000) / 1000,
+    startedAt: new Date(startedAtMs).toISOString(),
+    endedAt: endedAtMs === undefined ? null : new Date(endedAtMs).toISOString(),
+  };
+}

@@ -1,0 +1,285 @@
+// The application: limits, guards, formats and errors of all routes. It opens no socket: tests call it as it is.
+
+import { gzip } from "node:zlib";
+import swagger from "@fastify/swagger";
+import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
+import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
+import type { TSchema } from "typebox";
+import { Busy } from "../../link/busy.ts";
+import type { Service } from "../../queue/service.ts";
+import { addAudit } from "../access/audit.ts";
+import type { Authentication } from "../access/authentication.ts";
+import type { Api, Permission, Routes } from "../api.ts";
+import { freeGathered, gatherBody } from "../bodies/gathered-body.ts";
+import { jsonText } from "../bodies/json-text.ts";
+import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "../bodies/media.ts";
+import { noteContent } from "../limits/answered-once.ts";
+import type { ConnectionBudget } from "../limits/connection-budget.ts";
+import { isBehindAnother, PipelinedAnswers } from "../limits/pipelined-answers.ts";
+import { RequestBudget } from "../limits/request-budget.ts";
+import type { RequestLimit } from "../limits/request-limit.ts";
+import type { RequestMeter } from "../limits/request-meter.ts";
+import { ResponseBudget } from "../limits/response-budget.ts";
+import { Problem, type ProblemCode } from "../problem.ts";
+import { checkHost, checkSite } from "./guards.ts";
+import { MethodsByPath } from "./methods-by-path.ts";
+import { validator } from "./validator.ts";
+
+/** Bytes of a request in JSON or MessagePack. */
+export const BODY_BYTES_MAX = 8 * 1024 * 1024;
+/** Bytes of answers of more than 64 KiB that are not sent yet, all together. */
+export const ANSWER_BYTES_MAX = 128 * 1024 * 1024;
+/** Longer than any wait for a job: who reads nothing for so long is gone, ms. */
+const SILENT_MS_MAX = 330_000;
+const URL_BYTES_MAX = 8 * 1024;
+/** A name has up to 200 bytes, each of which may be percent-encoded. */
+const PARAM_LENGTH_MAX = 700;
+/** Longer answers are compressed for who takes that. */
+const GZIP_BYTES_MIN = 4096;
+
+export interface AppOptions {
+  readonly service: Service;
+  /** Names by which the server may be asked, besides addresses and localhost. */
+  readonly hosts: ReadonlySet<string>;
+  readonly routes: readonly Routes[];
+  readonly meter: RequestMeter;
+  /** Who may ask; everybody without. */
+  readonly authentication?: Authentication;
+  /** What everybody may here, whoever he is. */
+  readonly open?: Permission | undefined;
+  /** Bounds the connections; there may be any number without. */
+  readonly connections?: ConnectionBudget;
+  /** How often; as they like without. */
+  readonly limit?: RequestLimit;
+  /** For requests under way; of its own if none is given. */
+  readonly room?: RequestBudget;
+  /** The same for answers under way. */
+  readonly answerRoom?: ResponseBudget;
+  /** Options of node:tls where HTTPS is spoken. */
+  readonly tls?: object | undefined;
+  /** Is told of what no client did wrong. */
+  readonly onError: (message: string) => void;
+  /** Is told of each change that somebody made by hand. */
+  readonly onChange: (line: string) => void;
+}
+
+export function createApp(options: AppOptions): Api {
+  const { service, hosts, routes, meter, authentication, open, limit, tls, onError, onChange } = options;
+  const { room = new RequestBudget(BODY_BYTES_MAX), answerRoom = new ResponseBudget(ANSWER_BYTES_MAX) } =
+    options;
+  // Node looks for those who are too slow each half a minute by itself, which makes that the least that they may take.
+  const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
+  const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
+  const api = Fastify({
+    ...(protocol as { http: typeof http }),
+    logger: false,
+    bodyLimit: BODY_BYTES_MAX,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    requestTimeout: 30_000,
+    connectionTimeout: SILENT_MS_MAX,
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: "idle",
+    return503OnClosing: true,
+    requestIdHeader: false,
+    genReqId: requestIds(service.facts.instanceId),
+    // Addresses that no route can be looked up with: they get here past all hooks.
+    frameworkErrors: (error, request, reply) => {
+      sayAlways(request, reply);
+      sendProblem(problemOf(error), request, reply);
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>() as Api;
+  api.setValidatorCompiler(({ schema, httpPart }) => validator(schema as TSchema, httpPart !== "body"));
+  // Schemas of answers are there for the document; what is sent is what routes return.
+  api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
+  decorateRequests(api);
+  const pipelined = new PipelinedAnswers();
+  let knownHost: string | undefined;
+  api.addHook("onRequest", (request, reply, done) => {
+    const { headers } = request.raw;
+    meter.underWay++;
+    // It is over when its answer was sent, or its client is gone. That comes once, and "once" would wrap this.
+    reply.raw.on("close", () => {
+      meter.underWay--;
+      room.give(request);
+      answerRoom.give(request);
+    });
+    sayAlways(request, reply);
+    if (isBehindAnother(reply.raw)) pipelined.add(reply.raw, request.raw);
+    if (request.url.length > URL_BYTES_MAX)
+      throw new Problem("uri-too-long", `More than ${URL_BYTES_MAX} bytes.`);
+    if (headers.host !== knownHost) {
+      checkHost(headers, hosts);
+      knownHost = headers.host;
+    }
+    checkSite(request.method, headers);
+    done();
+  });
+  options.connections?.addTo(api);
+  api.addHook("preSerialization", (request, reply, payload, done) => {
+    encodeAs(request, reply);
+    done(null, payload);
+  });
+  answerRoom.addTo(api, compress);
+  meter.addTo(api);
+  addFormats(api, room);
+  addErrors(api, onError);
+  void api.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "runnerbean",
+        description: "The HTTP side of a work queue.",
+        version: service.facts.version,
+      },
+    },
+  });
+  void api.register((scope, _options, done) => {
+    authentication?.addTo(scope as Api, open);
+    limit?.addTo(scope as Api);
+    room.addTo(scope as Api);
+    addAudit(scope as Api, service, onChange);
+    for (const add of routes) add(scope as Api, service);
+    done();
+  });
+  return api;
+}
+
+/** Of all requests, also those that have no route. */
+function decorateRequests(api: Api): void {
+  api.decorateRequest("bodyRoom", 0);
+  api.decorateRequest("bodyBytesMax", BODY_BYTES_MAX);
+  api.decorateRequest("gathered");
+  api.decorateRequest("contentHash", "");
+  api.decorateRequest("text");
+}
+
+/** What each answer has in its head. */
+function sayAlways(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header("x-request-id", request.id);
+  reply.header("x-content-type-options", "nosniff");
+  reply.header("cache-control", "no-store");
+}
+
+/** Ids that are told apart in a log of many servers and starts. */
+function requestIds(instanceId: string): () => string {
+  let count = 0;
+  const start = instanceId.slice(0, 8);
+  return () => `${start}-${(++count).toString(36)}`;
+}
+
+function addFormats(api: Api, room: RequestBudget): void {
+  // Text is no request of ours, and is not gathered: it may be the body of a job.
+  api.removeContentTypeParser("text/plain");
+  const parseJson = api.getDefaultJsonParser("error", "error");
+  type Done = (error: Error | null, value?: unknown) => void;
+  const add = (types: string[], parse: (request: FastifyRequest, body: Buffer, done: Done) => void): void =>
+    api.addContentTypeParser(types, (request, payload, done) => {
+      const onBody = (error: Error | null, body?: Buffer): void => {
+        if (error !== null) {
+          done(error);
+          return;
+        }
+        noteContent(request, body!);
+        parse(request, body!, done);
+      };
+      gatherBody(request, payload, request.bodyBytesMax, onBody, (bytes) => room.grow(request, bytes));
+    });
+  add(["application/json"], (request, body, done) => {
+    let text: string;
+    try {
+      text = jsonText(body);
+    } catch (refusal) {
+      done(refusal as Error);
+      return;
+    } finally {
+      freeGathered(request);
+    }
+    if (request.routeOptions.config.keepsText === true) request.text = text;
+    parseJson(request, text, done);
+  });
+  add([...MSGPACK_TYPES], (_request, body, done) => {
+    let value: unknown;
+    try {
+      value = parseMsgpack(body);
+    } catch (broken) {
+      done(broken as Error);
+      return;
+    }
+    done(null, value);
+  });
+}
+
+function addErrors(api: Api, onError: (message: string) => void): void {
+  const methods = new MethodsByPath();
+  api.addHook("onRoute", ({ method, url }) => methods.add([method].flat(), url));
+  // Before its body is read, for which it has no room: who has no token may ask for what is not there.
+  api.addHook("onRequest", (request, reply, done) => {
+    if (!request.is404) return done();
+    const allowed = methods.of(request.url.split("?", 1)[0]!);
+    if (allowed.length > 0) {
+      reply.header("allow", allowed.join(", "));
+      throw new Problem("method-not-allowed", `This takes ${allowed.join(" and ")}; see /v1/openapi.json.`);
+    }
+    throw new Problem("not-found", `There is no ${request.method} ${request.url}; see /v1/openapi.json.`);
+  });
+  api.setErrorHandler((error: Error, request, reply) => {
+    const problem = problemOf(error as FastifyError);
+    if (problem.status === 500)
+      onError(`${request.method} ${request.url} (${request.id}): ${error.stack ?? error.message}`);
+    sendProblem(problem, request, reply);
+  });
+}
+
+function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
+  const { retryAfterSeconds } = problem;
+  if (retryAfterSeconds !== undefined) reply.header("retry-after", retryAfterSeconds);
+  reply
+    .code(problem.status)
+    .type("application/problem+json")
+    .serializer((body: unknown) => JSON.stringify(body))
+    .send(problem.body(request.id));
+}
+
+const BY_STATUS: Readonly<Record<number, ProblemCode>> = {
+  400: "bad-request",
+  408: "request-timeout",
+  413: "body-too-big",
+  414: "uri-too-long",
+  415: "unsupported-media-type",
+};
+
+function problemOf(error: FastifyError): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof Busy) return new Problem("busy", `${error.message}; try again in a moment.`);
+  const code = error.statusCode === undefined ? undefined : BY_STATUS[error.statusCode];
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
+    return new Problem("unsupported-media-type", `${error.message}. JSON and MessagePack are read here.`);
+  if (code !== undefined) return new Problem(code, `${error.message}.`);
+  // Of its client, who hears it no more: it is nobody's fault here.
+  if (error.code === "ECONNRESET") return new Problem("bad-request", "The request broke off.");
+  return new Problem("internal", "What went wrong is in the server's log, under the id of this request.");
+}
+
+/** Compresses long answers, not on this thread. */
+function compress(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  payload: unknown,
+  done: (error: Error | null, payload?: unknown) => void,
+): void {
+  const isLong =
+    (typeof payload === "string" || Buffer.isBuffer(payload)) && payload.length >= GZIP_BYTES_MIN;
+  const takes = request.headers["accept-encoding"]?.includes("gzip") === true;
+  if (!isLong || !takes || reply.hasHeader("content-encoding")) {
+    done(null, payload);
+    return;
+  }
+  gzip(payload, (error, compressed) => {
+    if (error === null) {
+      reply.header("content-encoding", "gzip");
+      reply.header("vary", "accept-encoding");
+      reply.removeHeader("content-length");
+    }
+    done(error, compressed);
+  });
+}

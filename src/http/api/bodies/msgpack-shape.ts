@@ -1,0 +1,102 @@
+// What a request in MessagePack may be made of, looked at in its bytes: values that mean the same in JSON, and no others. So nothing
+// is lost when it is read, and nothing is made that costs more than its bytes.
+
+import { isUtf8 } from "node:buffer";
+import { latin1 } from "../../../base/bytes.ts";
+import { Problem } from "../problem.ts";
+import { sizeAt } from "./request-size.ts";
+
+/** Deeper requests have no shape that is known here. */
+const DEPTH_MAX = 32;
+/** The high word of the first integer that no double holds exactly. */
+const UNSAFE_HIGH_WORD = 2 ** 21;
+/** Names that mean something to objects. */
+const FORBIDDEN: ReadonlySet<string> = new Set(["__proto__", "constructor"]);
+
+const Head = { Float32: 0xca, Float64: 0xcb, Uint64: 0xcf, Int64: 0xd3 } as const;
+
+/** An array or a map whose values have not all come. */
+interface Open {
+  left: number;
+  /** Of a map. */
+  readonly keys: Set<string> | undefined;
+}
+
+const refuse = (detail: string): never => {
+  throw new Problem("bad-request", detail);
+};
+
+/** Throws a Problem for what is not read here. What is cut off, or otherwise broken, is found out later. */
+export function checkMsgpackShape(bytes: Buffer): void {
+  const open: Open[] = [];
+  for (let at = 0; at < bytes.length; at += sizeAt(bytes, at)) {
+    const parent = open.at(-1);
+    if (parent !== undefined) {
+      // A map has two values for each field, and the first of them is its key.
+      if (parent.keys !== undefined && parent.left % 2 === 0) checkKey(bytes, at, parent.keys);
+      parent.left--;
+    }
+    const head = bytes[at]!;
+    const count = countAt(bytes, at, head);
+    if (count === undefined) checkPlain(bytes, at, head);
+    else open.push(opened(head, count, open.length));
+    while (open.length > 0 && open.at(-1)!.left === 0) open.pop();
+  }
+}
+
+function opened(head: number, count: number, depth: number): Open {
+  if (depth > DEPTH_MAX) refuse(`The request is nested more than ${DEPTH_MAX} deep.`);
+  const isMap = head < 0x90 || head >= 0xde;
+  return isMap ? { left: 2 * count, keys: new Set() } : { left: count, keys: undefined };
+}
+
+/** How many fields or values the map or array at `at` has; undefined for all else. */
+function countAt(bytes: Buffer, at: number, head: number): number | undefined {
+  if (head >= 0x80 && head < 0xa0) return head & 0x0f;
+  if (head < 0xdc || head > 0xdf) return undefined;
+  const lengthBytes = head % 2 === 0 ? 2 : 4;
+  return at + lengthBytes < bytes.length ? bytes.readUIntBE(at + 1, lengthBytes) : 0;
+}
+
+function checkPlain(bytes: Buffer, at: number, head: number): void {
+  if (isExtension(head)) refuse("MessagePack extensions are not read here.");
+  if (at + sizeAt(bytes, at) > bytes.length) return;
+  if (isText(head)) textAt(bytes, at);
+  else if (head === Head.Float32) checkFinite(bytes.readFloatBE(at + 1));
+  else if (head === Head.Float64) checkFinite(bytes.readDoubleBE(at + 1));
+  else if (head === Head.Uint64) checkHighWord(bytes.readUInt32BE(at + 1));
+  else if (head === Head.Int64) checkHighWord(bytes.readInt32BE(at + 1));
+}
+
+const isExtension = (head: number): boolean =>
+  (head >= 0xc7 && head <= 0xc9) || (head >= 0xd4 && head <= 0xd8);
+
+function checkFinite(value: number): void {
+  if (!Number.isFinite(value)) refuse(`${value} is no number that can be kept.`);
+}
+
+function checkHighWord(word: number): void {
+  if (word >= UNSAFE_HIGH_WORD || word < -UNSAFE_HIGH_WORD)
+    refuse("An integer of a MessagePack request is at most 2^53 - 1, and at least -2^53; send it as text.");
+}
+
+function checkKey(bytes: Buffer, at: number, keys: Set<string>): void {
+  if (!isText(bytes[at]!)) refuse("The keys of a MessagePack map are text here.");
+  if (at + sizeAt(bytes, at) > bytes.length) return;
+  const key = textAt(bytes, at);
+  if (FORBIDDEN.has(key)) refuse(`A field can't be ${key}.`);
+  if (keys.has(key)) refuse(`The field ${key} is there twice.`);
+  keys.add(key);
+}
+
+const isText = (head: number): boolean => (head >= 0xa0 && head < 0xc0) || (head >= 0xd9 && head <= 0xdb);
+
+/** The bytes of a text, a character each. */
+function textAt(bytes: Buffer, at: number): string {
+  const head = bytes[at]!;
+  const headBytes = head < 0xc0 ? 1 : 1 + 2 ** (head - 0xd9);
+  const [start, end] = [at + headBytes, at + sizeAt(bytes, at)];
+  if (!isUtf8(bytes.subarray(start, end)))
+    refuse("A text of the MessagePack is not UTF-8; send it as bytes.");
+  return latin1(bytes, start, end);
+}

@@ -1,0 +1,22 @@
+// What a reply that refuses a put means over HTTP.
+
+import { ControlWord } from "../../../message/topology.ts";
+import type { Service } from "../../queue/service.ts";
+import { Problem } from "../problem.ts";
+
+export function refused(reply: string, { words, memory, topology }: Service): Problem {
+  if (reply === "DRAINING") return new Problem("draining", "The server takes no new jobs; ask another one.");
+  if (reply === "JOB_TOO_BIG")
+    return new Problem("job-too-big", `Jobs have at most ${topology.jobBytesMax} bytes.`);
+  if (reply === "TUBE_FULL")
+    return new Problem("tube-full", "It has as many jobs, or bytes of them, as its settings allow.");
+  if (reply !== "OUT_OF_MEMORY") return new Problem("internal", `The put was refused: ${reply}.`);
+  if (words.isSet(ControlWord.BinlogFull))
+    return new Problem("disk-full", "The disk of the log is full; free some room there.");
+  return new Problem(
+    "out-of-memory",
+    memory.isFull
+      ? "Jobs have all the memory that max-memory gives them: delete some, or raise it."
+      : "The server has no memory for new jobs.",
+  );
+}

@@ -1,0 +1,194 @@
+// What somebody should look at, the worst first: the same rules as the alerts of deploy/prometheus, as far as they are about now.
+
+import type { Attention } from "../../../dashboard/parts/view-types.ts";
+import { TubeField } from "../../../message/control.ts";
+import type { Verdict } from "../../queue/health.ts";
+import type { TubeEntry } from "../../state/tube-cache.ts";
+
+/** An older ready job needs attention, seconds. */
+const OLDEST_WARN_SECONDS = 60;
+/** So much of max-memory needs attention. */
+const MEMORY_WARN_SHARE = 0.8;
+/** So many timeouts of all reserves do. */
+const TIMEOUTS_WARN_SHARE = 0.05;
+/** So does a log of which one sync in a hundred takes longer, s … */
+const SYNC_WARN_SECONDS = 0.1;
+/** … of no fewer than so many: one in a hundred is to be one at least. */
+const SYNCS_MIN = 100;
+
+/** So many tubes of a kind are named. */
+const TUBES_LISTED = 2;
+
+/** What the rules look at. */
+export interface Signs {
+  readonly tubes: readonly TubeEntry[];
+  /** When the table of tubes was made, on the shards' clock. */
+  readonly atMs: number;
+  readonly puts: Verdict;
+  readonly isConfigTaken: boolean;
+  /** Of max-memory. */
+  readonly memoryShare: number;
+  /** Of the last ten minutes; `tube` has had most timeouts, if that is known. */
+  readonly reserves: number;
+  readonly timeouts: number;
+  readonly timeoutsTube: string | undefined;
+  /** Of the last five minutes. */
+  readonly syncs: { readonly count: number; readonly p99Seconds: number };
+}
+
+type Found = Attention & { readonly weight: number };
+
+export function attentionOf(signs: Signs): Attention[] {
+  const found: Found[] = [];
+  addServer(found, signs);
+  addTimeouts(found, signs);
+  addSyncs(found, signs);
+  for (const rule of TUBE_RULES) addTubes(found, rule, signs);
+  const isBad = ({ level }: Found): number => (level === "bad" ? 1 : 0);
+  found.sort((a, b) => isBad(b) - isBad(a) || b.weight - a.weight);
+  return found.map(({ weight: _weight, ...attention }) => attention);
+}
+
+/** What helps, by the status of health. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  draining: "When that is over: take new jobs again, on the page of the server.",
+  "disk-full": "Make room on its disk; all else works.",
+  "memory-full": "Start more workers, or raise max-memory; all else works.",
+  "shared-log-full": "Start more workers, or give its stream more room.",
+};
+
+function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs): void {
+  const of = { tube: null, page: "#/server" } as const;
+  if (!puts.ok) {
+    const todo = REMEDIES[puts.status] ?? "The log of the server says more.";
+    found.push({ ...of, level: "bad", text: puts.detail, todo, weight: Number.MAX_VALUE });
+  } else if (memoryShare > MEMORY_WARN_SHARE)
+    found.push({
+      ...of,
+      level: "warn",
+      text: "less than a fifth of max-memory is left",
+      todo: "Start more workers, or raise max-memory: puts are refused when it is full.",
+      weight: 1e12,
+    });
+  if (!isConfigTaken)
+    found.push({
+      ...of,
+      level: "warn",
+      text: "the configuration was not taken when it was read last",
+      todo: "runnerbean config check FILE names each fault; a restart would fail.",
+      weight: 1e11,
+    });
+}
+
+function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs): void {
+  if (timeouts === 0 || timeouts <= TIMEOUTS_WARN_SHARE * reserves) return;
+  // What is held from before is in no reserve of this time.
+  const percent = Math.min(100, Math.round((timeouts / Math.max(reserves, timeouts)) * 100));
+  found.push({
+    level: "warn",
+    tube: timeoutsTube ?? null,
+    page: timeoutsTube === undefined ? "#/tubes?sort=timeouts" : pageOf(timeoutsTube, "reserved"),
+    text: `${percent} % of all jobs of the last ten minutes were not done in their time to run${timeoutsTube === undefined ? "" : ", most of them here"}`,
+    todo: "Give a longer ttr at the put, touch while working, or look for workers that die.",
+    weight: 1e8 + timeouts,
+  });
+}
+
+function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void {
+  if (count < SYNCS_MIN || p99Seconds <= SYNC_WARN_SECONDS) return;
+  found.push({
+    level: "warn",
+    tube: null,
+    page: "#/log",
+    text: `one sync in a hundred takes over ${Math.round(p99Seconds * 1000)} ms (limit ${SYNC_WARN_SECONDS * 1000})`,
+    todo: "Look at the disk: who else writes to it?",
+    weight: 1e10,
+  });
+}
+
+/** What a tube may be looked at for. */
+interface TubeRule {
+  readonly level: "bad" | "warn";
+  /** How bad it is: a number that text is made of; 0 where all is well. */
+  readonly amount: (entry: TubeEntry, atMs: number) => number;
+  readonly text: (amount: number) => string;
+  /** Of all that are not listed. */
+  readonly others: string;
+  readonly todo: string;
+  readonly state: string;
+  /** By what the page of all tubes is sorted for it. */
+  readonly sort: string;
+  readonly weight: number;
+}
+
+const isWatched = (entry: TubeEntry): boolean => entry.get(TubeField.Watchers) > 0;
+
+const TUBE_RULES: readonly TubeRule[] = [
+  {
+    level: "bad",
+    amount: (entry) => (isWatched(entry) ? 0 : entry.get(TubeField.Ready)),
+    text: (ready) => `${EXACT.format(ready)} ready, and nobody watches`,
+    others: "have ready jobs, and nobody watches",
+    todo: "Start its workers.",
+    state: "ready",
+    sort: "ready",
+    weight: 1e9,
+  },
+  {
+    level: "warn",
+    amount: (entry) => entry.get(TubeField.Buried),
+    text: (buried) => `${EXACT.format(buried)} buried`,
+    others: "have buried jobs",
+    todo: "Look at them, and kick them when the cause is mended.",
+    state: "buried",
+    sort: "buried",
+    weight: 1e6,
+  },
+  {
+    level: "warn",
+    amount: (entry, atMs) => {
+      const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
+      return isWatched(entry) && seconds > OLDEST_WARN_SECONDS ? seconds : 0;
+    },
+    text: (seconds) => `the oldest job waits for ${inWords(seconds)}`,
+    others: `have jobs that wait for more than ${OLDEST_WARN_SECONDS} s`,
+    todo: "Add workers, or look whether they hang.",
+    state: "ready",
+    sort: "oldest",
+    weight: 0,
+  },
+];
+
+/** The worst tubes of a rule, and how many there are besides: many of one kind are not to hide what is of another. */
+function addTubes(found: Found[], rule: TubeRule, { tubes, atMs }: Signs): void {
+  const { level, todo, text, others, state, sort, weight } = rule;
+  const all: { readonly tube: string; readonly amount: number }[] = [];
+  for (const entry of tubes) {
+    const amount = rule.amount(entry, atMs);
+    if (amount > 0) all.push({ tube: entry.name, amount });
+  }
+  all.sort((a, b) => b.amount - a.amount);
+  const listed = all.length === TUBES_LISTED + 1 ? all : all.slice(0, TUBES_LISTED);
+  for (const { tube, amount } of listed)
+    found.push({ level, tube, page: pageOf(tube, state), text: text(amount), todo, weight: weight + amount });
+  const rest = all.length - listed.length;
+  if (rest > 0)
+    found.push({
+      level,
+      tube: null,
+      page: `#/tubes?sort=${sort}`,
+      text: `${EXACT.format(rest)} more ${others}`,
+      todo: "",
+      weight,
+    });
+}
+
+const EXACT = new Intl.NumberFormat("en");
+
+const pageOf = (tube: string, state: string): string => `#/tubes/${encodeURIComponent(tube)}?state=${state}`;
+
+function inWords(seconds: number): string {
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+}

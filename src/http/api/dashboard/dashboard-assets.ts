@@ -1,0 +1,140 @@
+// The dashboard's files, read once at the start, and made ready to be sent (compressed, with their ETag) when they are first asked for:
+// most starts are of servers whose dashboard nobody opens. Read they are at the start, since the user that the process becomes may not be allowed to.
+//
+// There is no build step. In a checkout the modules are TypeScript, whose types are taken out here; a package has what tsc
+// made of them. Imports of packages become relative ones, since a browser knows no node_modules.
+
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire, stripTypeScriptTypes } from "node:module";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+export interface Asset {
+  readonly type: string;
+  readonly bytes: Buffer;
+  readonly gzipped: Buffer;
+  readonly etag: string;
+}
+
+const JAVASCRIPT = "text/javascript; charset=utf-8";
+const HERE = fileURLToPath(new URL(".", import.meta.url));
+/** Whether this file is TypeScript, as it is in a checkout. */
+const IS_CHECKOUT = import.meta.url.endsWith(".ts");
+const DASHBOARD = join(HERE, "../../../dashboard/");
+
+/** Modules of src/dashboard. Each is sent under its name, without its folder. */
+const MODULES = [
+  ...["app", "live", "parts/format", "pages/pages", "parts/parts", "session"],
+  // Loaded when they are needed.
+  ...[
+    "pages/tubes-page",
+    "pages/tube-page",
+    "pages/job-page",
+    "pages/job-body",
+    "pages/body-forms",
+    "pages/log-page",
+    "pages/server-page",
+    "pages/audit-page",
+    "parts/held-list",
+  ],
+  ...[
+    "parts/charts",
+    "parts/columns",
+    "pages/connections-page",
+    "pages/group-page",
+    "parts/actions",
+    "parts/bulk",
+    "parts/put-job",
+    "parts/dialog",
+    "parts/request",
+    "keys",
+  ],
+] as const;
+interface Packaged {
+  readonly from: string;
+  readonly name: string;
+  readonly path: string;
+  /** Makes a module of a script: the small one of its forms is none. */
+  readonly end?: string;
+}
+
+/** Files of packages. What a module imports as the key is sent under the name. */
+const PACKAGED: readonly Packaged[] = [
+  { from: "lit-html", name: "lit-html.js", path: "lit-html/lit-html.js" },
+  { from: "lit-html/directives/repeat.js", name: "repeat.js", path: "lit-html/directives/repeat.js" },
+  { from: "lit-html/directive.js", name: "directive.js", path: "lit-html/directive.js" },
+  {
+    from: "lit-html/directive-helpers.js",
+    name: "directive-helpers.js",
+    path: "lit-html/directive-helpers.js",
+  },
+  { from: "uplot", name: "uplot.js", path: "uplot/dist/uPlot.iife.min.js", end: "export default uPlot;" },
+];
+
+/** By path below `assets/`; `index.html` is the page itself. */
+export function loadAssets(): ReadonlyMap<string, () => Asset> {
+  const assets = new Map<string, () => Asset>();
+  const add = (name: string, type: string, textOf: () => string): void => {
+    let asset: Asset | undefined;
+    assets.set(name, () => (asset ??= assetOf(type, textOf())));
+  };
+  const page = own("index.html");
+  add("index.html", "text/html; charset=utf-8", () => page);
+  const style = `${packaged("uplot/dist/uPlot.min.css")}\n${own("style.css")}`;
+  add("style.css", "text/css; charset=utf-8", () => style);
+  for (const path of MODULES) {
+    const source = own(`${path}.${IS_CHECKOUT ? "ts" : "js"}`);
+    add(`${basename(path)}.js`, JAVASCRIPT, () => withRelativeImports(javascriptOf(source)));
+  }
+  for (const { name, path, end = "" } of PACKAGED) {
+    const source = packaged(path);
+    add(name, JAVASCRIPT, () => `${withRelativeImports(source)}\n${end}`);
+  }
+  return assets;
+}
+
+function assetOf(type: string, text: string): Asset {
+  const bytes = Buffer.from(text);
+  const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+  return { type, bytes, gzipped: gzipSync(bytes, { level: 9 }), etag };
+}
+
+/** Pages and styles are in src/dashboard only: tsc copies none. */
+function own(name: string): string {
+  return readFileSync(join(DASHBOARD, name), "utf8");
+}
+
+function javascriptOf(source: string): string {
+  return IS_CHECKOUT ? stripTypeScriptTypes(source, { mode: "strip" }) : source;
+}
+
+function packaged(path: string): string {
+  // Found by hand: not all that a package has is among its exports.
+  const folders = createRequire(import.meta.url).resolve.paths(path) ?? [];
+  const folder = folders.find((each) => existsSync(join(each, path)));
+  if (folder === undefined)
+    throw new Error(`The dashboard needs ${path}: install the packages again (npm ci)`);
+  return readFileSync(join(folder, path), "utf8");
+}
+
+function withRelativeImports(text: string): string {
+  return text
+    .replace(/\/\/# sourceMappingURL=.*\s*$/, "")
+    .replace(
+      /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\s]+)\2/g,
+      (whole, before: string, _quote, from: string) => {
+        const name = nameOf(from);
+        return name === undefined ? whole : `${before}"./${name}"`;
+      },
+    );
+}
+
+function nameOf(from: string): string | undefined {
+  const packagedFile = PACKAGED.find((each) => each.from === from);
+  if (packagedFile !== undefined) return packagedFile.name;
+  // "./live.ts" of ours; "../lit-html.js" of lit-html's directives.
+  const file = /^\.{1,2}\/(.+)\.(?:ts|js)$/.exec(from)?.[1];
+  return file === undefined ? undefined : `${file.split("/").at(-1)}.js`;
+}

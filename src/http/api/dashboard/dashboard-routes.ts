@@ -1,0 +1,122 @@
+// The dashboard: its files, and its views as they change.
+
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { requirePermission } from "../access/authentication.ts";
+import type { Api, Routes } from "../api.ts";
+import { Problem } from "../problem.ts";
+import { Anything } from "../schemas.ts";
+import { type Asset, loadAssets } from "./dashboard-assets.ts";
+import { EventHub, viewNamed } from "./event-hub.ts";
+
+/** Nothing from elsewhere, nothing inline, no frame around it, and text that is never taken for markup. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+  // A script that writes markup past lit-html's templates is stopped by the browser.
+  "require-trusted-types-for 'script'",
+  "trusted-types lit-html",
+].join("; ");
+
+const Query = Type.Object(
+  { view: Type.Optional(Type.String({ maxLength: 400 })) },
+  // What the page of the view was asked for with.
+  { additionalProperties: Type.String({ maxLength: 400 }) },
+);
+const COMMENT_LOOK_MS = 5000;
+
+/** Of all addresses: streams are counted together. */
+export function dashboardRoutes(): Routes {
+  let shared: { readonly assets: ReadonlyMap<string, () => Asset>; readonly hub: EventHub } | undefined;
+  return (api, service) => {
+    shared ??= { assets: loadAssets(), hub: new EventHub(service) };
+    addRoutes(api, shared.assets, shared.hub);
+  };
+}
+
+function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: EventHub): void {
+  const timer = setInterval(() => hub.comment(), COMMENT_LOOK_MS);
+  timer.unref();
+  api.addHook("preClose", (done) => {
+    clearInterval(timer);
+    hub.stop();
+    done();
+  });
+
+  const firstView = async (name: string, query: Record<string, string>, request: FastifyRequest) => {
+    try {
+      requirePermission(request, viewNamed(name).may);
+      return await hub.view(name, query);
+    } catch (error) {
+      if (error instanceof RangeError) throw new Problem("bad-request", `${error.message}.`);
+      throw error;
+    }
+  };
+  const open = { may: null, quiet: true } as const;
+  const hidden = { hide: true } as const;
+  api.get("/", { config: open, schema: hidden }, (request, reply) => {
+    reply.header("content-security-policy", CONTENT_SECURITY_POLICY);
+    reply.header("referrer-policy", "no-referrer");
+    reply.header("x-frame-options", "DENY");
+    return send(assets.get("index.html")!(), request, reply);
+  });
+  api.get("/assets/:name", { config: open, schema: hidden }, (request, reply) => {
+    const asset = assets.get((request.params as { name: string }).name);
+    if (asset === undefined) throw new Problem("not-found", "There is no such file.");
+    return send(asset(), request, reply);
+  });
+
+  api.get(
+    "/v1/events",
+    {
+      config: { may: "view", quiet: true },
+      schema: {
+        summary: "A view of the dashboard, again and again (text/event-stream), or once (JSON)",
+        querystring: Query,
+        response: { 200: Anything, 204: Anything },
+      },
+    },
+    async (request, reply) => {
+      const { view = "overview", ...query } = request.query as Record<string, string>;
+      const first = await firstView(view, query, request);
+      if (!(request.headers.accept ?? "").includes("text/event-stream")) return first;
+      // Nobody would end the stream.
+      if (reply.raw.destroyed) return first;
+      if (!hub.hasRoom(request.ip)) {
+        // An EventSource takes this for the end, and does not come again: its page asks now and then instead.
+        return reply.code(204).send({});
+      }
+      reply.hijack();
+      const { raw } = reply;
+      raw.writeHead(200, {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-store",
+        "x-accel-buffering": "no",
+        "x-content-type-options": "nosniff",
+      });
+      // Its head is all that is asked for: as a stream nobody would end it.
+      if (request.method === "HEAD") {
+        raw.end();
+        return reply;
+      }
+      const close = hub.open(request.ip, view, query, raw, request.stands);
+      raw.on("close", close);
+      return reply;
+    },
+  );
+}
+
+function send(asset: Asset, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  reply.header("cache-control", "no-cache").header("etag", asset.etag).header("vary", "accept-encoding");
+  if (request.headers["if-none-match"] === asset.etag) return reply.code(304).send();
+  reply.type(asset.type);
+  const takesGzip = /\bgzip\b/.test(`${request.headers["accept-encoding"] ?? ""}`);
+  if (!takesGzip) return reply.send(asset.bytes);
+  return reply.header("content-encoding", "gzip").send(asset.gzipped);
+}

@@ -1,0 +1,209 @@
+// What the dashboard's pages show, one object for each: made of the same books as the API's answers.
+
+import { Type } from "typebox";
+import { Value } from "typebox/value";
+import { matchesGlob } from "../../../base/glob.ts";
+import type {
+  LogView,
+  OverviewView,
+  Rates,
+  ServerView,
+  TubeRow,
+  TubesView,
+} from "../../../dashboard/parts/view-types.ts";
+import { TubeField } from "../../../message/control.ts";
+import { Counter, countersOf, rolesOf } from "../../../message/topology.ts";
+import { putReadinessOf, readinessOf } from "../../queue/health.ts";
+import { knownTotals, knownTubes } from "../../queue/known.ts";
+import type { Service } from "../../queue/service.ts";
+import { TUBE_COUNTERS, type TubeEntry } from "../../state/tube-cache.ts";
+import { groupView } from "../admin/group-view.ts";
+import { logView, serverView } from "../admin/server-view.ts";
+import { threadRows } from "../admin/thread-rows.ts";
+import { type Permission, shardOf } from "../api.ts";
+import { tubeOrder, tubeView } from "../tubes/tube-view.ts";
+import { attentionOf, type Signs } from "./attention.ts";
+import { frameOf } from "./dashboard-frame.ts";
+import { auditView, connectionsView, jobPageView, taskPageView, tasksView } from "./operator-views.ts";
+
+/** Rows of a page of tubes. */
+export const TUBES_PAGE = 50;
+const SHORT_LIST = 5;
+/** Timeouts that need attention are counted over so long, and times of syncs. */
+const TIMEOUTS_SECONDS = 600;
+const SYNCS_SECONDS = 300;
+/** Rates of the whole server are taken over so long, seconds. */
+const RATE_SECONDS = 5;
+
+const text = Type.Optional(Type.String({ maxLength: 400 }));
+const TubesQuery = Type.Object({
+  match: text,
+  sort: text,
+  order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
+  from: Type.Optional(Type.String({ pattern: "^[0-9]{1,9}$" })),
+});
+
+export interface View {
+  /** What it takes to look. */
+  readonly may: Permission;
+  /** Made again so often, ms. */
+  readonly eachMs: number;
+  /** `query` is that of the page. Throws RangeError for one that means nothing. */
+  readonly make: (service: Service, query: Readonly<Record<string, string>>) => Promise<object>;
+}
+
+const EACH_MS = 1000;
+/** Who waits for the end of a task wants to see it at once. */
+const TASK_EACH_MS = 250;
+
+const seen = (make: View["make"]): View => ({ may: "view", eachMs: EACH_MS, make });
+
+export const VIEWS: Readonly<Record<string, View>> = {
+  overview: seen(overview),
+  tubes: seen(tubes),
+  tube: seen(tube),
+  job: seen(jobPageView),
+  connections: seen(connectionsView),
+  log: seen(async (service) => ({ frame: frameOf(service), log: logOf(service) })),
+  group: seen(async (service) => ({ frame: frameOf(service), group: groupView(service) })),
+  server: seen(server),
+  task: { may: "manage", eachMs: TASK_EACH_MS, make: taskPageView },
+  tasks: { may: "manage", eachMs: EACH_MS, make: tasksView },
+  audit: { may: "admin", eachMs: EACH_MS, make: auditView },
+};
+
+function logOf(service: Service): LogView | null {
+  return service.topology.binlog === undefined ? null : (logView(service) as unknown as LogView);
+}
+
+async function overview(service: Service): Promise<OverviewView> {
+  const frame = frameOf(service);
+  if (!readinessOf(service).ok) return { ...EMPTY_OVERVIEW, frame };
+  const [totals, tubes] = [await knownTotals(service), await knownTubes(service)];
+  if (totals === undefined) return { ...EMPTY_OVERVIEW, frame };
+  const { atMs } = service.tubes;
+  const entries = [...tubes.values()];
+  const byAge = best(entries, (entry) => atMs - entry.get(TubeField.OldestReadyAtMs));
+  const oldest = byAge[0] === undefined ? undefined : tubeView(byAge[0], atMs);
+  return {
+    frame,
+    jobs: totals.jobs,
+    waiting: totals.waiting,
+    connections: sum(service, Counter.Connections),
+    tubes: tubes.size,
+    oldest:
+      oldest === undefined || oldest.oldestReady === null
+        ? null
+        : { tube: oldest.name, seconds: oldest.oldestReady },
+    rates: ratesOf(service),
+    attention: attentionOf(signsOf(service, entries, atMs)),
+    busiest: best(
+      entries,
+      (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
+    ).map((entry) => tubeView(entry, atMs)),
+    oldestTubes: byAge.map((entry) => tubeView(entry, atMs)),
+    log: logOf(service),
+    threads: threadRows(service.topology, service.nowMs()).threads,
+  };
+}
+
+const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
+  jobs: { ready: 0, reserved: 0, delayed: 0, buried: 0 },
+  waiting: 0,
+  connections: 0,
+  tubes: 0,
+  oldest: null,
+  rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0 },
+  attention: [],
+  busiest: [],
+  oldestTubes: [],
+  log: null,
+  threads: [],
+};
+
+/** The few of all that have most of something, and some of it. */
+function best(entries: readonly TubeEntry[], value: (entry: TubeEntry) => number): TubeEntry[] {
+  const kept: { readonly entry: TubeEntry; readonly value: number }[] = [];
+  for (const entry of entries) {
+    const its = value(entry);
+    if (!(its > 0) || (kept.length === SHORT_LIST && its <= kept.at(-1)!.value)) continue;
+    if (kept.length === SHORT_LIST) kept.pop();
+    const at = kept.findIndex((each) => each.value < its);
+    kept.splice(at < 0 ? kept.length : at, 0, { entry, value: its });
+  }
+  return kept.map(({ entry }) => entry);
+}
+
+function sum({ topology }: Service, counter: number): number {
+  let total = 0;
+  for (let role = 0; role < rolesOf(topology); role++) total += countersOf(topology, role)[counter]!;
+  return total;
+}
+
+const RATED = ["puts", "reserves", "deletes", "timeouts"] as const;
+
+function ratesOf({ totals }: Service): Rates {
+  const { series } = totals.history(RATE_SECONDS, RATED);
+  const rate = (points: readonly [number, number][]): number => {
+    const [first, last] = [points[0], points.at(-1)];
+    if (first === undefined || last === undefined || last[0] <= first[0]) return 0;
+    return Math.round(((last[1] - first[1]) / (last[0] - first[0])) * 10) / 10;
+  };
+  return Object.fromEntries(RATED.map((name) => [name, rate(series[name] ?? [])])) as Rates;
+}
+
+/** What "Needs attention" is made of. */
+function signsOf(service: Service, tubes: readonly TubeEntry[], atMs: number): Signs {
+  const { totals, tubeHistory, memory, state, syncs } = service;
+  const timeouts = totals.grown(TIMEOUTS_SECONDS, "timeouts");
+  return {
+    tubes,
+    atMs,
+    puts: putReadinessOf(service),
+    isConfigTaken: state.reload.successful,
+    memoryShare: memory.usedBytes / memory.limitBytes,
+    reserves: totals.grown(TIMEOUTS_SECONDS, "reserves"),
+    timeouts,
+    timeoutsTube:
+      timeouts === 0
+        ? undefined
+        : tubeHistory.mostGrown("timeouts", service.wallMs() - TIMEOUTS_SECONDS * 1000),
+    syncs: syncs.summary(service.wallMs() - SYNCS_SECONDS * 1000),
+  };
+}
+
+async function tubes(service: Service, given: Readonly<Record<string, string>>): Promise<TubesView> {
+  if (!Value.Check(TubesQuery, given))
+    throw new RangeError("match, sort, order and from are what can be asked");
+  const frame = frameOf(service);
+  if (!readinessOf(service).ok) return { frame, items: [], total: 0, matched: 0, from: 0 };
+  const { match = "", sort = "oldest", order } = given;
+  const inOrder = tubeOrder(sort, order);
+  const all = await knownTubes(service);
+  const glob = /[*?]/.test(match) ? match : `*${match}*`;
+  const matched = [...all.values()].filter(({ name }) => match === "" || matchesGlob(glob, name));
+  matched.sort(inOrder);
+  const from = Math.min(Number(given.from ?? 0), Math.max(0, matched.length - 1));
+  const { atMs } = service.tubes;
+  const items = matched.slice(from, from + TUBES_PAGE).map((entry) => tubeView(entry, atMs)) as TubeRow[];
+  return { frame, items, total: all.size, matched: matched.length, from };
+}
+
+async function tube(
+  service: Service,
+  { tube: name = "" }: Readonly<Record<string, string>>,
+): Promise<object> {
+  const frame = frameOf(service);
+  if (!readinessOf(service).ok || name === "") return { frame, tube: null };
+  const entry = await service.tubes.tube(name, shardOf(service, name));
+  return { frame, tube: entry === undefined ? null : tubeView(entry, service.nowMs()) };
+}
+
+async function server(service: Service): Promise<ServerView> {
+  const totals = await knownTotals(service);
+  return {
+    frame: frameOf(service),
+    server: serverView(service, totals),
+    ...threadRows(service.topology, service.nowMs()),
+  };
+}

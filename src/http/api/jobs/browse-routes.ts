@@ -1,0 +1,198 @@
+// Jobs, page by page. Nothing is disturbed by it: no state, no count, no place in a line.
+
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import type { BrowsePart, StateName } from "../../../message/control.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, maySeeBodies, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
+import { wantsMsgpack } from "../bodies/media.ts";
+import { decodeCursor, encodeCursor } from "../cursor.ts";
+import { Problem } from "../problem.ts";
+import { Fields, Job, JobState, TubeParams, tubeQuery } from "../schemas.ts";
+import { whereFields, whereOf } from "../where-schema.ts";
+import { jobView } from "./job-routes.ts";
+
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+const BODY_MAX = 200;
+const BODY_MAX_MAX = 65_536;
+/** Bytes of bodies on a page: as JSON they may become six times as many. */
+const PAGE_BODY_BYTES_MAX = 2 * 1024 * 1024;
+/** After so many jobs, or so long, a page ends even with few jobs in it, ms. */
+const LOOKS_MAX = 200_000;
+const PAGE_MS_MAX = 200;
+const ALL: readonly StateName[] = ["ready", "reserved", "delayed", "buried"];
+
+const query = {
+  ...whereFields,
+  state: Type.Optional(JobState),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+  cursor: Type.Optional(Type.String({ maxLength: 200 })),
+  bodyMax: Type.Optional(Type.Integer({ minimum: 0, maximum: BODY_MAX_MAX })),
+};
+const AllQuery = Type.Object(query, { additionalProperties: false });
+const order = Type.Optional(
+  Type.Union([Type.Literal("scan"), Type.Literal("next")], {
+    description: "scan: by id, with a cursor; next: as they would be handed out, the first ones.",
+  }),
+);
+const TubeJobsQuery = Type.Object({ ...query, ...tubeQuery, order }, { additionalProperties: false });
+const Page = Fields({
+  items: Type.Array(Job),
+  cursor: Type.Union([Type.String(), Type.Null()]),
+  examined: Type.Integer({ description: "Jobs that were looked at." }),
+});
+
+type Query = Static<typeof AllQuery>;
+type PageView = Static<typeof Page>;
+
+/** What is browsed on one shard. */
+interface Cursor {
+  readonly shard: number;
+  readonly tube: string | undefined;
+  readonly order: "scan" | "next";
+  readonly afterId: number;
+}
+
+export const browseRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/tubes/:tube/jobs",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "Jobs of a tube",
+        params: TubeParams,
+        querystring: TubeJobsQuery,
+        response: answers({ 200: Page }, 400, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const { order = "scan", cursor, state } = request.query;
+      const tube = tubeOf(request.params, request.query);
+      if (order === "next" && (state === undefined || state === "reserved" || cursor !== undefined))
+        throw new Problem(
+          "bad-request",
+          "order=next is for one of ready, delayed and buried, and has no cursor.",
+        );
+      const [shard, afterId] = cursor === undefined ? [shardOf(service, tube), 0] : placeOf(cursor, service);
+      return await browse(service, { shard, tube, order, afterId }, request.query, request);
+    },
+  );
+
+  api.get(
+    "/v1/jobs",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "Jobs of all tubes, by shard and id",
+        querystring: AllQuery,
+        response: answers({ 200: Page }, 400, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const { cursor } = request.query;
+      const [shard, afterId] = cursor === undefined ? [0, 0] : placeOf(cursor, service);
+      return await browse(
+        service,
+        { shard, tube: undefined, order: "scan", afterId },
+        request.query,
+        request,
+      );
+    },
+  );
+};
+
+function placeOf(cursor: string, { topology }: Service): [shard: number, afterId: number] {
+  const [shard, afterId] = decodeCursor(cursor, ["number", "number"]) as [number, number];
+  if (!Number.isInteger(shard) || shard < 0 || shard >= topology.shards)
+    throw new Problem("bad-cursor", "Begin the list anew, without a cursor.");
+  return [shard, afterId];
+}
+
+interface OpenPage {
+  readonly items: PageView["items"];
+  examined: number;
+  bodyBytes: number;
+}
+
+/** A page; over all tubes it goes on with the next shard where one has no more. */
+async function browse(
+  service: Service,
+  place: Cursor,
+  given: Query,
+  request: FastifyRequest,
+): Promise<PageView> {
+  const { limit = LIMIT } = given;
+  // Whoever may look for a text could read all bodies by and by.
+  if (!maySeeBodies(request) && (given.text ?? given.textBase64) !== undefined)
+    throw new Problem("forbidden", 'To look for a text in bodies takes the permission "bodies".');
+  const isMsgpack = wantsMsgpack(request);
+  const page: OpenPage = { items: [], examined: 0, bodyBytes: 0 };
+  const untilMs = service.nowMs() + PAGE_MS_MAX;
+  const isFull = (): boolean =>
+    page.items.length >= limit || page.bodyBytes >= PAGE_BODY_BYTES_MAX || service.nowMs() >= untilMs;
+  let { shard, afterId } = place;
+  for (;;) {
+    const left = {
+      ...given,
+      limit: limit - page.items.length,
+      bodyBytesMax: PAGE_BODY_BYTES_MAX - page.bodyBytes,
+    };
+    const parts = await partsOf(service, { ...place, shard, afterId }, left, { request, untilMs });
+    for (const part of parts) addPart(page, part, service, isMsgpack);
+    const { doneId, hasEnded } = parts.at(-1)!;
+    afterId = doneId;
+    const { items, examined } = page;
+    if (hasEnded) {
+      if (place.tube !== undefined || shard + 1 === service.topology.shards)
+        return { items, cursor: null, examined };
+      shard++;
+      afterId = 0;
+      if (!isFull()) continue;
+    }
+    return { items, cursor: encodeCursor([shard, afterId]), examined };
+  }
+}
+
+function addPart(page: OpenPage, part: BrowsePart, service: Service, isMsgpack: boolean): void {
+  page.examined += part.examined;
+  for (const facts of part.jobs) {
+    page.bodyBytes += facts.body?.length ?? 0;
+    page.items.push(jobView(facts, service, isMsgpack));
+  }
+}
+
+/** Asks one shard; when the time is over it is told to rest. */
+async function partsOf(
+  { control, nowMs }: Service,
+  { shard, tube, order, afterId }: Cursor,
+  given: Query & { limit: number; bodyBytesMax: number },
+  { request, untilMs }: { request: FastifyRequest; untilMs: number },
+): Promise<BrowsePart[]> {
+  const { state, limit, bodyMax = BODY_MAX, bodyBytesMax } = given;
+  const parts: BrowsePart[] = [];
+  const question = {
+    ...(tube === undefined ? {} : { tube }),
+    states: state === undefined ? ALL : [state],
+    where: whereOf(given),
+    order,
+    afterId,
+    limit,
+    bodyMax: maySeeBodies(request) ? bodyMax : -1,
+    bodyBytesMax,
+    looksMax: LOOKS_MAX,
+  };
+  const { number, done } = control.begin(shard, "browse", question, (bytes) => {
+    parts.push(control.valueOf<"browse">(bytes));
+  });
+  const rest = (): void => void control.ask(shard, "cancel", { number }).catch(() => {});
+  const timer = setTimeout(rest, Math.max(0, untilMs - nowMs()));
+  try {
+    await done;
+  } finally {
+    clearTimeout(timer);
+  }
+  return parts;
+}

@@ -1,0 +1,125 @@
+// A job by its id: what is known of it, and its body.
+
+import { type Static, Type } from "typebox";
+import type { JobFacts } from "../../../message/control.ts";
+import { httpPort } from "../../../message/topology.ts";
+import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, maySeeBodies, type Routes, requireServing } from "../api.ts";
+import { bodyField, wantsMsgpack } from "../bodies/media.ts";
+import { Problem } from "../problem.ts";
+import { Job, JobParams } from "../schemas.ts";
+
+/** Bytes of a body that are shown unless more are asked for, and at most. */
+const BODY_MAX = 4096;
+const BODY_MAX_MAX = 65_536;
+
+export const jobRoutes: Routes = (api, service) => {
+  api.get(
+    "/v1/jobs/:id",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "A job",
+        params: JobParams,
+        querystring: Type.Object({
+          bodyMax: Type.Optional(Type.Integer({ minimum: 0, maximum: BODY_MAX_MAX })),
+        }),
+        response: answers({ 200: Job }, 404, 503),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const { id } = request.params;
+      const bodyMax = maySeeBodies(request) ? (request.query.bodyMax ?? BODY_MAX) : -1;
+      const facts = await findJob(service, id, bodyMax);
+      return jobView(facts, service, wantsMsgpack(request));
+    },
+  );
+
+  api.get(
+    "/v1/jobs/:id/body",
+    {
+      config: { may: "bodies" },
+      schema: {
+        summary: "The body of a job, as it is",
+        params: JobParams,
+        response: answers({ 200: Type.String() }, 404, 503),
+      },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const { id } = request.params;
+      const body = await service.bodies.read(id);
+      if (body === undefined) throw noSuchJob(id);
+      return reply
+        .type("application/octet-stream")
+        .header("content-disposition", `attachment; filename="job-${id}"`)
+        .send(body);
+    },
+  );
+};
+
+export const noSuchJob = (id: number): Problem =>
+  new Problem("job-not-found", `Job ${id} was deleted, or has never been put.`);
+
+/** Asks the shard that has the job, or all of them. */
+export async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
+  const entry = service.core.jobEntry(id);
+  const shard = service.core.shardOfJob(id);
+  const question = { id, bodyMax };
+  const found =
+    shard === UNKNOWN_SHARD
+      ? (await service.control.askAll("job", question)).find((facts) => facts !== null)
+      : await service.control.ask(shard, "job", question);
+  if (found !== null && found !== undefined) return found;
+  // It has moved to another shard meanwhile.
+  if (service.core.jobEntry(id) !== entry) return findJob(service, id, bodyMax);
+  throw noSuchJob(id);
+}
+
+const rounded = (value: number): number => Math.round(value * 1000) / 1000;
+
+/** A job as the API shows it. */
+export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): Static<typeof Job> {
+  const { body, holder, sinceSeconds, state, bytes } = facts;
+  const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
+  return {
+    id: facts.id,
+    tube: facts.tube,
+    state,
+    pri: facts.pri,
+    age: rounded(facts.age),
+    delay: facts.delay,
+    ttr: facts.ttr,
+    timeLeft: rounded(facts.timeLeft),
+    ...(facts.file === undefined ? {} : { file: facts.file }),
+    reserves: facts.reserves,
+    timeouts: facts.timeouts,
+    releases: facts.releases,
+    buries: facts.buries,
+    kicks: facts.kicks,
+    readySince: state === "ready" ? since : null,
+    buriedSince: state === "buried" ? since : null,
+    holder: holder === undefined || holder === null ? null : holderName(holder, service),
+    bytes,
+    ...(body === undefined || body === null
+      ? {}
+      : (bodyField(bodyOrPart(body, bytes), isMsgpack) as { body: string })),
+    truncated: (body?.length ?? 0) < bytes,
+  };
+}
+
+/** A part of a text that ends in the middle of a character is text nevertheless. */
+function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
+  if (body.length === bytes) return body;
+  let end = body.length;
+  // At most three bytes belong to a character that is cut off.
+  while (end > 0 && body.length - end < 3 && (body[end - 1]! & 0xc0) === 0x80) end--;
+  return end > 0 && body[end - 1]! >= 0xc0 ? body.subarray(0, end - 1) : body;
+}
+
+/** A connection by its acceptor and slot; whatever the http thread holds is leased. */
+function holderName({ port, slot }: { port: number; slot: number }, { topology }: Service): string {
+  return port === httpPort(topology) ? "lease" : `${port}.${slot}`;
+}

@@ -1,0 +1,27 @@
+// What can be changed of jobs.
+
+import { type Static, Type } from "typebox";
+import { Problem } from "../problem.ts";
+import { Fields } from "../schemas.ts";
+
+const number = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 32 - 1, description }));
+const fields = {
+  pri: number("The smaller, the sooner."),
+  delay: number("Seconds from now on; 0 makes it ready."),
+  ttr: number("Seconds that a worker has."),
+};
+export const JobSet = Fields(fields, "At least one of them.");
+/** Of a single job its tube, too. */
+export const JobUpdate = Fields(
+  { ...fields, tube: Type.Optional(Type.String({ description: "It goes there, and keeps its id." })) },
+  "At least one of them.",
+);
+
+export function requireSomething(set: Static<typeof JobUpdate>, names = "pri, delay and ttr"): void {
+  if (Object.keys(set).length === 0) throw new Problem("bad-request", `Say at least one of ${names}.`);
+}
+
+/** As for a put, 0 is 1. */
+export const withTtr = (set: Static<typeof JobSet>): Static<typeof JobSet> =>
+  set.ttr === undefined ? set : { ...set, ttr: Math.max(1, set.ttr) };

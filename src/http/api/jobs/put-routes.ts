@@ -1,0 +1,272 @@
+// Puts: one job or many as JSON or MessagePack, or any other content as the body of one job, as it is.
+
+import type { Readable } from "node:stream";
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../../link/put-lanes.ts";
+import type { Service } from "../../queue/service.ts";
+import { answers, type Routes, requireServing, tubeOf } from "../api.ts";
+import { BodyPieces } from "../bodies/body-pieces.ts";
+import { freeGathered } from "../bodies/gathered-body.ts";
+import { jsonValues } from "../bodies/json-text.ts";
+import { MSGPACK_TYPES } from "../bodies/media.ts";
+import { refused } from "../bodies/put-refusal.ts";
+import { answeredOnce } from "../limits/answered-once.ts";
+import { Problem } from "../problem.ts";
+import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
+
+const BATCH_MAX = 1000;
+/** A longer body goes to its shard as it arrives. */
+const GATHERED_BYTES_MAX = 1024 * 1024;
+/** Of a body whose length nobody said before. */
+const UNKNOWN_BYTES_MAX = 8 * 1024 * 1024;
+const NUMBER_MAX = 2 ** 32 - 1;
+
+const PRI = 1024;
+const TTR_SECONDS = 60;
+
+const numbers = {
+  pri: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: NUMBER_MAX, default: PRI, description: "The smaller, the sooner." }),
+  ),
+  delay: Type.Optional(
+    Type.Number({ minimum: 0, maximum: NUMBER_MAX, default: 0, description: "Seconds until it is ready." }),
+  ),
+  ttr: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: NUMBER_MAX,
+      default: TTR_SECONDS,
+      description: "Seconds that a worker has.",
+    }),
+  ),
+};
+
+const NewJob = Fields(
+  {
+    ...numbers,
+    body: Type.Optional(
+      Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
+    ),
+    bodyBase64: Type.Optional(Type.String()),
+    json: Type.Optional(
+      Type.Unknown({ description: "Any value, kept as it is written; of MessagePack as compact JSON." }),
+    ),
+  },
+  "Exactly one of body, bodyBase64, json.",
+);
+const Batch = Fields({ jobs: Type.Array(NewJob, { minItems: 1, maxItems: BATCH_MAX }) });
+const PutRequest = Type.Union([Batch, NewJob]);
+/** Each type that is read as a request: what is not named here is not validated. */
+const REQUESTS = Object.fromEntries(
+  ["application/json", ...MSGPACK_TYPES].map((type) => [type, { schema: PutRequest }]),
+);
+const PutQuery = Type.Object({ ...tubeQuery, ...numbers }, { additionalProperties: false });
+const OneAnswer = Fields({ id: Type.Integer() });
+const BatchAnswer = Fields({
+  results: Type.Array(Type.Union([OneAnswer, Fields({ code: Type.String(), detail: Type.String() })])),
+  failed: Type.Integer(),
+});
+
+type Job = Static<typeof NewJob>;
+type Numbers = { readonly [Name in "pri" | "delay" | "ttr"]?: number | undefined };
+
+/** An answer of a put: its status, and what is sent. */
+interface PutAnswer {
+  readonly status: number;
+  readonly payload: { id: number } | Static<typeof BatchAnswer>;
+}
+
+export const putRoutes: Routes = (api, service) => {
+  void api.register((scope, _options, done) => {
+    scope.addContentTypeParser("*", (_request, payload, parsed) => parsed(null, payload));
+    scope.post<{ Params: Static<typeof TubeParams>; Querystring: Static<typeof PutQuery> }>(
+      "/v1/tubes/:tube/jobs",
+      {
+        config: { may: "put", keepsText: true },
+        schema: {
+          summary: "Puts one job or up to 1000; content of any other type is the body of one, as it is",
+          params: TubeParams,
+          querystring: PutQuery,
+          body: { content: REQUESTS },
+          response: answers({ 200: BatchAnswer, 201: OneAnswer }, 400, 409, 413, 422, 503, 507),
+        },
+      },
+      // A promise for each step of the way, as async functions make them, takes longer than the put itself.
+      (request, reply) => {
+        requireServing(service);
+        const tube = tubeOf(request.params, request.query);
+        return answeredOnce(request, service, () => put(service, tube, request)).then(
+          ({ status, payload }) => {
+            // All bodies have been read, or the put would not be answered.
+            freeGathered(request);
+            reply.code(status);
+            if ("id" in payload) reply.header("location", `/v1/jobs/${payload.id}`);
+            return payload;
+          },
+        );
+      },
+    );
+    done();
+  });
+};
+
+type PutHttpRequest = FastifyRequest<{ Querystring: Static<typeof PutQuery> }>;
+
+function put(service: Service, tube: string, request: PutHttpRequest): Promise<PutAnswer> {
+  const { body, query } = request;
+  const answer = (outcome: PutOutcome): PutAnswer => one(outcome, service);
+  if (!isParsed(request))
+    return putRaw(service, tube, query, body as Readable | undefined, request).then(answer);
+  const asked = body as Static<typeof PutRequest>;
+  const jsonOf = jsonReader(request);
+  if ("jobs" in asked) return putBatch(service, tube, asked.jobs, jsonOf);
+  const content = bodyOf(asked, 0, jsonOf);
+  checkSize(bytesOf(content), service);
+  const { pri = query.pri, delay = query.delay, ttr = query.ttr } = asked;
+  return service.puts.put(withDefaults(tube, { pri, delay, ttr }), content).then(answer);
+}
+
+/** Whether the content was a request, and not the body of a job. */
+function isParsed(request: FastifyRequest): boolean {
+  const { body } = request;
+  return body !== undefined && typeof (body as Readable).pipe !== "function";
+}
+
+function one(outcome: PutOutcome, service: Service): PutAnswer {
+  if ("refusal" in outcome) throw refused(outcome.refusal, service);
+  return { status: 201, payload: { id: outcome.id } };
+}
+
+/** All go on their way at once; what is wrong with one of them is said in its place. */
+async function putBatch(
+  service: Service,
+  tube: string,
+  jobs: readonly Job[],
+  jsonOf: JsonReader,
+): Promise<PutAnswer> {
+  const problems = new Map<number, Problem>();
+  const puts: { put: NewPut; body: PutBody }[] = [];
+  for (const [index, job] of jobs.entries()) {
+    try {
+      const body = bodyOf(job, index, jsonOf);
+      checkSize(bytesOf(body), service);
+      puts.push({ put: withDefaults(tube, job), body });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      problems.set(index, error);
+    }
+  }
+  const outcomes = (await service.puts.putMany(puts)).values();
+  let failed = 0;
+  const results = jobs.map((_, index) => {
+    const outcome = problems.has(index) ? undefined : outcomes.next().value;
+    if (outcome !== undefined && "id" in outcome) return { id: outcome.id };
+    failed++;
+    const problem = problems.get(index) ?? refused((outcome as { refusal: string }).refusal, service);
+    return { code: problem.code, detail: problem.message };
+  });
+  return { status: 200, payload: { results, failed } };
+}
+
+const withDefaults = (tube: string, { pri = PRI, delay = 0, ttr = TTR_SECONDS }: Numbers) => ({
+  tube,
+  pri,
+  delay,
+  ttr,
+});
+
+/** The text of a job's `json`, by its place in the request. */
+type JsonReader = (job: Job, index: number) => string;
+
+/** What came as JSON is kept as it was written. */
+function jsonReader(request: PutHttpRequest): JsonReader {
+  const { text } = request;
+  request.text = undefined;
+  if (text === undefined) return ({ json }) => JSON.stringify(json, noBytes);
+  let values: (string | undefined)[] | undefined;
+  return (_job, index) => (values ??= jsonValues(text))[index]!;
+}
+
+function noBytes(this: Readonly<Record<string, unknown>>, key: string, value: unknown): unknown {
+  if (this[key] instanceof Uint8Array)
+    throw new Problem(
+      "bad-request",
+      `The field "${key}" of a json has bytes, which JSON can't say; send a body.`,
+    );
+  return value;
+}
+
+function bodyOf(job: Job, index: number, jsonOf: JsonReader): PutBody {
+  const { body, bodyBase64, json } = job;
+  const given = Number(body !== undefined) + Number(bodyBase64 !== undefined) + Number(json !== undefined);
+  if (given !== 1) throw new Problem("bad-request", "A job has exactly one of body, bodyBase64 and json.");
+  if (json !== undefined) return jsonOf(job, index);
+  if (bodyBase64 === undefined) return bytesOrText(body);
+  if (!isBase64(bodyBase64)) throw new Problem("bad-request", "bodyBase64 is no base64.");
+  return Buffer.from(bodyBase64, "base64");
+}
+
+function bytesOrText(body: unknown): PutBody {
+  if (body instanceof Uint8Array) return body;
+  if (typeof body !== "string")
+    throw new Problem("bad-request", "A body is a text, or bytes in MessagePack; a value goes to json.");
+  if (body.isWellFormed()) return body;
+  throw new Problem(
+    "bad-request",
+    "The body has half of a surrogate pair, which is no text; use bodyBase64.",
+  );
+}
+
+/** A single character of the last group says nothing, and padding fills it up or is not there. */
+function isBase64(text: string): boolean {
+  if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(text)) return false;
+  return text.endsWith("=") ? text.length % 4 === 0 : text.length % 4 !== 1;
+}
+
+async function putRaw(
+  service: Service,
+  tube: string,
+  query: Numbers,
+  content: Readable | undefined,
+  request: FastifyRequest,
+): Promise<PutOutcome> {
+  const job = withDefaults(tube, query);
+  const said = request.headers["content-length"];
+  const length = said === undefined ? undefined : Number(said);
+  if (length !== undefined) checkSize(length, service);
+  if (content === undefined || length === 0) return await service.puts.put(job, Buffer.alloc(0));
+  if (length !== undefined && length > GATHERED_BYTES_MAX)
+    return await service.puts.putPieces(job, length, content);
+  return await service.puts.put(job, await gatherRaw(service, content));
+}
+
+async function gatherRaw(service: Service, content: AsyncIterable<Buffer>): Promise<Buffer> {
+  const pieces = new BodyPieces();
+  let held = 0;
+  try {
+    for await (const piece of content) {
+      pieces.add(piece);
+      checkSize(pieces.length, service);
+      if (pieces.length > UNKNOWN_BYTES_MAX)
+        throw new Problem(
+          "body-too-big",
+          `A body of more than ${UNKNOWN_BYTES_MAX} bytes needs a Content-Length.`,
+        );
+      service.puts.hold(piece.length);
+      held += piece.length;
+    }
+  } finally {
+    service.puts.give(held);
+  }
+  const all = pieces.all();
+  return all.length === 1 ? all[0]! : Buffer.concat(all);
+}
+
+function checkSize(bytes: number, { topology }: Service): void {
+  if (bytes > topology.jobBytesMax)
+    throw new Problem(
+      "job-too-big",
+      `Jobs have at most ${topology.jobBytesMax} bytes; start the server with -z to allow more.`,
+    );
+}

@@ -1,0 +1,88 @@
+// Counts requests and their times, by the template of the route: never by what a client wrote there.
+
+import type { onRequestHookHandler } from "fastify";
+import { counter, type Family, histogram, Observed } from "../../metrics/family.ts";
+import type { Api } from "../api.ts";
+
+const BOUNDS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10] as const;
+
+/** Answers of a route to requests with some method, by their status; and how long they took, with those of its other methods. */
+interface Metered {
+  readonly route: string;
+  readonly method: string;
+  readonly counts: Map<number, number>;
+  readonly times: Observed;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Undefined before its route is known, or if it has none. */
+    metered: Metered | undefined;
+  }
+}
+
+export class RequestMeter {
+  readonly #metered = new Map<string, Metered>();
+  readonly #times = new Map<string, Observed>();
+
+  /** Requests that are not answered yet. */
+  underWay = 0;
+
+  /** To be added before all routes. */
+  addTo(api: Api): void {
+    const notes = new Set<unknown>();
+    api.decorateRequest("metered");
+    // What a route counts with is found once: its name is among options that are made anew for each request that asks for them.
+    api.addHook("onRoute", (route) => {
+      const { url, method } = route;
+      if (typeof method !== "string") return;
+      let metered: Metered | undefined;
+      const note: onRequestHookHandler = (request, _reply, done) => {
+        request.metered = metered ??= this.#of(url, method);
+        done();
+      };
+      notes.add(note);
+      // HEAD is made from GET, with its hooks.
+      const others = [route.onRequest ?? []].flat().filter((hook) => !notes.has(hook));
+      route.onRequest = [note, ...others];
+    });
+    api.addHook("onResponse", (request, reply, done) => {
+      const { counts, times } =
+        request.metered ?? this.#of(request.routeOptions.url ?? "none", request.method);
+      const { statusCode } = reply;
+      counts.set(statusCode, (counts.get(statusCode) ?? 0) + 1);
+      times.add(reply.elapsedTime / 1000);
+      done();
+    });
+  }
+
+  #of(route: string, method: string): Metered {
+    const key = `${method} ${route}`;
+    const known = this.#metered.get(key);
+    if (known !== undefined) return known;
+    const times = this.#times.get(route) ?? new Observed(BOUNDS_SECONDS);
+    this.#times.set(route, times);
+    const metered = { route, method, counts: new Map(), times };
+    this.#metered.set(key, metered);
+    return metered;
+  }
+
+  *families(): Iterable<Family> {
+    yield counter(
+      "http_requests",
+      "Requests over HTTP that were answered.",
+      [...this.#metered.values()].flatMap(({ route, method, counts }) =>
+        Array.from(counts, ([status, count]) => ({
+          value: count,
+          labels: { route, method, status: `${status}` },
+        })),
+      ),
+    );
+    yield histogram(
+      "http_request_seconds",
+      "From a request to the end of its answer, waits included.",
+      BOUNDS_SECONDS,
+      Array.from(this.#times, ([route, { counts, sum }]) => ({ counts, sum, labels: { route } })),
+    );
+  }
+}

@@ -1,0 +1,198 @@
+// Tubes: all of them, sorted and filtered here, and each by itself.
+
+import { type Static, Type } from "typebox";
+import { matchesGlob } from "../../../base/glob.ts";
+import { InTurn } from "../../link/in-turn.ts";
+import type { TubeEntry } from "../../state/tube-cache.ts";
+import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../../state/tube-history.ts";
+import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
+import { isKnown } from "../bodies/entity-tag.ts";
+import { decodeCursor, encodeCursor } from "../cursor.ts";
+import { Problem } from "../problem.ts";
+import { Fields, Tube, TubeParams, tubeQuery } from "../schemas.ts";
+import { emptyTube, TUBE_SORTS, tubeOrder, tubeView } from "./tube-view.ts";
+
+const view = { may: "view" } as const;
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+
+const ListQuery = Type.Object(
+  {
+    match: Type.Optional(
+      Type.String({ maxLength: 200, description: "A glob: * for any characters, ? for one." }),
+    ),
+    sort: Type.Optional(Type.String({ description: `One of ${TUBE_SORTS.join(", ")}.` })),
+    order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
+    fields: Type.Optional(Type.String({ description: "Some fields of a tube, with commas between." })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+    fresh: Type.Optional(
+      Type.Boolean({ description: "Asks the shards now, not a table of the last second." }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const List = Fields({
+  items: Type.Array(Type.Partial(Tube)),
+  cursor: Type.Union([Type.String(), Type.Null()]),
+  total: Type.Integer(),
+  matched: Type.Integer(),
+  at: Type.String({ description: "When the table was made." }),
+});
+
+export const tubeRoutes: Routes = (api, service) => {
+  addTubes(api, service);
+  addHistory(api, service);
+};
+
+const addTubes: Routes = (api, service) => {
+  // All who wait for one table would make their lists of it in the same moment, each some MB of the heap.
+  const lists = new InTurn();
+  api.get(
+    "/v1/tubes",
+    {
+      config: view,
+      schema: { summary: "All tubes", querystring: ListQuery, response: answers({ 200: List }, 400, 503) },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
+      const inOrder = orderOf(sort, order);
+      const tubes = await lists.make(reply.raw, () =>
+        service.tubes.fresh(fresh === true ? FRESH_MS : undefined),
+      );
+      const { atMs } = service.tubes;
+      const matched = [...tubes.values()].filter(
+        ({ name }) => match === undefined || matchesGlob(match, name),
+      );
+      matched.sort(inOrder);
+      const start = cursor === undefined ? 0 : afterCursor(cursor, matched);
+      const items = matched.slice(start, start + limit).map((entry) => pick(tubeView(entry, atMs), fields));
+      const end = start + items.length;
+      reply.header("age", Math.floor((service.nowMs() - atMs) / 1000));
+      const list = {
+        items,
+        cursor: end < matched.length ? encodeCursor([end, matched[end - 1]!.name]) : null,
+        total: tubes.size,
+        matched: matched.length,
+      };
+      if (isKnown(request, reply, list)) return reply.code(304).send();
+      return {
+        ...list,
+        at: new Date(service.wallMs() - (service.nowMs() - atMs)).toISOString(),
+      };
+    },
+  );
+
+  const Missing = Type.Object({ ...tubeQuery, missing: Type.Optional(Type.Literal("zero")) });
+  api.get(
+    "/v1/tubes/:tube",
+    {
+      config: view,
+      schema: {
+        summary: "A tube",
+        params: TubeParams,
+        querystring: Missing,
+        response: answers({ 200: Tube }, 400, 404, 503),
+      },
+    },
+    async (request, reply) => {
+      requireServing(service);
+      const name = tubeOf(request.params, request.query);
+      const entry = await service.tubes.tube(name, shardOf(service, name));
+      const isZero = entry === undefined && request.query.missing === "zero";
+      const view =
+        entry !== undefined ? tubeView(entry, service.nowMs()) : isZero ? emptyTube(name) : undefined;
+      if (view !== undefined) return isKnown(request, reply, view) ? reply.code(304).send() : view;
+      throw new Problem(
+        "tube-not-found",
+        `Nobody uses or watches "${name}", and it has no jobs; ?missing=zero shows zeros.`,
+      );
+    },
+  );
+};
+
+const addHistory: Routes = (api, service) => {
+  const Query = Type.Object({
+    ...tubeQuery,
+    seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3000 })),
+    series: Type.Optional(
+      Type.String({ description: `Some of ${TUBE_SERIES_NAMES.join(", ")}, with commas between.` }),
+    ),
+  });
+  const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
+  const History = Fields({
+    step: Type.Number(),
+    kept: Type.Boolean({
+      description: "False for a tube that is seconds old, or that came after too many others.",
+    }),
+    series: Series,
+  });
+  api.get(
+    "/v1/tubes/:tube/history",
+    {
+      config: view,
+      schema: {
+        summary: "The last 50 minutes of a tube in steps of 10 s",
+        params: TubeParams,
+        querystring: Query,
+        response: answers({ 200: History }, 400, 404, 503),
+      },
+    },
+    async (request, reply) => {
+      const { seconds = 3000, series } = request.query;
+      const tube = tubeOf(request.params, request.query);
+      const names =
+        series === undefined ? TUBE_SERIES_NAMES : [...new Set(series.split(",").map(seriesNamed))];
+      const kept = service.tubeHistory.of(tube, names, service.wallMs() - seconds * 1000);
+      if (kept === undefined) {
+        requireServing(service);
+        if ((await service.tubes.tube(tube, shardOf(service, tube))) === undefined)
+          throw new Problem("tube-not-found", `Nobody uses or watches "${tube}", and it has no jobs.`);
+      }
+      const none = (): Static<typeof Series> => Object.fromEntries(names.map((name) => [name, []]));
+      const history = { step: STEP_SECONDS, kept: kept !== undefined, series: kept ?? none() };
+      return isKnown(request, reply, history) ? reply.code(304).send() : history;
+    },
+  );
+};
+
+function seriesNamed(name: string): TubeSeriesName {
+  const known = TUBE_SERIES_NAMES.find((each) => each === name);
+  if (known !== undefined) return known;
+  throw new Problem(
+    "bad-request",
+    `There is no series "${name}"; there are ${TUBE_SERIES_NAMES.join(", ")}.`,
+  );
+}
+
+/** Asks for a fresh table are answered by one that is so old at most: 5 a second for all who ask, ms. */
+const FRESH_MS = 200;
+
+/** The order that a request asks for. */
+function orderOf(sort: string, order: "asc" | "desc" | undefined): ReturnType<typeof tubeOrder> {
+  try {
+    return tubeOrder(sort, order);
+  } catch (error) {
+    throw error instanceof RangeError ? new Problem("bad-request", `${error.message}.`) : error;
+  }
+}
+
+/** Where the next page begins: behind the tube that was last, wherever it is now, or else at its old place. */
+function afterCursor(cursor: string, matched: readonly TubeEntry[]): number {
+  const [place, name] = decodeCursor(cursor, ["number", "string"]) as [number, string];
+  if (matched[place - 1]?.name === name) return place;
+  const at = matched.findIndex((entry) => entry.name === name);
+  return at < 0 ? Math.min(place, matched.length) : at + 1;
+}
+
+function pick<View extends object>(view: View, fields: string | undefined): Partial<View> {
+  if (fields === undefined) return view;
+  return Object.fromEntries(
+    fields.split(",").map((field) => {
+      if (!Object.hasOwn(view, field)) throw new Problem("bad-request", `A tube has no field "${field}".`);
+      return [field, view[field as keyof View]];
+    }),
+  ) as Partial<View>;
+}

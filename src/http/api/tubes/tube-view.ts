@@ -1,0 +1,105 @@
+// A tube as the API shows it.
+
+import type { Static } from "typebox";
+import { TubeField } from "../../../message/control.ts";
+import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeEntry } from "../../state/tube-cache.ts";
+import type { Counters, Tube } from "../schemas.ts";
+
+type TubeView = Static<typeof Tube>;
+
+const rounded = (value: number): number => Math.round(value * 1000) / 1000;
+
+/** `nowMs` is on the shards' clock: ages are as of then. */
+export function tubeView(entry: TubeEntry, nowMs: number): TubeView {
+  const at = (field: number): number => entry.get(field);
+  const age = (field: number): number | null =>
+    at(field) === Number.POSITIVE_INFINITY ? null : rounded(Math.max(0, nowMs - at(field)) / 1000);
+  const untilMs = at(TubeField.PauseUntilMs);
+  const counters = (value: (field: number) => number): Static<typeof Counters> =>
+    Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, value(TUBE_COUNTERS[name])])) as Static<
+      typeof Counters
+    >;
+  return {
+    name: entry.name,
+    jobs: {
+      ready: at(TubeField.Ready),
+      urgent: at(TubeField.Urgent),
+      reserved: at(TubeField.Reserved),
+      delayed: at(TubeField.Delayed),
+      buried: at(TubeField.Buried),
+    },
+    oldestReady: age(TubeField.OldestReadyAtMs),
+    oldestBuried: age(TubeField.OldestBuriedAtMs),
+    bodyBytes: at(TubeField.BodyBytes),
+    users: at(TubeField.Users),
+    watchers: at(TubeField.Watchers),
+    waiters: at(TubeField.Waiters),
+    pause:
+      untilMs > nowMs
+        ? { seconds: at(TubeField.PauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
+        : null,
+    totals: counters(at),
+    rates: counters((field) => rounded(Math.max(0, entry.rate(field)))),
+  };
+}
+
+/** A tube that does not exist, as if it were empty: scalers ask for tubes that nobody has used yet. */
+export function emptyTube(name: string): TubeView {
+  const none = { puts: 0, reserves: 0, deletes: 0, releases: 0, buries: 0, kicks: 0, timeouts: 0 };
+  return {
+    name,
+    jobs: { ready: 0, urgent: 0, reserved: 0, delayed: 0, buried: 0 },
+    oldestReady: null,
+    oldestBuried: null,
+    bodyBytes: 0,
+    users: 0,
+    watchers: 0,
+    waiters: 0,
+    pause: null,
+    totals: none,
+    rates: none,
+  };
+}
+
+/** What tubes can be sorted by besides their name: a number of each. A Map, since clients say which: every object has a "constructor". */
+const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
+  Object.entries<(entry: TubeEntry) => number>({
+    ready: (entry) => entry.get(TubeField.Ready),
+    urgent: (entry) => entry.get(TubeField.Urgent),
+    reserved: (entry) => entry.get(TubeField.Reserved),
+    delayed: (entry) => entry.get(TubeField.Delayed),
+    buried: (entry) => entry.get(TubeField.Buried),
+    /** The oldest is the largest: since when, negated. */
+    oldest: (entry) => -entry.get(TubeField.OldestReadyAtMs),
+    oldestReady: (entry) => -entry.get(TubeField.OldestReadyAtMs),
+    oldestBuried: (entry) => -entry.get(TubeField.OldestBuriedAtMs),
+    bodyBytes: (entry) => entry.get(TubeField.BodyBytes),
+    users: (entry) => entry.get(TubeField.Users),
+    watchers: (entry) => entry.get(TubeField.Watchers),
+    waiters: (entry) => entry.get(TubeField.Waiters),
+    pause: (entry) => entry.get(TubeField.PauseUntilMs),
+    ...Object.fromEntries(
+      TUBE_COUNTER_NAMES.flatMap((name) => [
+        [name, (entry: TubeEntry) => entry.get(TUBE_COUNTERS[name])],
+        [`${name}Rate`, (entry: TubeEntry) => entry.rate(TUBE_COUNTERS[name])],
+      ]),
+    ),
+  }),
+);
+
+type Comparison = (a: TubeEntry, b: TubeEntry) => number;
+
+/** The order of tubes that a client asks for: by name, or by a number with the largest first. Throws RangeError where there is none. */
+export function tubeOrder(sort: string, order?: "asc" | "desc"): Comparison {
+  const sign = (order ?? (sort === "name" ? "asc" : "desc")) === "asc" ? 1 : -1;
+  const byName: Comparison = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  if (sort === "name") return (a, b) => sign * byName(a, b);
+  const value = TUBE_ORDERS.get(sort);
+  if (value === undefined)
+    throw new RangeError(`Tubes can't be sorted by "${sort}", but by ${TUBE_SORTS.join(", ")}`);
+  // Infinity minus Infinity is no number, and tubes without a job have that age.
+  const compare = (x: number, y: number): number => (x < y ? -1 : x > y ? 1 : 0);
+  return (a, b) => sign * compare(value(a), value(b)) || byName(a, b);
+}
+
+export const TUBE_SORTS: readonly string[] = ["name", ...TUBE_ORDERS.keys()];

@@ -1,0 +1,48 @@
+// Whole bodies of jobs, each by a connection of its own: a large one would hold up other answers.
+
+import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
+import { Busy } from "./busy.ts";
+import type { ControlClient } from "./control-client.ts";
+import type { WireClients } from "./wire-clients.ts";
+
+/** Bytes that all who ask may have under way; one body is always read, however large. */
+const BYTES_MAX = 128 * 1024 * 1024;
+
+export class Bodies {
+  readonly #wire: WireClients;
+  readonly #control: ControlClient;
+  readonly #core: Pick<AcceptorCore, "jobEntry">;
+  #bytes = 0;
+
+  constructor(wire: WireClients, control: ControlClient, core: Pick<AcceptorCore, "jobEntry">) {
+    this.#core = core;
+    this.#wire = wire;
+    this.#control = control;
+  }
+
+  /** Undefined for a job that does not exist. */
+  async read(id: number): Promise<Buffer | undefined> {
+    const bytes = await this.#bytesOf(id);
+    if (bytes === undefined) return undefined;
+    if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
+      throw new Busy("too many bytes of bodies are under way");
+    // Throws where all slots are taken: so nothing is taken before it.
+    const connection = this.#wire.open();
+    this.#bytes += bytes;
+    try {
+      return (await connection.command(`peek ${id}`)).body;
+    } finally {
+      this.#bytes -= bytes;
+      connection.close();
+    }
+  }
+
+  async #bytesOf(id: number): Promise<number | undefined> {
+    const entry = this.#core.jobEntry(id);
+    const facts = await this.#control.askAll("job", { id, bodyMax: -1 });
+    const found = facts.find((each) => each !== null);
+    if (found !== undefined && found !== null) return found.bytes;
+    // It has moved to another shard meanwhile.
+    return this.#core.jobEntry(id) === entry ? undefined : this.#bytesOf(id);
+  }
+}

@@ -1,0 +1,43 @@
+// Connections in memory for commands that need none of their own: one for each shard's tubes, and one for the rest.
+
+import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
+import { WireConnection, type WireReply } from "./wire-connection.ts";
+
+export class WireClients {
+  readonly #core: AcceptorCore;
+  readonly #wake: () => void;
+  #general: WireConnection | undefined;
+
+  constructor(core: AcceptorCore, wake: () => void) {
+    this.#core = core;
+    this.#wake = wake;
+  }
+
+  /** A connection of its own; whoever takes it closes it. */
+  open(): WireConnection {
+    return new WireConnection(this.#core, this.#wake);
+  }
+
+  /** Sends a command that depends on nothing its connection uses or watches. */
+  command(line: string): Promise<WireReply> {
+    if (this.#general === undefined || this.#general.isOver) this.#general = this.open();
+    return this.#general.command(line);
+  }
+
+  /** `stats`, `stats-job …`: the pairs of the YAML, in its order; undefined for NOT_FOUND. */
+  async stats(line: string): Promise<[key: string, value: string | number | boolean][] | undefined> {
+    const { body } = await this.command(line);
+    if (body === undefined) return undefined;
+    const lines = body.toString("latin1").trimEnd().split("\n").slice(1);
+    return lines.map((each) => {
+      const colon = each.indexOf(": ");
+      return [each.slice(0, colon), plainValue(each.slice(colon + 2))];
+    });
+  }
+}
+
+function plainValue(text: string): string | number | boolean {
+  if (text.startsWith('"')) return text.slice(1, -1);
+  if (text === "true" || text === "false") return text === "true";
+  return /^-?[0-9]+(?:\.[0-9]+)?$/.test(text) ? Number(text) : text;
+}

@@ -1,0 +1,120 @@
+// Copies jobs of a tube into any tube: each copy is a put, by this thread, so it may be of another shard.
+
+import type { BrowsePart, BulkPart, BulkQuestion, JobFacts } from "../../message/control.ts";
+import type { Bodies } from "../link/bodies.ts";
+import type { ControlClient } from "../link/control-client.ts";
+import type { NewPut, PutLanes } from "../link/put-lanes.ts";
+import { TaskRefused } from "./task-refused.ts";
+
+/** Jobs, and bytes of their bodies, that are read before they are put. */
+const STEP_JOBS = 100;
+const STEP_BODY_BYTES = 512 * 1024;
+/** Of a body that comes with its job; a longer one is asked for by itself. */
+const BODY_BYTES_MAX = 65_536;
+const LOOKS_MAX = 50_000;
+
+export interface CopyQuestion extends Omit<BulkQuestion, "act"> {
+  readonly to: string;
+}
+
+export interface CopyWays {
+  readonly control: ControlClient;
+  readonly bodies: Bodies;
+  readonly puts: PutLanes;
+}
+
+/** Copies upwards by id those jobs that have an id of at most `lastId`; so copies into the same tube are not copied. */
+export class Copying {
+  readonly #ways: CopyWays;
+  readonly #shard: number;
+  readonly #question: CopyQuestion;
+  readonly #firstId: number;
+  readonly #lastId: number;
+  #affected = 0;
+  #examined = 0;
+  #isStopped = false;
+
+  constructor(ways: CopyWays, shard: number, question: CopyQuestion, lastId: number) {
+    this.#ways = ways;
+    this.#shard = shard;
+    this.#question = question;
+    this.#firstId = (question.where.idFrom ?? 1) - 1;
+    this.#lastId = Math.min(lastId, question.where.idTo ?? lastId);
+  }
+
+  /** Ends it after what is under way. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Resolves when all are copied and as durable as `-f` asks; throws TaskRefused. */
+  async run(report: (part: BulkPart) => void): Promise<void> {
+    let afterId = this.#firstId;
+    let hasEnded = false;
+    let progress = 0;
+    const tell = (): void => report({ affected: this.#affected, examined: this.#examined, progress });
+    try {
+      while (!hasEnded && !this.#isStopped && this.#affected < this.#question.max) {
+        const parts = await this.#read(afterId);
+        for (const { jobs, examined } of parts) {
+          this.#examined += examined;
+          await this.#put(jobs);
+        }
+        const last = parts.at(-1)!;
+        hasEnded = last.hasEnded;
+        afterId = last.doneId;
+        const share = (afterId - this.#firstId) / Math.max(1, this.#lastId - this.#firstId);
+        progress = Math.min(1, share);
+        tell();
+      }
+      progress = this.#isStopped ? 0 : 1;
+    } finally {
+      // Also of copies before one that was refused.
+      tell();
+    }
+  }
+
+  async #read(afterId: number): Promise<BrowsePart[]> {
+    const { tube, states, where, max } = this.#question;
+    const { control } = this.#ways;
+    const parts: BrowsePart[] = [];
+    const question = {
+      tube,
+      states,
+      where: { ...where, idTo: this.#lastId },
+      order: "scan",
+      afterId,
+      limit: Math.min(STEP_JOBS, max - this.#affected),
+      bodyMax: BODY_BYTES_MAX,
+      bodyBytesMax: STEP_BODY_BYTES,
+      looksMax: LOOKS_MAX,
+    } as const;
+    await control.askParts(this.#shard, "browse", question, (bytes) => {
+      parts.push(control.valueOf<"browse">(bytes));
+    });
+    return parts;
+  }
+
+  async #put(jobs: readonly JobFacts[]): Promise<void> {
+    const puts: { put: NewPut; body: Uint8Array }[] = [];
+    for (const job of jobs) {
+      const body = await this.#bodyOf(job);
+      if (body !== undefined) puts.push({ put: this.#copyOf(job), body });
+    }
+    const outcomes = await this.#ways.puts.putMany(puts);
+    this.#affected += outcomes.filter((outcome) => "id" in outcome).length;
+    const refused = outcomes.find((outcome) => "refusal" in outcome);
+    if (refused !== undefined && "refusal" in refused)
+      throw new TaskRefused(refused.refusal, `After ${this.#affected} copies a put`);
+  }
+
+  /** Undefined where it has gone meanwhile. */
+  async #bodyOf({ id, bytes, body }: JobFacts): Promise<Uint8Array | undefined> {
+    return body !== undefined && body.length === bytes ? body : await this.#ways.bodies.read(id);
+  }
+
+  #copyOf({ state, pri, ttr, timeLeft }: JobFacts): NewPut {
+    const delay = state === "delayed" ? Math.ceil(timeLeft) : 0;
+    return { tube: this.#question.to, pri, delay, ttr };
+  }
+}

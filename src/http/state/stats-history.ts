@@ -1,0 +1,155 @@
+// Sums over all shards: asked for each second, kept for an hour by the second and for a day by the minute.
+
+import type { Distribution, ShardTotals } from "../../message/control.ts";
+import type { ControlClient } from "../link/control-client.ts";
+
+/** What the history keeps, in this order. */
+export const HISTORY_SERIES = [
+  "ready",
+  "reserved",
+  "delayed",
+  "buried",
+  "waiting",
+  "puts",
+  "reserves",
+  "deletes",
+  "releases",
+  "buries",
+  "kicks",
+  "timeouts",
+] as const;
+export type HistorySeries = (typeof HISTORY_SERIES)[number];
+
+const HOUR_SECONDS = 3600;
+const DAY_MINUTES = 1440;
+
+/** Points of a fixed distance, the newest replacing the oldest. */
+class Points {
+  readonly stepSeconds: number;
+  readonly #values: Float64Array;
+  readonly #atMs: Float64Array;
+  #next = 0;
+  #count = 0;
+
+  constructor(points: number, stepSeconds: number) {
+    this.stepSeconds = stepSeconds;
+    this.#values = new Float64Array(points * HISTORY_SERIES.length);
+    this.#atMs = new Float64Array(points);
+  }
+
+  get seconds(): number {
+    return this.#atMs.length * this.stepSeconds;
+  }
+
+  /** Takes a point unless the last one is younger than a step. */
+  take(atMs: number, values: readonly number[]): void {
+    const points = this.#atMs.length;
+    const lastAtMs =
+      this.#count === 0 ? Number.NEGATIVE_INFINITY : this.#atMs[(this.#next + points - 1) % points]!;
+    // Half a step of slack: a tick may come a moment early.
+    if (atMs - lastAtMs < this.stepSeconds * 1000 - 500) return;
+    this.#atMs[this.#next] = atMs;
+    this.#values.set(values, this.#next * HISTORY_SERIES.length);
+    this.#next = (this.#next + 1) % points;
+    this.#count = Math.min(this.#count + 1, points);
+  }
+
+  /** How much more the last value of a series is than its first since `sinceMs`. */
+  grown(sinceMs: number, series: number): number {
+    const points = this.#atMs.length;
+    const value = (back: number): number =>
+      this.#values[((this.#next + points - back) % points) * HISTORY_SERIES.length + series]!;
+    for (let back = this.#count; back > 0; back--)
+      if (this.#atMs[(this.#next + points - back) % points]! >= sinceMs) return value(1) - value(back);
+    return 0;
+  }
+
+  /** Wall-clock ms and values of one series, oldest first, since `sinceMs`. */
+  *since(sinceMs: number, series: number): Iterable<[atMs: number, value: number]> {
+    const points = this.#atMs.length;
+    for (let back = this.#count; back > 0; back--) {
+      const at = (this.#next + points - back) % points;
+      if (this.#atMs[at]! >= sinceMs)
+        yield [this.#atMs[at]!, this.#values[at * HISTORY_SERIES.length + series]!];
+    }
+  }
+}
+
+export class StatsHistory {
+  /** Undefined before the shards have answered once. */
+  last: ShardTotals | undefined;
+  readonly #control: ControlClient;
+  readonly #wallMs: () => number;
+  readonly #bySecond = new Points(HOUR_SECONDS, 1);
+  readonly #byMinute = new Points(DAY_MINUTES, 60);
+  #asking: Promise<ShardTotals> | undefined;
+
+  constructor(control: ControlClient, wallMs: () => number) {
+    this.#control = control;
+    this.#wallMs = wallMs;
+  }
+
+  /** Asks the shards, and notes the answer. */
+  ask(): Promise<ShardTotals> {
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined;
+    });
+    return this.#asking;
+  }
+
+  async #ask(): Promise<ShardTotals> {
+    const totals = sumOf(await this.#control.askAll("totals", undefined));
+    this.last = totals;
+    const { ready, reserved, delayed, buried } = totals.jobs;
+    const values = [
+      ...[ready, reserved, delayed, buried, totals.waiting, totals.puts, totals.reserves, totals.deletes],
+      ...[totals.releases, totals.buries, totals.kicks, totals.timeouts],
+    ];
+    this.#bySecond.take(this.#wallMs(), values);
+    this.#byMinute.take(this.#wallMs(), values);
+    return totals;
+  }
+
+  /** How much a counter has grown over the last `seconds`, an hour at most. */
+  grown(seconds: number, series: HistorySeries): number {
+    return this.#bySecond.grown(this.#wallMs() - seconds * 1000, HISTORY_SERIES.indexOf(series));
+  }
+
+  /** The last `seconds` of some series: `[wall-clock seconds, value]`, oldest first; counters are sums since the start. */
+  history(
+    seconds: number,
+    series: readonly HistorySeries[],
+  ): { step: number; series: Record<string, [number, number][]> } {
+    const points = seconds <= this.#bySecond.seconds ? this.#bySecond : this.#byMinute;
+    const sinceMs = this.#wallMs() - seconds * 1000;
+    const listed = series.map((name) => {
+      const values = points.since(sinceMs, HISTORY_SERIES.indexOf(name));
+      return [
+        name,
+        Array.from(values, ([atMs, value]): [number, number] => [Math.round(atMs) / 1000, value]),
+      ] as const;
+    });
+    return { step: points.stepSeconds, series: Object.fromEntries(listed) };
+  }
+}
+
+function sumOf([first, ...others]: readonly ShardTotals[]): ShardTotals {
+  const sum: Record<string, unknown> = { ...first };
+  for (const each of others)
+    for (const [key, value] of Object.entries(each))
+      sum[key] = key === "nowMs" ? Math.max(sum[key] as number, value) : addValues(sum[key], value);
+  return sum as unknown as ShardTotals;
+}
+
+function addValues(a: unknown, b: unknown): unknown {
+  if (typeof a === "number") return a + (b as number);
+  if ("counts" in (a as object)) return addDistributions(a as Distribution, b as Distribution);
+  const jobs = b as Record<string, number>;
+  return Object.fromEntries(
+    Object.entries(a as Record<string, number>).map(([key, value]) => [key, value + jobs[key]!]),
+  );
+}
+
+function addDistributions(a: Distribution, b: Distribution): Distribution {
+  return { counts: a.counts.map((count, index) => count + b.counts[index]!), sum: a.sum + b.sum };
+}

@@ -1,0 +1,112 @@
+// The last 50 minutes of tubes, in steps of 10 s: of as many as have series in metrics, those that were made first.
+
+import { TubeField } from "../../message/control.ts";
+import type { TubeEntry } from "./tube-cache.ts";
+
+/** What is kept of a tube, in this order; counters are sums since it was made. */
+export const TUBE_SERIES = {
+  ready: TubeField.Ready,
+  reserved: TubeField.Reserved,
+  delayed: TubeField.Delayed,
+  buried: TubeField.Buried,
+  puts: TubeField.Puts,
+  reserves: TubeField.Reserves,
+  deletes: TubeField.Deletes,
+  timeouts: TubeField.Timeouts,
+} as const;
+export type TubeSeriesName = keyof typeof TUBE_SERIES;
+export const TUBE_SERIES_NAMES = Object.keys(TUBE_SERIES) as TubeSeriesName[];
+
+export const STEP_SECONDS = 10;
+const POINTS = 300;
+
+interface Kept {
+  readonly sequence: number;
+  /** Points of all series, one behind the other, as a ring. */
+  readonly values: Float32Array;
+  /** Number of the first point, and one more than that of the last. */
+  from: number;
+  to: number;
+}
+
+export class TubeHistory {
+  readonly #tubesMax: number;
+  readonly #kept = new Map<string, Kept>();
+  /** When each point was noted, wall-clock ms: as a ring. */
+  readonly #atMs = new Float64Array(POINTS);
+  #points = 0;
+
+  constructor(tubesMax: number) {
+    this.#tubesMax = tubesMax;
+  }
+
+  /** Notes a point of each tube. */
+  note(tubes: ReadonlyMap<string, TubeEntry>, wallMs: number): void {
+    for (const [name, { sequence }] of this.#kept)
+      if (tubes.get(name)?.get(TubeField.Sequence) !== sequence) this.#kept.delete(name);
+    const point = this.#points++;
+    this.#atMs[point % POINTS] = wallMs;
+    const room = this.#tubesMax - this.#kept.size;
+    if (room > 0)
+      this.#begin(
+        [...tubes.values()].filter(({ name }) => !this.#kept.has(name)),
+        room,
+        point,
+      );
+    for (const [name, kept] of this.#kept) {
+      const entry = tubes.get(name)!;
+      const at = (point % POINTS) * TUBE_SERIES_NAMES.length;
+      for (const [index, series] of TUBE_SERIES_NAMES.entries())
+        kept.values[at + index] = entry.get(TUBE_SERIES[series]);
+      kept.to = point + 1;
+      kept.from = Math.max(kept.from, kept.to - POINTS);
+    }
+  }
+
+  #begin(tubes: TubeEntry[], room: number, point: number): void {
+    const sequence = (entry: TubeEntry): number => entry.get(TubeField.Sequence);
+    tubes.sort((a, b) => sequence(a) - sequence(b));
+    for (const entry of tubes.slice(0, room)) {
+      const values = new Float32Array(POINTS * TUBE_SERIES_NAMES.length);
+      this.#kept.set(entry.name, { sequence: sequence(entry), values, from: point, to: point });
+    }
+  }
+
+  /** The tube of which a counter has grown most since a moment; undefined where none has, of those that are kept. */
+  mostGrown(series: TubeSeriesName, sinceMs: number): string | undefined {
+    const index = TUBE_SERIES_NAMES.indexOf(series);
+    let most = 0;
+    let name: string | undefined;
+    for (const [tube, { values, from, to }] of this.#kept) {
+      let first = from;
+      while (first < to - 1 && this.#atMs[first % POINTS]! < sinceMs) first++;
+      const value = (point: number): number => values[(point % POINTS) * TUBE_SERIES_NAMES.length + index]!;
+      const grown = value(to - 1) - value(first);
+      if (grown > most) [most, name] = [grown, tube];
+    }
+    return name;
+  }
+
+  /** `[wall-clock seconds, value]` of some series since a moment, oldest first; undefined for a tube that is not kept. */
+  of(
+    tube: string,
+    series: readonly TubeSeriesName[],
+    sinceMs: number,
+  ): Record<string, [number, number][]> | undefined {
+    const kept = this.#kept.get(tube);
+    if (kept === undefined) return undefined;
+    const points = Array.from(
+      { length: kept.to - kept.from },
+      (_, index) => (kept.from + index) % POINTS,
+    ).filter((point) => this.#atMs[point]! >= sinceMs);
+    const listed = series.map((name) => {
+      const index = TUBE_SERIES_NAMES.indexOf(name);
+      const value = (point: number): number => kept.values[point * TUBE_SERIES_NAMES.length + index]!;
+      return [
+        name,
+        points.map((point): [number, number] => [Math.round(this.#atMs[point]!) / 1000, value(point)]),
+      ];
+    });
+    return Object.fromEntries(listed);
+  }
+}

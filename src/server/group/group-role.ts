@@ -1,0 +1,165 @@
+// What the main thread does in a group: starts its thread, waits until this server may serve, and ends the process when it may no longer.
+
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { type OnThreadDeath, startGroup } from "../../host/threads.ts";
+import type { GroupMembers } from "../../message/group.ts";
+import type { Topology } from "../../message/topology.ts";
+import type { GroupEnd, NodeNews } from "../../replica/group-node.ts";
+import { parseGroupUrl } from "../../replica/group-url.ts";
+import type { GroupThreadData, NodeOrder } from "../../replica/thread.ts";
+import { ExitCode, OperatorError } from "../options/operator-error.ts";
+import type { Options } from "../options/options.ts";
+import { VERSION } from "../options/version.ts";
+
+/** How long an orderly end waits for the shared log to acknowledge the last changes. */
+const DRAIN_MS_MAX = 3000;
+
+/** What an operator has to know of each end, and what comes next. */
+const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: string }>> = {
+  "lost-lead": {
+    exitCode: ExitCode.LeadLost,
+    code: "REPLICA_LEAD_LOST",
+    next: "Start it again: it follows as a standby",
+  },
+  "start-anew": {
+    exitCode: ExitCode.LeadLost,
+    code: "REPLICA_SET_ASIDE",
+    next: "Start it again: it begins anew with what the group has",
+  },
+  stranger: {
+    exitCode: ExitCode.BinlogDirectory,
+    code: "REPLICA_STRANGER",
+    next: 'Nothing was changed; this may be the only copy. Look which copy has the jobs: "runnerbean binlog inspect DIR" on each machine, "runnerbean replica status URL" for who leads. If the group has them, move this directory away and start again. If this copy counts, stop all servers of the group and say "runnerbean replica reseed URL -b DIR --yes"',
+  },
+  "log-lost": {
+    exitCode: ExitCode.SharedLogLost,
+    code: "REPLICA_LOG_LOST",
+    next: 'Look at all nodes with "runnerbean replica status", then bring the group back from the furthest with "runnerbean replica reseed"',
+  },
+  hole: {
+    exitCode: ExitCode.SharedLogLost,
+    code: "REPLICA_HOLE",
+    next: "Copy the directory of another node here (rsync), or reseed the group; the directories of the nodes are whole",
+  },
+  "log-refused": {
+    exitCode: ExitCode.SharedLogLost,
+    code: "REPLICA_LOG_REFUSED",
+    next: "Check the URL, the credentials and TLS: runnerbean replica check URL",
+  },
+  "log-missing": {
+    exitCode: ExitCode.SharedLogLost,
+    code: "REPLICA_LOG_MISSING",
+    next: 'Make it with "runnerbean replica init" if the group is new; if it was lost, use "runnerbean replica reseed"',
+  },
+};
+
+export interface GroupRoleOptions {
+  options: Options;
+  topology: Topology;
+  /** The way of the group's thread to the log's. */
+  port: GroupThreadData["port"];
+  log: Logger;
+  onDeath: OnThreadDeath;
+  /** The server must end with this code. */
+  onEnd: (exitCode: number) => void;
+  /** Somebody wants another server to have the lead. */
+  onYield: () => void;
+  /** Who is in the group, now and then. */
+  onMembers: (members: GroupMembers) => void;
+}
+
+export class GroupRole {
+  /** Resolves when this server has the lead, and the right to serve. */
+  readonly mayServe: Promise<void>;
+  readonly #options: GroupRoleOptions;
+  readonly #order: (order: NodeOrder) => void;
+  #onMayServe: () => void = () => {};
+  #onDrained: () => void = () => {};
+
+  constructor(options: GroupRoleOptions) {
+    this.#options = options;
+    this.mayServe = new Promise((resolve) => {
+      this.#onMayServe = resolve;
+    });
+    const { topology, port } = options;
+    const { replicate, replicateAs, replicateLease, port: clientPort } = options.options;
+    const address = replicateAs ?? `${hostname()}:${clientPort}`;
+    const url = parseGroupUrl(replicate!);
+    const waitsForStandby = options.options.replicateWait === "standby";
+    const node = { url, address, leaseMs: 1000 * replicateLease, waitsForStandby, version: VERSION };
+    this.#order = startGroup({ topology, options: node, port }, options.onDeath, (news) =>
+      this.#onNews(news),
+    );
+  }
+
+  start(): void {
+    this.#order("start");
+  }
+
+  /** Clients are served from here on. */
+  serves(): void {
+    this.#order("serves");
+  }
+
+  /** Resolves when the shared log has all, or does not answer in time: then it is as after a kill. */
+  async drained(): Promise<void> {
+    const drained = new Promise<void>((resolve) => {
+      this.#onDrained = resolve;
+    });
+    this.#order("drain");
+    await Promise.race([drained, sleep(DRAIN_MS_MAX, undefined, { ref: false })]);
+  }
+
+  #onNews(news: NodeNews): void {
+    const { log } = this.#options;
+    switch (news.news) {
+      case "log":
+        log[news.level](news.message);
+        break;
+      case "leads":
+        log.info(`has the lead, epoch ${news.epoch}`);
+        setTimeout(() => this.#onMayServe(), news.mayServeInMs);
+        break;
+      case "drained":
+        this.#onDrained();
+        break;
+      case "yield-asked":
+        log.info("was asked to give up the lead");
+        this.#options.onYield();
+        break;
+      case "members":
+        this.#options.onMembers(news);
+        break;
+      case "ended":
+        this.#ended(news);
+    }
+  }
+
+  #ended({ how, why, folder }: NodeNews & { news: "ended" }): void {
+    const { exitCode, code, next } = ENDS[how];
+    const where = folder === undefined ? "" : `; its files are in ${folder}`;
+    const level = exitCode === ExitCode.LeadLost ? "warn" : "fatal";
+    this.#options.log[level](`${code}: ${why}${where}. ${next}`);
+    this.#options.onEnd(exitCode);
+  }
+}
+
+/** Throws an OperatorError for what does not go together. */
+export function checkGroupOptions({ replicate, binlog, user, port, salvage, listen }: Options): void {
+  if (replicate === undefined) return;
+  const refuse = (what: string): never => {
+    throw new OperatorError(`--replicate ${what}`, ExitCode.Usage);
+  };
+  if (binlog === undefined) refuse("needs a directory for the log: -b DIR");
+  if (salvage)
+    refuse(
+      "and --salvage do not go together: a log in a group must have all. Move the directory away, and the server follows the group anew",
+    );
+  if (listen.startsWith("unix:")) refuse("needs a TCP port: others look whether it is open");
+  if (process.env["LISTEN_FDS"] !== undefined)
+    refuse("and sockets of systemd do not go together: the port may only be open where clients are served");
+  if (user !== undefined && Number(port) > 0 && Number(port) < 1024)
+    refuse(`and -u do not go together with port ${port}: it is bound only when the lead is taken`);
+}

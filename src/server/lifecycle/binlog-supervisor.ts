@@ -1,0 +1,127 @@
+// What the main thread does with the news of the binlog: progress and notices for the operator, and the end
+// of the process when the log can't be opened or fails.
+
+import { Writable } from "node:stream";
+import { isatty } from "node:tty";
+import type { SingleBar } from "cli-progress";
+import type { BinlogNews } from "../../binlog/binlog-runtime.ts";
+import type { LineSink } from "../logging/line-sink.ts";
+import type { Diagnostics } from "../logging/log.ts";
+import { ExitCode } from "../options/operator-error.ts";
+
+/** A line of progress at most this often, ms, and none for a start that is over sooner. */
+const PROGRESS_EVERY_MS = 1000;
+const MEGABYTE = 1e6;
+const STDERR = 2;
+
+export class BinlogSupervisor {
+  /** Resolves when every job of the log is in its shard. */
+  readonly recovered: Promise<void>;
+  /** Resolves when everything is durable and the log is closed. */
+  readonly closed: Promise<void>;
+  /** The thread has sent its last message, so its end is expected. */
+  ended = false;
+  readonly #log: Diagnostics["log"];
+  readonly #lines: LineSink;
+  readonly #directory: string;
+  readonly #endProcess: (exitCode: number) => void;
+  #onRecovered: () => void = () => {};
+  #onClosed: () => void = () => {};
+  #bar: SingleBar | undefined;
+  /** On a terminal alone: elsewhere its code need not be read. */
+  readonly #Bar: typeof SingleBar | undefined;
+  #nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
+
+  private constructor(
+    { log, lines }: Diagnostics,
+    directory: string,
+    endProcess: (exitCode: number) => void,
+    Bar: typeof SingleBar | undefined,
+  ) {
+    this.#Bar = Bar;
+    this.#log = log;
+    this.#lines = lines;
+    this.#directory = directory;
+    this.#endProcess = endProcess;
+    this.recovered = new Promise((resolve) => {
+      this.#onRecovered = resolve;
+    });
+    this.closed = new Promise((resolve) => {
+      this.#onClosed = resolve;
+    });
+  }
+
+  /** `endProcess` is called when the log can't be opened or has failed. */
+  static async create(
+    diagnostics: Diagnostics,
+    directory: string,
+    endProcess: (exitCode: number) => void,
+  ): Promise<BinlogSupervisor> {
+    // Now, and not when it is needed: the user that the process becomes may not be allowed to read it.
+    const Bar = isatty(STDERR) ? (await import("cli-progress")).SingleBar : undefined;
+    return new BinlogSupervisor(diagnostics, directory, endProcess, Bar);
+  }
+
+  onNews(news: Exclude<BinlogNews, { news: "loaded" }>): void {
+    if (news.news === "progress") this.#progress(news.doneBytes, news.totalBytes);
+    else if (news.news === "notice")
+      this.#log[news.notice.level](`${news.notice.code}: ${news.notice.message}`);
+    else if (news.news === "recovered") this.#recovered(news.jobs, news.ms);
+    else if (news.news === "closed") {
+      this.ended = true;
+      this.#log.info(`the log is closed: ${news.timings}`);
+      this.#onClosed();
+    } else {
+      this.ended = true;
+      const exitCode = exitCodeOf(news);
+      this.#log.fatal(`${news.code}: ${news.message}. ${news.nextStep}`);
+      this.#endProcess(exitCode);
+    }
+  }
+
+  #recovered(jobs: number, ms: number): void {
+    this.#bar?.stop();
+    if (jobs > 0)
+      this.#log.info(`${jobs} jobs are back from ${this.#directory} after ${(ms / 1000).toFixed(2)} s`);
+    this.#onRecovered();
+  }
+
+  /** A bar on a terminal, a line a second otherwise. */
+  #progress(doneBytes: number, totalBytes: number): void {
+    if (this.#bar !== undefined) {
+      this.#bar.setTotal(totalBytes);
+      this.#bar.update(doneBytes);
+      return;
+    }
+    if (Date.now() < this.#nextProgressAtMs) return;
+    this.#nextProgressAtMs = Date.now() + PROGRESS_EVERY_MS;
+    if (this.#Bar !== undefined) {
+      this.#bar = new this.#Bar({
+        format: "reading the log {bar} {percentage} %  {eta} s left",
+        clearOnComplete: true,
+        stream: terminalOf(this.#lines),
+      });
+      this.#bar.start(totalBytes, doneBytes);
+      return;
+    }
+    const percent = totalBytes === 0 ? 100 : Math.floor((doneBytes / totalBytes) * 100);
+    const megabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(0);
+    this.#log.info(`reading the log: ${percent} % (${megabytes(doneBytes)} of ${megabytes(totalBytes)} MB)`);
+  }
+}
+
+function exitCodeOf({ news, code }: { news: "refused" | "failed"; code: string }): number {
+  if (news === "failed") return ExitCode.BinlogFailed;
+  return code === "REPLICA_OTHER_GROUP" ? ExitCode.SharedLogLost : ExitCode.BinlogDirectory;
+}
+
+/** A terminal as the bar wants it, which does not wait either. */
+function terminalOf(lines: LineSink): Writable {
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.write(String(chunk));
+      done();
+    },
+  });
+  return Object.assign(stream, { isTTY: true, columns: 80 });
+}

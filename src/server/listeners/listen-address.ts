@@ -1,0 +1,273 @@
+// Where to listen: from the flags, or from systemd; checked before a thread is started for it.
+
+import { lookup } from "node:dns/promises";
+import { chmodSync, chownSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs";
+import * as net from "node:net";
+import { dirname } from "node:path";
+import { getSystemErrorMessage, getSystemErrorName } from "node:util";
+import { hostAndPort, type ListenerOptions } from "../options/listener-settings.ts";
+import { ExitCode, OperatorError } from "../options/operator-error.ts";
+import type { Options } from "../options/options.ts";
+
+export type Listen =
+  | { kind: "tcp"; host: string; port: number }
+  | UnixListen
+  | { kind: "descriptor"; fd: number };
+
+interface UnixListen {
+  readonly kind: "unix";
+  readonly path: string;
+  /** Who may connect, if it is not left to the umask. */
+  readonly mode?: number | undefined;
+  readonly group?: string | undefined;
+}
+
+const UNIX_PREFIX = "unix:";
+const UNIX_PATH_BYTES_MAX = 107;
+const FIRST_INHERITED_FD = 3;
+const PORT_MAX = 65535;
+
+const listenError = (message: string): OperatorError => new OperatorError(message, ExitCode.Listen);
+
+/** The address to listen on; `notice` is told what the operator should know. */
+export async function listenAddress(
+  options: Options,
+  environment: NodeJS.ProcessEnv,
+  notice: (text: string) => void,
+): Promise<Listen> {
+  const inherited = inheritedSockets(environment);
+  if (inherited > 0) {
+    if (inherited > 1) notice("inherited more than one listen socket; ignoring all but the first");
+    for (const { flag, value } of options.given)
+      notice(`inherited listen fd; ignoring option: ${flag} ${value}`);
+    return { kind: "descriptor", fd: FIRST_INHERITED_FD };
+  }
+  if (options.listen.startsWith(UNIX_PREFIX))
+    return await unixAddress(options.listen.slice(UNIX_PREFIX.length), notice);
+  return await tcpAddress(options.listen, options.port);
+}
+
+/** The address of a further listener. */
+export async function furtherAddress(
+  { address, mode, group }: ListenerOptions,
+  notice: (text: string) => void,
+): Promise<Listen> {
+  const tcp = hostAndPort(address);
+  if (tcp !== undefined) return await tcpAddress(tcp.host, tcp.port);
+  return { ...(await unixAddress(address.slice(UNIX_PREFIX.length), notice)), mode, group };
+}
+
+async function unixAddress(path: string, notice: (text: string) => void): Promise<UnixListen> {
+  await prepareSocketPath(path, notice);
+  return { kind: "unix", path };
+}
+
+async function tcpAddress(name: string, portName: string): Promise<Listen> {
+  const port = portNumber(portName);
+  try {
+    if (name === "") throw new Error("Name or service not known");
+    const { address } = await lookup(name);
+    return { kind: "tcp", host: address, port };
+  } catch (error) {
+    throw listenError(`cannot resolve address "${name}": ${(error as Error).message}`);
+  }
+}
+
+/** Number of sockets that systemd passed to this very process. */
+function inheritedSockets(environment: NodeJS.ProcessEnv): number {
+  const { LISTEN_PID: pid, LISTEN_FDS: count } = environment;
+  delete environment["LISTEN_PID"];
+  delete environment["LISTEN_FDS"];
+  delete environment["LISTEN_FDNAMES"];
+  return pid === String(process.pid) ? Number(count) || 0 : 0;
+}
+
+/** A port number, or the port of a TCP service by name; "" picks a free one. */
+export function portNumber(text: string): number {
+  if (text === "") return 0;
+  if (/^[0-9]+$/.test(text)) {
+    if (Number(text) <= PORT_MAX) return Number(text);
+    throw listenError(`invalid port: ${text} (0 to ${PORT_MAX})`);
+  }
+  let services = "";
+  try {
+    services = readFileSync("/etc/services", "utf8");
+  } catch {
+    // Without the file no name is known.
+  }
+  for (const line of services.split("\n")) {
+    const [names, port] = [line.replace(/#.*/, "").split(/\s+/), /\s(\d+)\/tcp\b/.exec(line)?.[1]];
+    if (port !== undefined && names.includes(text)) return Number(port);
+  }
+  throw listenError(`unknown port or service: ${text}`);
+}
+
+/** Makes sure that a socket can be bound at `path`; removes one that nobody serves any more. */
+async function prepareSocketPath(path: string, notice: (text: string) => void): Promise<void> {
+  const bytes = Buffer.byteLength(path);
+  if (bytes === 0) throw listenError("empty socket path: write -l unix:/path/to/socket");
+  if (bytes > UNIX_PATH_BYTES_MAX) {
+    throw listenError(
+      `socket path ${path} is too long (${bytes} characters), where maximum allowed is ${UNIX_PATH_BYTES_MAX}`,
+    );
+  }
+  const listen: Listen = { kind: "unix", path };
+  try {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return;
+    if (!found.isSocket()) throw listenError(`another file already exists in the given path: ${path}`);
+    const answer = await probeSocket(path);
+    if (answer === "ENOENT") return;
+    // Only a refusal means that there is no server. EAGAIN, say, comes from one that is alive with a full
+    // backlog.
+    if (answer === "connected" || answer === "EAGAIN")
+      throw listenError(`another server already answers on ${path}: stop it first, or choose another path`);
+    if (answer !== "ECONNREFUSED") throw explainListenError(listen, answer, answer);
+    notice("removing existing local socket to replace it");
+    unlinkSync(path);
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw explainListenError(listen, code ?? "UNKNOWN", message);
+  }
+}
+
+/** "connected", or the code of the error. */
+function probeSocket(path: string): Promise<string> {
+  return new Promise((resolve) => {
+    const probe = net.connect(path);
+    probe.on("connect", () => {
+      probe.destroy();
+      resolve("connected");
+    });
+    probe.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code ?? "UNKNOWN"));
+  });
+}
+
+/** What node:net makes of an address before it listens: kept internal by Node. */
+interface HandleMaker {
+  _createServerHandle(path: string, port: -1, addressType: -1): { readonly fd: number } | number;
+  _createServerHandle(host: string, port: number, addressType: 4 | 6): TcpHandle | number;
+}
+
+interface TcpHandle {
+  /** Returns the error of the bind, if there was one. */
+  getsockname(out: { port?: number }): number;
+  close(): void;
+}
+
+/**
+ * A socket at a path, bound and not listening, for all acceptors to share. It belongs to the main thread and
+ * is open as long as the process: closed any earlier its number could become that of a file which an
+ * acceptor, at its end, would close. libuv would also remove the path with it, whichever socket is there by
+ * then.
+ */
+export class SocketFile {
+  readonly fd: number;
+  readonly #path: string;
+  readonly #handle: { readonly fd: number };
+  readonly #identity: string | undefined;
+
+  /** Throws an OperatorError where the path can't be bound, or not be given to the group. */
+  constructor({ path, mode, group }: UnixListen) {
+    const handle = (net as unknown as HandleMaker)._createServerHandle(path, -1, -1);
+    if (typeof handle === "number") {
+      const code = getSystemErrorName(handle);
+      throw explainListenError({ kind: "unix", path }, code, code);
+    }
+    this.#handle = handle;
+    this.fd = handle.fd;
+    this.#path = path;
+    this.#identity = identityOf(path);
+    try {
+      if (group !== undefined) chownSync(path, process.getuid!(), groupIdOf(group));
+      if (mode !== undefined) chmodSync(path, mode);
+    } catch (error) {
+      this.remove();
+      throw listenError(
+        `cannot give ${path} to group ${group}, mode ${mode?.toString(8)}: ${(error as Error).message}`,
+      );
+    }
+  }
+
+  /** Removes the path if it still leads to this socket and not to that of another server. */
+  remove(): void {
+    if (this.#handle.fd < 0 || this.#identity === undefined) return;
+    try {
+      if (identityOf(this.#path) === this.#identity) unlinkSync(this.#path);
+    } catch {
+      // After -u the folder may not be ours to change: the next server finds a path that nobody answers on.
+    }
+  }
+}
+
+function identityOf(path: string): string | undefined {
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? undefined : `${found.dev} ${found.ino}`;
+}
+
+/**
+ * Binds the address for a moment, without listening: a client that connects meanwhile is refused, where it would be reset
+ * if this socket took it in. With several acceptors each binds the address for itself, and the kernel would let a second
+ * server of the same user join them unnoticed. Returns the port, which is a free one if 0 was asked for.
+ */
+export async function probeAddress(host: string, port: number): Promise<number> {
+  const { address, family } = await lookup(host);
+  const addressType = family === 6 ? 6 : 4;
+  const handle = (net as unknown as HandleMaker)._createServerHandle(address, port, addressType);
+  if (typeof handle === "number") throw bindError(handle, address, port);
+  const bound: { port?: number } = {};
+  const failed = handle.getsockname(bound);
+  handle.close();
+  if (failed !== 0) throw bindError(failed, address, port);
+  return bound.port ?? port;
+}
+
+/** As node:net has it for listen(). */
+function bindError(number: number, address: string, port: number): Error {
+  const code = getSystemErrorName(number);
+  const message = `listen ${code}: ${getSystemErrorMessage(number)} ${address}:${port}`;
+  return Object.assign(new Error(message), { code });
+}
+
+function groupIdOf(group: string): number {
+  const line = readFileSync("/etc/group", "utf8")
+    .split("\n")
+    .find((each) => each.startsWith(`${group}:`));
+  if (line === undefined) throw new Error(`no such group`);
+  return Number(line.split(":")[2]);
+}
+
+/** What is the matter with a socket's path. */
+const PATH_ERRORS: Readonly<Record<string, string>> = {
+  EACCES: "no permission for this path: the server's user must be able to write to its directory",
+  EPERM: "no permission for this path: the server's user must be able to write to its directory",
+  ENOENT: "its directory does not exist: make it first",
+  ENOTDIR: "a part of the path is not a directory",
+  EROFS: "the file system is read-only",
+};
+
+/** The operator's message for an error of listen(). */
+export function explainListenError(listen: Listen, code: string, message: string): OperatorError {
+  if (listen.kind === "descriptor") {
+    return listenError(`inherited fd is not a TCP or UNIX listening socket (${code})`);
+  }
+  const where = listen.kind === "tcp" ? `${listen.host} port ${listen.port}` : listen.path;
+  if (code === "EADDRINUSE") {
+    return listenError(
+      `cannot listen on ${where}: Address already in use (is beanstalkd or another runnerbean running? stop it, or choose another with -p)`,
+    );
+  }
+  if (code === "EADDRNOTAVAIL")
+    return listenError(`cannot listen on ${where}: Cannot assign requested address`);
+  if (code === "EACCES" && listen.kind === "tcp") {
+    return listenError(`cannot listen on ${where}: Permission denied (ports below 1024 need root; see -u)`);
+  }
+  if (listen.kind === "unix") {
+    // libuv says EACCES for both.
+    const cause = code === "EACCES" && !existsSync(dirname(listen.path)) ? "ENOENT" : code;
+    const explained = PATH_ERRORS[cause];
+    if (explained !== undefined) return listenError(`cannot listen on ${where}: ${explained} (${cause})`);
+  }
+  return listenError(`cannot listen on ${where}: ${message}`);
+}

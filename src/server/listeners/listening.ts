@@ -1,0 +1,65 @@
+// Has the acceptors listen: each for itself where the kernel spreads connections, else all on one socket.
+
+import type { ListenAddress } from "../../acceptor/sockets/listener.ts";
+import type { AcceptorHandle } from "../../host/threads.ts";
+import { explainListenError, type Listen, probeAddress, SocketFile } from "./listen-address.ts";
+
+export class Listening {
+  readonly #acceptors: () => readonly AcceptorHandle[];
+  readonly #verbose: (line: string) => void;
+  readonly #socketFiles: SocketFile[] = [];
+
+  constructor(acceptors: () => readonly AcceptorHandle[], verbose: (line: string) => void) {
+    this.#acceptors = acceptors;
+    this.#verbose = verbose;
+  }
+
+  /** Has every acceptor listen; returns the address in words. Throws an OperatorError. */
+  async listen(listen: Listen, isTls = false): Promise<string> {
+    const [first, ...others] = this.#acceptors();
+    const address = await this.#shared(listen, others.length > 0);
+    const bound = await listenOne(first!, address, listen);
+    for (const acceptor of others) await listenOne(acceptor, address, listen);
+    const where = describeAddress(listen, bound.port);
+    this.#verbose(`bind ${bound.fd} ${where}\n`);
+    return isTls ? `${where} (TLS)` : where;
+  }
+
+  /** The address as all acceptors are to have it. */
+  async #shared(listen: Listen, byMany: boolean): Promise<ListenAddress> {
+    if (listen.kind === "unix") {
+      const file = new SocketFile(listen);
+      this.#socketFiles.push(file);
+      return { kind: "descriptor", fd: file.fd };
+    }
+    if (listen.kind === "descriptor" || !byMany)
+      return listen.kind === "tcp" ? { ...listen, reusePort: false } : listen;
+    try {
+      return { ...listen, reusePort: true, port: await probeAddress(listen.host, listen.port) };
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      throw explainListenError(listen, code ?? "UNKNOWN", message);
+    }
+  }
+
+  /** Removes the paths of unix sockets, as far as they are still ours. */
+  removeSocketFiles(): void {
+    for (const file of this.#socketFiles) file.remove();
+  }
+}
+
+async function listenOne(
+  acceptor: AcceptorHandle,
+  address: ListenAddress,
+  listen: Listen,
+): Promise<{ port: number; fd: number }> {
+  const news = await acceptor.listen(address);
+  if (news.news === "listening") return news;
+  throw news.news === "failed" ? explainListenError(listen, news.code, news.message) : new Error(news.news);
+}
+
+function describeAddress(listen: Listen, port: number): string {
+  if (listen.kind === "unix") return listen.path;
+  if (listen.kind === "descriptor") return `the inherited descriptor ${listen.fd}`;
+  return listen.host.includes(":") ? `[${listen.host}]:${port}` : `${listen.host}:${port}`;
+}

@@ -1,0 +1,100 @@
+// What the HTTP side demands of its clients besides tokens: TLS, and that they don't ask too often.
+
+import { type Setting, SettingError } from "../../config/setting.ts";
+
+/** Files, and the least version. */
+export interface HttpTlsFiles {
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  readonly clientCa: string | undefined;
+  readonly minVersion: "1.2" | "1.3";
+}
+
+interface Guarded {
+  httpTls: HttpTlsFiles;
+  /** Requests a second of each token, or address where there are none; Infinity for no limit. */
+  httpRequestsMax: number;
+}
+
+export const NO_HTTP_TLS: HttpTlsFiles = {
+  cert: undefined,
+  key: undefined,
+  clientCa: undefined,
+  minVersion: "1.2",
+};
+
+/** Whether TLS is spoken, and certificates are demanded: that stays as it was until a restart. */
+export const unchangeableTls = ({ cert, clientCa }: HttpTlsFiles): string =>
+  `${cert !== undefined} ${clientCa !== undefined}`;
+
+const restartPart = ({ httpTls }: Guarded): string => unchangeableTls(httpTls);
+
+export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
+  {
+    key: "http.tls.cert",
+    flags: "--http-tls-cert <file>",
+    kind: "text",
+    reloads: true,
+    restartPart,
+    text: "with --http: speak HTTPS with this certificate and those that lead to its authority, PEM",
+    example: "/etc/runnerbean/cert.pem",
+    apply(options, cert) {
+      options.httpTls = { ...options.httpTls, cert };
+    },
+    show: ({ httpTls }) => httpTls.cert,
+  },
+  {
+    key: "http.tls.key",
+    flags: "--http-tls-key <file>",
+    kind: "text",
+    reloads: true,
+    text: "its key, PEM",
+    example: "/etc/runnerbean/key.pem",
+    apply(options, key) {
+      options.httpTls = { ...options.httpTls, key };
+    },
+    show: ({ httpTls }) => httpTls.key,
+  },
+  {
+    key: "http.tls.client-ca",
+    flags: "--http-tls-client-ca <file>",
+    kind: "text",
+    reloads: true,
+    restartPart,
+    text: "clients of HTTPS need a certificate that one of these has signed, PEM",
+    example: "/etc/runnerbean/clients.pem",
+    apply(options, clientCa) {
+      options.httpTls = { ...options.httpTls, clientCa };
+    },
+    show: ({ httpTls }) => httpTls.clientCa,
+  },
+  {
+    key: "http.tls.min",
+    flags: "--http-tls-min <version>",
+    kind: "text",
+    reloads: true,
+    text: "least version of TLS for HTTPS: 1.2 (default) or 1.3",
+    example: "1.2",
+    apply(options, version) {
+      if (version !== "1.2" && version !== "1.3") throw new SettingError(`${version} is neither 1.2 nor 1.3`);
+      options.httpTls = { ...options.httpTls, minVersion: version };
+    },
+    show: ({ httpTls }) => (httpTls.cert === undefined ? undefined : httpTls.minVersion),
+  },
+  {
+    key: "http.max-requests",
+    flags: "--http-max-requests <n>",
+    kind: "number",
+    reloads: true,
+    text: "requests a second of each token, or address where there are no tokens; more are answered 429 (default: no limit)",
+    example: 1000,
+    apply(options, text) {
+      const requests = Number(text);
+      if (!/^[0-9]+$/.test(text) || requests < 1)
+        throw new SettingError(`invalid number: http.max-requests ${text} (from 1 on)`);
+      options.httpRequestsMax = requests;
+    },
+    show: ({ httpRequestsMax }) =>
+      httpRequestsMax === Number.POSITIVE_INFINITY ? undefined : httpRequestsMax,
+  },
+];

@@ -1,0 +1,193 @@
+// `[[listener]]`: further addresses, each with what it demands of its clients.
+
+import type { ListenerPolicy } from "../../acceptor/admission/listener-policy.ts";
+import { AddressList } from "../../access/address-list.ts";
+import { type FileTable, type ReadTable, type Setting, SettingError } from "../../config/setting.ts";
+
+export interface ListenerOptions {
+  /** "host:port", "[::1]:port" or "unix:PATH". */
+  address: string;
+  /** Files. */
+  cert: string | undefined;
+  key: string | undefined;
+  clientCa: string | undefined;
+  minVersion: "1.2" | "1.3";
+  auth: ListenerPolicy["auth"];
+  allow: readonly string[] | undefined;
+  /** Of a unix socket. */
+  mode: number | undefined;
+  group: string | undefined;
+}
+
+const AUTHS = ["none", "token", "certificate"] as const;
+const UNIX = /^unix:.+/;
+const TCP = /^(?:\[([\da-fA-F:.]+)\]|([^:[\]\s]+)):([\w-]+)$/;
+
+export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
+  {
+    key: "address",
+    kind: "text",
+    text: "host:port, [::1]:port or unix:PATH",
+    example: "0.0.0.0:11400",
+    apply(listener, address) {
+      if (!UNIX.test(address) && !TCP.test(address))
+        throw new SettingError(`${address} is no address: host:port, [::1]:port or unix:PATH`);
+      listener.address = address;
+    },
+    show: ({ address }) => address,
+  },
+  {
+    key: "tls.cert",
+    kind: "text",
+    text: "certificate with those that lead to its authority, PEM",
+    example: "/etc/runnerbean/cert.pem",
+    apply(listener, file) {
+      listener.cert = file;
+    },
+    show: ({ cert }) => cert,
+  },
+  {
+    key: "tls.key",
+    kind: "text",
+    text: "its key, PEM",
+    example: "/etc/runnerbean/key.pem",
+    apply(listener, file) {
+      listener.key = file;
+    },
+    show: ({ key }) => key,
+  },
+  {
+    key: "tls.client-ca",
+    kind: "text",
+    text: "clients need a certificate that one of these has signed, PEM",
+    example: "/etc/runnerbean/clients.pem",
+    apply(listener, file) {
+      listener.clientCa = file;
+    },
+    show: ({ clientCa }) => clientCa,
+  },
+  {
+    key: "tls.min",
+    kind: "text",
+    text: "least version of TLS: 1.2 (default) or 1.3",
+    example: "1.2",
+    apply(listener, version) {
+      if (version !== "1.2" && version !== "1.3") throw new SettingError(`${version} is neither 1.2 nor 1.3`);
+      listener.minVersion = version;
+    },
+    show: ({ minVersion }) => minVersion,
+  },
+  {
+    key: "auth",
+    kind: "text",
+    text: "none (default), token (clients say auth TOKEN first) or certificate",
+    example: "none",
+    apply(listener, text) {
+      const auth = AUTHS.find((each) => each === text);
+      if (auth === undefined) throw new SettingError(`${text} is none of ${AUTHS.join(", ")}`);
+      listener.auth = auth;
+    },
+    show: ({ auth }) => auth,
+  },
+  {
+    key: "allow",
+    kind: "list",
+    text: "addresses and networks that are let in; all if it is not there",
+    example: ["10.0.0.0/8", "fd00::/8"],
+    set(listener, allow) {
+      try {
+        new AddressList(allow);
+      } catch (error) {
+        if (error instanceof TypeError) throw new SettingError(error.message);
+        throw error;
+      }
+      listener.allow = allow;
+    },
+    show: ({ allow }) => allow,
+  },
+  {
+    key: "mode",
+    kind: "text",
+    text: 'permissions of a unix socket, as "0660"',
+    apply(listener, text) {
+      if (!/^0?[0-7]{3}$/.test(text)) throw new SettingError(`${text} is no mode, as "0660"`);
+      listener.mode = Number.parseInt(text, 8);
+    },
+    show: ({ mode }) => (mode === undefined ? undefined : `0${mode.toString(8)}`),
+  },
+  {
+    key: "group",
+    kind: "text",
+    text: "group of a unix socket",
+    apply(listener, group) {
+      listener.group = group;
+    },
+    show: ({ group }) => group,
+  },
+];
+
+function newListener(): ListenerOptions {
+  return {
+    address: "",
+    cert: undefined,
+    key: undefined,
+    clientCa: undefined,
+    minVersion: "1.2",
+    auth: "none",
+    allow: undefined,
+    mode: undefined,
+    group: undefined,
+  };
+}
+
+/** The listeners of the tables. Throws SettingError for what does not go together. */
+export function readListeners(tables: readonly FileTable[], read: ReadTable): ListenerOptions[] {
+  return tables.map((table) => {
+    const listener = newListener();
+    read(LISTENER_SETTINGS, ["address"], listener, table);
+    const { address, cert, key, clientCa, auth, mode, group } = listener;
+    const wrong = (what: string): SettingError => new SettingError(`${address}: ${what}`);
+    if ((cert === undefined) !== (key === undefined)) throw wrong("tls needs both cert and key");
+    if (clientCa !== undefined && cert === undefined) throw wrong("tls.client-ca needs tls.cert and tls.key");
+    if (auth === "certificate" && clientCa === undefined)
+      throw wrong('auth = "certificate" needs tls.client-ca');
+    if (!UNIX.test(address) && (mode ?? group) !== undefined)
+      throw wrong("mode and group are for unix sockets");
+    return listener;
+  });
+}
+
+/** A table that says the same. */
+export function listenerTable(listener: ListenerOptions): FileTable {
+  const table: Record<string, unknown> = {};
+  const tls: Record<string, unknown> = {};
+  for (const row of LISTENER_SETTINGS) {
+    const value = row.show(listener);
+    if (value === undefined) continue;
+    if (!row.key.startsWith("tls.")) table[row.key] = value;
+    else if (listener.cert !== undefined) tls[row.key.slice(4)] = value;
+  }
+  return listener.cert === undefined ? table : { ...table, tls };
+}
+
+/** What of a listener stays as it was until a restart. */
+export function unchangeable({ address, cert, mode, group }: ListenerOptions): unknown {
+  return [address, cert !== undefined, mode, group];
+}
+
+/** The listeners that are open, each as `next` says where only that has changed which may. */
+export function changedListeners(
+  open: readonly ListenerOptions[],
+  next: readonly ListenerOptions[],
+): ListenerOptions[] {
+  const same = (a: ListenerOptions, b: ListenerOptions): boolean =>
+    JSON.stringify(unchangeable(a)) === JSON.stringify(unchangeable(b));
+  return open.map((listener) => next.find((each) => same(listener, each)) ?? listener);
+}
+
+/** Host and port of an address of TCP; undefined for a unix socket. */
+export function hostAndPort(address: string): { host: string; port: string } | undefined {
+  const [, v6, name, port] = TCP.exec(address) ?? [];
+  const host = v6 ?? name;
+  return UNIX.test(address) || host === undefined || port === undefined ? undefined : { host, port };
+}

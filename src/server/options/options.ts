@@ -1,0 +1,326 @@
+// What the server is told: flags over variables of the environment over the file over what suits the machine.
+
+import { Command, CommanderError, Option } from "commander";
+import { nearestWord } from "../../config/nearest-word.ts";
+import { applyEnvironment, applyFile, applyFlag, flagsOf } from "../../config/read-settings.ts";
+import { type Setting, SettingError, variableOf } from "../../config/setting.ts";
+import { type Fault, TomlSource } from "../../config/toml-source.ts";
+import { commandListText } from "../../protocol/command-list.ts";
+import { describeHttpAddress, isLoopback } from "./http-address.ts";
+import { isHarmless } from "./http-also.ts";
+import { ExitCode, OperatorError } from "./operator-error.ts";
+import { readOperatorFile } from "./operator-file.ts";
+import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
+import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
+import { PROGRAM, VERSION } from "./version.ts";
+
+export interface Options extends Settings {
+  /** The file that was read. */
+  config: string | undefined;
+  /** Where -l or -p were given, for the notice under socket activation. */
+  given: { flag: string; value: string }[];
+  /** Where each setting that is not the default comes from, by its key: "FILE:12", "RUNNERBEAN_PORT", "-p". */
+  sources: Map<string, string>;
+}
+
+/** The parse ended in something else than a server: text to print, and the exit code. */
+export interface Exit {
+  stdout: string;
+  stderr: string;
+  exitCode: number;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Variables of that kind which are no settings of the server. */
+const OTHER_VARIABLES = [
+  "RUNNERBEAN_STREAM_WRITES",
+  "RUNNERBEAN_URL",
+  "RUNNERBEAN_HTTP_URL",
+  "RUNNERBEAN_TOKEN",
+];
+const CONFIG_VARIABLE = "RUNNERBEAN_CONFIG";
+
+/** The line behind a message about flags. */
+export const FLAGS_HINT = `${PROGRAM} --help shows all flags\n`;
+
+class EarlyExit extends Error {
+  readonly exit: Exit;
+
+  constructor(exit: Exit) {
+    super("early exit");
+    this.exit = exit;
+  }
+}
+
+const usageError = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage, true);
+
+/** A flag as it was given. */
+interface GivenFlag {
+  readonly row: Setting<Settings>;
+  /** "-p" or "--port", as in the help: the short one if there is one. */
+  readonly flag: string;
+  readonly value: string;
+}
+
+interface CommandLine {
+  readonly given: GivenFlag[];
+  config: string | undefined;
+  readonly notices: string[];
+}
+
+/** Parses the arguments after the program's name. `program` names it in messages. */
+export function parseOptions(
+  args: readonly string[],
+  program: string,
+  environment: Environment = {},
+): Options | Exit {
+  const line: CommandLine = { given: [], config: environment[CONFIG_VARIABLE], notices: [] };
+  const command = describe(line, program);
+  try {
+    command.parse(args as string[], { from: "user" });
+    return compose(line, environment);
+  } catch (error) {
+    return exitFor(error, program);
+  }
+}
+
+/** The options of a file by itself, with every fault of it: for `config check`. */
+export function checkFile(path: string): { options: Options; faults: readonly Fault[] } {
+  const options = emptyOptions();
+  return { options, faults: readFile(path, options) };
+}
+
+function emptyOptions(): Options {
+  return { ...defaultSettings(), config: undefined, given: [], sources: new Map() };
+}
+
+function compose(line: CommandLine, environment: Environment): Options {
+  const options = emptyOptions();
+  options.config = line.config;
+  if (line.config !== undefined) {
+    const faults = readFile(line.config, options);
+    if (faults.length > 0) {
+      const count = faults.length === 1 ? "a fault" : `${faults.length} faults`;
+      throw new OperatorError(
+        `the configuration has ${count}:\n${faultsText(line.config, faults)}`,
+        ExitCode.Usage,
+      );
+    }
+  }
+  const others = [...OTHER_VARIABLES, CONFIG_VARIABLE];
+  applyEnvironment(SETTINGS, options, environment, others, {
+    onApplied: (key) => options.sources.set(key, variableOf(key)),
+    notice: (text) => options.notices.push(text),
+  });
+  applyFlags(line, options);
+  options.notices.push(...line.notices);
+  checkThreads(options);
+  checkHttp(options);
+  return options;
+}
+
+/**
+ * A thread waits for its sockets in the kernel, one without an acceptor for its bell: so together each has an acceptor.
+ * Apart the number follows from the roles.
+ */
+function checkThreads({ acceptors, placement, threads }: Options): void {
+  if (threads === undefined) return;
+  if (placement === "apart") {
+    throw usageError(
+      "--threads is for --placement together: apart, each shard and each acceptor has a thread of its own",
+    );
+  }
+  if (threads > acceptors)
+    throw usageError(`--threads ${threads}: each has at least one acceptor; give --acceptors ${threads} too`);
+}
+
+/** Anybody who reaches it may do anything: so that is the machine itself, unless the operator says otherwise. */
+function checkHttp(options: Options): void {
+  const { http, httpInsecure, httpTls, tokenFile } = options;
+  const { cert, key, clientCa } = httpTls;
+  if ((cert === undefined) !== (key === undefined))
+    throw usageError("HTTPS needs both --http-tls-cert and --http-tls-key");
+  if (clientCa !== undefined && cert === undefined)
+    throw usageError("--http-tls-client-ca needs --http-tls-cert and --http-tls-key");
+  if (cert !== undefined && http === undefined) throw usageError("--http-tls-cert is for --http");
+  checkHttpAlso(options);
+  if (http === undefined || httpInsecure || tokenFile !== undefined || isLoopback(http)) return;
+  throw new OperatorError(
+    `--http ${describeHttpAddress(http)} is reachable from other machines, and without tokens they may do anything: ` +
+      "add --token-file, choose a loopback address, or add --http-insecure if the network is trusted",
+    ExitCode.Usage,
+  );
+}
+
+function checkHttpAlso({ http, httpAlso, httpInsecure, httpTls, tokenFile }: Options): void {
+  if (httpAlso.length > 0 && http === undefined)
+    throw usageError("[[http.also]] is for addresses besides the first: give http.listen, or --http");
+  if (httpTls.cert === undefined && httpAlso.some(({ tls }) => tls))
+    throw usageError(
+      "[[http.also]] with secure = true takes the certificate of [http]: give tls.cert and tls.key there",
+    );
+  const open = httpAlso.find((also) => !isHarmless(also));
+  if (open === undefined || httpInsecure || tokenFile !== undefined) return;
+  throw new OperatorError(
+    `[[http.also]] ${describeHttpAddress(open.address)} is reachable from other machines, and without tokens they may do anything ` +
+      'there: let it serve = ["health", "metrics"] with metrics-public = true, add token-file, or http.insecure = true',
+    ExitCode.Usage,
+  );
+}
+
+function applyFlags({ given }: CommandLine, options: Options): void {
+  const times = new Map<string, number>();
+  for (const { row, flag, value } of given) {
+    const before = times.get(row.key) ?? 0;
+    applyFlag(row, options, value, before);
+    times.set(row.key, before + 1);
+    options.sources.set(row.key, flag);
+    if (row.key === "listen" || row.key === "port") options.given.push({ flag, value });
+  }
+}
+
+/** Applies a file; returns what is wrong with it. */
+function readFile(path: string, options: Options): readonly Fault[] {
+  let text: string;
+  try {
+    text = readOperatorFile(path, "utf8");
+  } catch (error) {
+    return [{ line: 0, message: `cannot be read: ${(error as Error).message}` }];
+  }
+  const source = TomlSource.read(text);
+  if (!(source instanceof TomlSource)) return [source];
+  options.config = path;
+  return applyFile(SETTINGS, options, source, (key, line) => {
+    options.sources.set(key, `${path}:${line}`);
+  });
+}
+
+/** "/etc/runnerbean.toml:3: unknown key …", a line for each fault. */
+export function faultsText(path: string, faults: readonly Fault[]): string {
+  return faults.map(({ line, message }) => `${path}${line > 0 ? `:${line}` : ""}: ${message}`).join("\n");
+}
+
+// --- flags --------------------------------------------------------------------------------------------------
+
+type AddOption = (flags: string, text: string, effect: (value: string) => void) => void;
+
+function describe(line: CommandLine, program: string): Command {
+  const command = new Command(program);
+  command
+    .helpOption(false)
+    .exitOverride()
+    .configureOutput({ writeOut() {}, writeErr() {} })
+    .allowExcessArguments();
+  command.usage("[OPTIONS]");
+  const add: AddOption = (flags, text, effect) => {
+    const option = new Option(flags, text);
+    command.addOption(option);
+    command.on(`option:${option.name()}`, effect);
+  };
+  addSettings(add, line);
+  addQuestions(add, command, program);
+  addRemovedFlags(command, line);
+  command.action(() => {
+    const unknown = command.args[0];
+    if (unknown === undefined) return;
+    const nearest = nearestWord(unknown, SUBCOMMAND_WORDS);
+    throw usageError(`unknown argument: ${unknown}${nearest === undefined ? "" : `: is ${nearest} meant?`}`);
+  });
+  return command;
+}
+
+/**
+ * The effect of a flag is tried at once and in order, as in beanstalkd: the first bad one is told. It counts
+ * when file and environment have been read.
+ */
+function addSettings(add: AddOption, line: CommandLine): void {
+  const tried = defaultSettings();
+  for (const row of SETTINGS) {
+    if (!("flags" in row) || row.flags === undefined) continue;
+    const [flag] = row.flags.split(/[, ]/) as [string];
+    add(row.flags, row.text, (given: string | null) => {
+      // Nothing stands behind a flag that takes a value or none.
+      const value = given ?? "";
+      applyFlag(row, tried, value, 0);
+      line.given.push({ row, flag, value });
+    });
+  }
+  add(
+    "--config <file>",
+    "read settings from this file in TOML; flags and variables count before it",
+    (path) => {
+      line.config = path;
+    },
+  );
+}
+
+/** Options that are answered on the spot: nothing is started. */
+function addQuestions(add: AddOption, command: Command, program: string): void {
+  add("-v, --version", "print the version", () => {
+    throw new EarlyExit({ stdout: `${program} ${VERSION}\n`, stderr: "", exitCode: 0 });
+  });
+  add("-h", "print this help on stderr", () => {
+    throw new EarlyExit({ stdout: "", stderr: helpText(command, program), exitCode: 0 });
+  });
+  add("--help", "print this help", () => {
+    throw new EarlyExit({ stdout: helpText(command, program), stderr: "", exitCode: 0 });
+  });
+}
+
+/** Flags that older versions of beanstalkd had. */
+function addRemovedFlags(command: Command, line: CommandLine): void {
+  command.addOption(new Option("-c").hideHelp()).addOption(new Option("-n").hideHelp());
+  for (const flag of ["c", "n"]) {
+    command.on(`option:${flag}`, () => {
+      line.notices.push(`-${flag} flag was removed. binlog is always compacted.`);
+    });
+  }
+}
+
+const TOOLS = `Tools, which start no server (${PROGRAM} WORD --help tells of each):
+${Object.entries(SUBCOMMAND_GROUPS)
+  .map(([group, words]) => ` ${`${group}:`.padEnd(16)}${words.join(" ")}\n`)
+  .join("")}`;
+
+function usageText(command: Command, program: string): string {
+  const help = command.createHelp();
+  help.helpWidth = 100;
+  const lines = help.visibleOptions(command).map((option) => {
+    const [short, long] =
+      option.short === undefined
+        ? ["  ", option.flags]
+        : [option.short, option.flags.replace(/^-\w,? ?/, "")];
+    return ` ${short}${option.short === undefined || long === "" ? "  " : ", "}${long.padEnd(26)} ${option.description}`;
+  });
+  return `Use: ${program} [OPTIONS]\n\nOptions:\n${lines.join("\n")}\n\n${TOOLS}`;
+}
+
+function helpText(command: Command, program: string): string {
+  return `${usageText(command, program)}\nCommands that clients send:\n${commandListText()}`;
+}
+
+function exitFor(error: unknown, program: string): Exit {
+  if (error instanceof EarlyExit) return error.exit;
+  if (error instanceof OperatorError) return refusal(error.message, error.exitCode, error.showHint, program);
+  if (error instanceof SettingError) return refusal(error.message, ExitCode.Usage, true, program);
+  if (error instanceof CommanderError) return refusal(plainMessage(error), ExitCode.Usage, true, program);
+  throw error;
+}
+
+/** Beanstalkd shows its flags behind the message. Ours fill a terminal, and the message would be gone from it. */
+function refusal(message: string, exitCode: number, hint: boolean, program: string): Exit {
+  return { stdout: "", stderr: `${program}: ${message}\n${hint ? FLAGS_HINT : ""}`, exitCode };
+}
+
+/** beanstalkd's words for commander's. */
+function plainMessage(error: CommanderError): string {
+  const flag = /'([^']*)'/.exec(error.message)?.[1] ?? "";
+  if (error.code === "commander.unknownOption") {
+    const nearest = flag.startsWith("--") ? nearestWord(flag, flagsOf(SETTINGS)) : undefined;
+    return `unknown flag: ${flag}${nearest === undefined ? "" : `: is ${nearest} meant?`}`;
+  }
+  if (error.code === "commander.optionMissingArgument")
+    return `flag requires an argument: ${flag.split(/[ ,]/)[0]}`;
+  return error.message.replace(/^error: /, "");
+}

@@ -1,0 +1,50 @@
+// `runnerbean config`: is a file right, what counts and where it comes from, and an example of all that can be said.
+
+import { Command } from "commander";
+import { exampleSettings, printSettings } from "../../config/write-settings.ts";
+import { ExitCode } from "../options/operator-error.ts";
+import { parseOptions } from "../options/options.ts";
+import { defaultSettings, SETTINGS } from "../options/settings.ts";
+import { PROGRAM } from "../options/version.ts";
+import { configFaults } from "./config-faults.ts";
+
+export function configCommand(): Command {
+  const config = new Command("config").description("check, print or begin a configuration file");
+  config
+    .command("check <file> [options...]")
+    .description(
+      "say every fault with its line, then what does not go together and files that can't be used; exit code 0 without any, else 5. " +
+        "With -- and flags: as the server would be given them",
+    )
+    .action((path: string, flags: string[]) => {
+      const faults = configFaults(path, flags);
+      if (faults === "") console.log(`${path} is right`);
+      else fail(faults);
+    });
+  config
+    .command("print")
+    .description(
+      "what counts with these options of the server, and where each comes from; begin with -- for flags",
+    )
+    .argument("[options...]", "as the server would be given them, with --config FILE among them")
+    .allowUnknownOption()
+    .helpOption(false)
+    .action((args: string[]) => {
+      const options = parseOptions(args, PROGRAM, process.env);
+      if ("exitCode" in options) {
+        process.exitCode = options.exitCode;
+        process.stdout.write(options.stdout);
+        process.stderr.write(options.stderr);
+      } else process.stdout.write(printSettings(SETTINGS, options, options.sources));
+    });
+  config
+    .command("example")
+    .description("a file with every key, explained")
+    .action(() => void process.stdout.write(exampleSettings(SETTINGS, defaultSettings())));
+  return config;
+}
+
+function fail(text: string): void {
+  console.error(text);
+  process.exitCode = ExitCode.Usage;
+}

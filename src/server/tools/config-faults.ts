@@ -1,0 +1,41 @@
+// What is wrong with a configuration, as a start would find it: first each key, then what does not go together, and files.
+
+import { checkGroupOptions } from "../group/group-role.ts";
+import { readAccessRules, readTls } from "../listeners/access-rules.ts";
+import { portNumber } from "../listeners/listen-address.ts";
+import { OperatorError } from "../options/operator-error.ts";
+import { checkFile, FLAGS_HINT, faultsText, parseOptions } from "../options/options.ts";
+import { PROGRAM } from "../options/version.ts";
+
+/** Empty if the server would start with this file and these flags; nothing is bound, and no log is opened. */
+export function configFaults(path: string, flags: readonly string[]): string {
+  const { faults } = checkFile(path);
+  if (faults.length > 0) return faultsText(path, faults);
+  const options = parseOptions([...flags, "--config", path], PROGRAM, {});
+  // The hint behind a message is no help here.
+  if ("exitCode" in options) return `${path}: ${withoutHint(options.stderr)}`;
+  const looks = [
+    () => checkGroupOptions(options),
+    () => portNumber(options.port),
+    () => readTls("http", options.httpTls),
+    () => readAccessRules(options, options.listen !== "none"),
+  ];
+  return looks
+    .map(messageOf)
+    .filter((message) => message !== undefined)
+    .map((message) => `${path}: ${message}`)
+    .join("\n");
+}
+
+const withoutHint = (text: string): string =>
+  text.replace(FLAGS_HINT, "").trimEnd().replace(`${PROGRAM}: `, "");
+
+function messageOf(look: () => void): string | undefined {
+  try {
+    look();
+    return undefined;
+  } catch (error) {
+    if (error instanceof OperatorError) return error.message;
+    throw error;
+  }
+}

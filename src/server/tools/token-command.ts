@@ -1,0 +1,146 @@
+// `runnerbean token`: adds, lists and removes lines of the token file. The secret is printed once and kept nowhere.
+
+import { createInterface } from "node:readline/promises";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { ROLES } from "../../access/permission.ts";
+import { drawSecret, hashOf, proofOfPassword } from "../../access/secrets.ts";
+import { type Proof, parseTokenFile, TOKEN_NAME, type Token, tokenLine } from "../../access/token-file.ts";
+import { readTokens, readTokenText, writeTokenText } from "../listeners/token-store.ts";
+import { ExitCode, OperatorError } from "../options/operator-error.ts";
+
+interface AddOptions {
+  readonly tokenFile: string;
+  readonly role: string;
+  readonly tubes?: string;
+  readonly expires?: string;
+  readonly password?: true;
+  readonly certificate?: true;
+}
+
+const PASSWORD_LENGTH_MIN = 12;
+const ROLE_NAMES = Object.keys(ROLES).join(", ");
+
+export function tokenCommand(): Command {
+  const token = new Command("token").description("who may do what: the lines of the token file");
+  const withFile = (command: Command): Command =>
+    command.addOption(
+      new Option("--token-file <file>", "the file").env("RUNNERBEAN_TOKEN_FILE").makeOptionMandatory(),
+    );
+  withFile(token.command("add"))
+    .argument("<name>", "who it is for", word(TOKEN_NAME, "a name of letters, digits, and . _ @ : / -"))
+    .description("add a token and print its secret, this once")
+    .requiredOption("--role <roles>", `with commas between them: ${ROLE_NAMES}`, roles)
+    .option("--tubes <globs>", "only these tubes, as mail-*,sms", word(/^\S+$/, "as mail-*,sms"))
+    .option("--expires <day>", "the last day on which it counts", word(/^\d{4}-\d\d-\d\d$/, "as 2027-01-31"))
+    .option("--password", "read a secret that you have chosen from stdin")
+    .option("--certificate", "no secret: a client certificate with this name")
+    .action((name: string, options: AddOptions) => run(() => add(name, options)));
+  withFile(token.command("list"))
+    .description("names, roles, tubes and last days")
+    .option("--json", "one object a line")
+    .action(({ tokenFile, json }: AddOptions & { json?: true }) => run(() => list(tokenFile, json === true)));
+  withFile(token.command("remove <name>"))
+    .description("remove a token")
+    .action((name: string, { tokenFile }: AddOptions) => run(() => remove(name, tokenFile)));
+  return token;
+}
+
+/** Each becomes one word of a line in the token file: a line end would begin a token of somebody else's choice. */
+const word =
+  (pattern: RegExp, allowed: string) =>
+  (text: string): string => {
+    if (pattern.test(text) && !/\s/.test(text)) return text;
+    throw new InvalidArgumentError(`Allowed is ${allowed}.`);
+  };
+
+function roles(text: string): string {
+  if (text.split(",").every((role) => Object.hasOwn(ROLES, role))) return text;
+  throw new InvalidArgumentError(`Allowed is ${ROLE_NAMES}, with commas between them.`);
+}
+
+async function add(name: string, options: AddOptions): Promise<void> {
+  const path = options.tokenFile;
+  const { secret, proof } = await newProof(options);
+  // Only now: while a person types, others may add tokens, and take some away.
+  const text = readTokenText(path);
+  const words = [name, options.role, proofWord(proof)];
+  if (options.tubes !== undefined) words.push(`tubes=${options.tubes}`);
+  if (options.expires !== undefined) words.push(`expires=${options.expires}`);
+  const begin = text === "" || text.endsWith("\n") ? text : `${text}\n`;
+  const next = `${begin}${words.join(" ")}\n`;
+  const { faults } = parseTokenFile(next);
+  if (faults.length > 0) {
+    const lines = faults.map(({ line, message }) => `${path}:${line}: ${message}`);
+    throw new OperatorError(lines.join("\n"), ExitCode.Usage);
+  }
+  writeTokenText(path, next);
+  if (secret !== undefined) console.log(secret);
+  console.error(`${name} is in ${path}; a running server takes it with kill -HUP`);
+}
+
+async function newProof(options: AddOptions): Promise<{ secret?: string; proof: Proof }> {
+  if (options.certificate === true) return { proof: { kind: "certificate" } };
+  if (options.password === true) return { proof: await proofOfPassword(await readPassword()) };
+  const secret = drawSecret();
+  return { secret, proof: { kind: "sha256", hash: hashOf(secret) } };
+}
+
+async function readPassword(): Promise<string> {
+  const input = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  if (process.stdin.isTTY) process.stderr.write("password (it shows): ");
+  for await (const line of input) {
+    if (line.length >= PASSWORD_LENGTH_MIN) return line;
+    break;
+  }
+  throw new OperatorError(
+    `a password has at least ${PASSWORD_LENGTH_MIN} characters, on a line of stdin`,
+    ExitCode.Usage,
+  );
+}
+
+/** As it stands in a line. */
+function proofWord(proof: Proof): string {
+  const token: Token = { ...NOBODY, proof };
+  return tokenLine(token).split(" ")[2]!;
+}
+
+const NOBODY = {
+  name: "x",
+  roles: ["monitor"],
+  permissions: 0,
+  tubes: undefined,
+  expiresAtMs: Number.POSITIVE_INFINITY,
+};
+
+function list(path: string, json: boolean): void {
+  const tokens = readTokens(path);
+  if (!json) console.log("name\troles\tproof\ttubes\texpires");
+  for (const token of tokens) {
+    const [name, given, proof, ...rest] = tokenLine(token).split(" ");
+    const partOf = (key: string): string | undefined =>
+      rest.find((each) => each.startsWith(key))?.slice(key.length);
+    const [kind, tubes, expires] = [proof!.split(":")[0], partOf("tubes="), partOf("expires=")];
+    const over = token.expiresAtMs <= Date.now();
+    if (json) console.log(JSON.stringify({ name, roles: given, proof: kind, tubes, expires, over }));
+    else
+      console.log([name, given, kind, tubes ?? "-", `${expires ?? "-"}${over ? " (over)" : ""}`].join("\t"));
+  }
+}
+
+function remove(name: string, path: string): void {
+  const lines = readTokenText(path).split("\n");
+  const rest = lines.filter((line) => line.trim().split(/\s+/)[0] !== name);
+  if (rest.length === lines.length) throw new OperatorError(`no token is called ${name}`, 1);
+  writeTokenText(path, rest.join("\n"));
+  console.error(`${name} is gone from ${path}; a running server forgets it with kill -HUP`);
+}
+
+async function run(action: () => void | Promise<void>): Promise<void> {
+  try {
+    await action();
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    console.error(`runnerbean token: ${error.message}`);
+    process.exitCode = error.exitCode;
+  }
+}

@@ -1,0 +1,171 @@
+// Answers the questions of the http thread, one slice in a turn: whatever is asked there, commands wait for no more.
+//
+// Questions are served in turns, a slice each. A slice is some 0.1 ms of work and one message; it is taken only while the
+// ring to the http thread is half empty, so that replies find room beside it.
+
+import { Packr } from "msgpackr/pack";
+import { copyBytes } from "../../base/bytes.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
+import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
+import { ResponseFlag } from "../../message/response.ts";
+import type { ReplyPort } from "../replies/reply-port.ts";
+import type { TransferSender } from "../transfer/transfer-sender.ts";
+import { beginBrowse } from "./browse.ts";
+import { BulkWork } from "./bulk-work.ts";
+import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
+import { actOnJob } from "./job-act.ts";
+import { jobFacts } from "./job-facts.ts";
+import type { LatencyMeter } from "./latency-meter.ts";
+import { changeLease, giveBackLease } from "./leases.ts";
+import { ListTubes } from "./list-tubes.ts";
+import { sessionFacts } from "./session-facts.ts";
+import { shardTotals } from "./shard-totals.ts";
+
+/** Maps and arrays of plain values only: no records, no extensions. */
+const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
+
+interface Question {
+  readonly number: number;
+  readonly work: ControlWork;
+}
+
+export interface ControlHandlerOptions {
+  readonly shard: ControlShard;
+  /** The way back to the http thread. */
+  readonly port: ReplyPort;
+  readonly meter: LatencyMeter;
+  /** Takes jobs that go to tubes of other shards. */
+  readonly departures: TransferSender;
+  /** Index of the session that holds leased jobs. */
+  readonly leaseSession: number;
+  readonly waiting: () => number;
+}
+
+export class ControlHandler implements ControlAnswerer {
+  readonly partBytesMax: number;
+  readonly #options: ControlHandlerOptions;
+  readonly #questions: Question[] = [];
+  /** The question whose part is sent. */
+  #number = 0;
+  /** The last record before the present slice. */
+  #recordsBefore = 0;
+
+  constructor(options: ControlHandlerOptions) {
+    this.#options = options;
+    this.partBytesMax = options.port.payloadBytesMax;
+  }
+
+  /** Takes a question, whose bytes are valid during the call. */
+  take(number: number, bytes: Uint8Array): void {
+    // A copy: what is read from the ring itself would be gone when the work goes on.
+    const [verb, details] = packr.unpack(Buffer.from(bytes)) as [Verb, Questions[Verb]];
+    this.#questions.push({ number, work: this.#begin(verb, details) });
+  }
+
+  /** Whether a slice could be done now. */
+  get hasWork(): boolean {
+    return this.#nextAt >= 0 && this.#hasRoom;
+  }
+
+  /** Asks for room where a question waits for it. */
+  wantRoom(): void {
+    if (this.#nextAt >= 0) this.#options.port.ring.wantRoom();
+  }
+
+  /** Where the next question stands that can go on; -1 for none. */
+  get #nextAt(): number {
+    return this.#questions.findIndex(({ work }) => work.isWaiting !== true);
+  }
+
+  get #hasRoom(): boolean {
+    const { port } = this.#options;
+    return port.ring.used <= port.ring.messageBytesMax && !port.blocked;
+  }
+
+  /** Does a slice of one question. */
+  step(): void {
+    const at = this.#nextAt;
+    if (at < 0 || !this.#hasRoom) return;
+    const [question] = this.#questions.splice(at, 1) as [Question];
+    this.#number = question.number;
+    this.#recordsBefore = this.#options.shard.records?.lastNumber ?? 0;
+    if (!question.work.step(this)) this.#questions.push(question);
+  }
+
+  value(value: unknown, isLast: boolean): void {
+    const packed = packr.pack(value);
+    this.bytes(packed, packed.length, isLast);
+  }
+
+  bytes(bytes: Uint8Array, length: number, isLast: boolean): void {
+    const { port, shard } = this.#options;
+    const lastNumber = shard.records?.lastNumber ?? 0;
+    const durable = lastNumber === this.#recordsBefore ? 0 : ResponseFlag.Durable;
+    port.beginControl(durable | (isLast ? 0 : ResponseFlag.More), this.#number, length, lastNumber % 2 ** 32);
+    copyBytes(port.target, port.at, bytes, 0, length);
+  }
+
+  #begin(verb: Verb, details: Questions[Verb]): ControlWork {
+    const { shard } = this.#options;
+    const start = this.#verbs[verb] as ((details: Questions[Verb]) => ControlWork) | undefined;
+    shard.engine.runDue(shard.nowMs);
+    if (start === undefined) throw new Error("broken invariant: the http thread asks for what a shard knows");
+    return start(details);
+  }
+
+  readonly #verbs: { [Each in Verb]: (details: Questions[Each]) => ControlWork } = {
+    ping: () => atOnce<"ping">(() => true),
+    totals: () => atOnce<"totals">(() => this.#totals()),
+    latency: () =>
+      atOnce<"latency">(() => {
+        const { wait, hold } = this.#options.meter;
+        return { wait: wait.quantiles, hold: hold.quantiles };
+      }),
+    tubes: ({ name }) => new ListTubes(this.#options.shard, name),
+    job: ({ id, bodyMax }) =>
+      atOnce<"job">(() => {
+        const { engine, nowMs, portCount, records } = this.#options.shard;
+        const slot = engine.find(id);
+        if (slot === NO_SLOT) return null;
+        const file = records?.fileOf(slot) ?? 0;
+        return { ...jobFacts(engine, slot, nowMs, portCount, bodyMax), file };
+      }),
+    leases: ({ changes }) =>
+      atOnce<"leases">(() => {
+        const { shard, leaseSession } = this.#options;
+        return changes.map((change) => changeLease(shard, leaseSession, change));
+      }),
+    "give-back": ({ jobs }) =>
+      atOnce<"give-back">(() => {
+        const { shard, leaseSession } = this.#options;
+        return jobs.filter((job) => giveBackLease(shard, leaseSession, job.id, job.reserves)).length;
+      }),
+    browse: (question) => beginBrowse(this.#options.shard, question),
+    bulk: (question) => new BulkWork(this.#options.shard, this.#options.departures, question),
+    cancel: ({ number }) => atOnce<"cancel">(() => this.#cancel(number)),
+    "job-act": (question) => atOnce<"job-act">(() => actOnJob(this.#options.shard, question)),
+    sessions: (question) => atOnce<"sessions">(() => sessionFacts(this.#options.shard, question)),
+  };
+
+  /** Ends a question's work with what it has; false if it is over already. */
+  #cancel(number: number): boolean {
+    const question = this.#questions.find((each) => each.number === number);
+    question?.work.cancel?.();
+    return question !== undefined;
+  }
+
+  #totals(): ShardTotals {
+    const { shard, meter, leaseSession, waiting } = this.#options;
+    return shardTotals(shard, meter, leaseSession, waiting());
+  }
+}
+
+/** Work that is one slice with one part. */
+function atOnce<Asked extends Verb>(answer: () => Answers[Asked]): ControlWork {
+  return {
+    step(answerer) {
+      answerer.value(answer(), true);
+      return true;
+    },
+  };
+}

@@ -1,0 +1,211 @@
+// Takes bodies into the arena, whole or in pieces, and stores the job when its last byte is there.
+
+import { assert } from "../../base/assert.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import { type BodyArena, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../engine/jobs/job-attributes.ts";
+import type { NewJob } from "../../engine/jobs/new-job.ts";
+import { handleOf } from "../../message/request.ts";
+import { Attribute } from "../../protocol/job-attribute.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { nextOption, numberAt } from "../../protocol/options.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import { type Request, Span } from "../../protocol/request.ts";
+import type { Replies } from "../replies/replies.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import { TubeNames } from "./tube-names.ts";
+
+export class PutIntake {
+  readonly #engine: Engine;
+  readonly #arena: BodyArena;
+  readonly #replies: Replies;
+  readonly #draining: () => boolean;
+  readonly #attributes = new JobAttributes();
+  readonly #tubeNames = new TubeNames();
+
+  constructor(engine: Engine, replies: Replies, draining: () => boolean) {
+    this.#engine = engine;
+    this.#arena = engine.bodies;
+    this.#replies = replies;
+    this.#draining = draining;
+  }
+
+  /** A put whose body is whole. */
+  put(session: ShardSession, request: Request, nowMs: number): void {
+    if (this.#draining()) {
+      this.#replies.fixed(session, Reply.draining);
+      return;
+    }
+    const { body } = request;
+    request.bodyBytes = body.length;
+    let stored: number = EMPTY_BODY;
+    try {
+      stored = this.#arena.allocate(body.length);
+      this.#arena.write(stored, 0, body.bytes, body.start, body.length);
+    } catch (error) {
+      this.#refuseForMemory(session, stored, error);
+      return;
+    }
+    if (!this.#arena.mayStay) {
+      this.#arena.free(stored);
+      this.#replies.fixed(session, Reply.outOfMemory);
+      return;
+    }
+    this.#store(session, request, stored, this.#tubeNames.textOf(request.tube), request.options, nowMs);
+  }
+
+  /** A put whose body the acceptor has stored in the arena. */
+  putStored(session: ShardSession, request: Request, nowMs: number): void {
+    const body = handleOf(request.body);
+    if (this.#draining()) {
+      this.#arena.free(body);
+      this.#replies.fixed(session, Reply.draining);
+      return;
+    }
+    this.#store(session, request, body, this.#tubeNames.textOf(request.tube), request.options, nowMs);
+  }
+
+  /** Gives up the body of a stored put that is not executed. */
+  dropStored(request: Request): void {
+    this.#arena.free(handleOf(request.body));
+  }
+
+  /** Begins a put whose body comes in pieces. The id stays unknown to everybody until it is whole. */
+  open(session: ShardSession, request: Request): void {
+    const { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs } = request;
+    let body: number = EMPTY_BODY;
+    let failed = false;
+    try {
+      body = this.#arena.allocate(bodyBytes);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      failed = true;
+    }
+    const job = { id, pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes, atMs };
+    const options = new Span();
+    options.copyOf(request.options);
+    session.incoming = {
+      job,
+      tube: this.#tubeNames.textOf(request.tube),
+      options,
+      body,
+      receivedBytes: 0,
+      failed,
+    };
+  }
+
+  /**
+   * The next piece. Without memory for it the rest is dropped as it comes, and the put refused at its end.
+   */
+  data(session: ShardSession, piece: Span): void {
+    const { incoming } = session;
+    assert(incoming !== undefined, "a piece belongs to a put that was opened");
+    if (incoming.failed) return;
+    try {
+      this.#arena.write(incoming.body, incoming.receivedBytes, piece.bytes, piece.start, piece.length);
+      incoming.receivedBytes += piece.length;
+      if (this.#arena.mayStay) return;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
+    this.#arena.free(incoming.body);
+    incoming.body = EMPTY_BODY;
+    incoming.failed = true;
+  }
+
+  /** The body is complete; `badBody` if no CR LF followed it. */
+  end(session: ShardSession, badBody: boolean, nowMs: number): void {
+    const { incoming } = session;
+    assert(incoming !== undefined, "an end belongs to a put that was opened");
+    const { job, tube, options, body, failed } = incoming;
+    if (badBody || failed || this.#draining()) {
+      this.abandon(session);
+      this.#replies.fixed(
+        session,
+        badBody ? Reply.expectedCrlf : failed ? Reply.outOfMemory : Reply.draining,
+      );
+      return;
+    }
+    session.incoming = undefined;
+    this.#store(session, job, body, tube, options, nowMs);
+  }
+
+  /** Gives up a body that is still arriving. */
+  abandon(session: ShardSession): void {
+    if (session.incoming === undefined) return;
+    this.#arena.free(session.incoming.body);
+    session.incoming = undefined;
+  }
+
+  /** Stores a job in the tube of this name, or for "" in the one that the session uses. */
+  #store(session: ShardSession, job: NewJob, body: number, tube: string, options: Span, nowMs: number): void {
+    const attributes = options.length === 0 ? undefined : this.#attributesOf(options, job, nowMs);
+    let outcome: Outcome;
+    try {
+      outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube, attributes);
+    } catch (error) {
+      this.#refuseForMemory(session, body, error);
+      return;
+    }
+    if (outcome === Outcome.Done) {
+      this.#replies.number(session, ReplyWord.inserted, job.id);
+      return;
+    }
+    this.#arena.free(body);
+    if (outcome === Outcome.Duplicate) {
+      // The put that has the key may not be durable yet.
+      this.#replies.dependOnAll();
+      this.#replies.number(session, ReplyWord.duplicate, this.#engine.policies.duplicateOf);
+    } else if (outcome === Outcome.TubeFull && tube !== "") this.#replies.fixed(session, Reply.tubeFull);
+    else this.#replies.fixed(session, Reply.outOfMemory);
+  }
+
+  /** What the options of a put say; valid until the next one. */
+  #attributesOf(options: Span, { atMs }: NewJob, nowMs: number): JobAttributes {
+    const attributes = this.#attributes.clear();
+    const fromMs = Math.max(atMs, nowMs);
+    const { bytes, start, end } = options;
+    let keyAt = -1;
+    let untilReserve = false;
+    for (let at = nextOption(bytes, start, end); at > 0; at = nextOption(bytes, at + bytes[at - 1]!, end)) {
+      switch (bytes[at - 2]) {
+        case OptionTag.Unique:
+          keyAt = at;
+          break;
+        case OptionTag.UniqueUntil:
+          untilReserve = numberAt(bytes, at) === 1;
+          break;
+        case OptionTag.UniqueFor:
+          attributes.uniqueUntilMs = timeIn(fromMs, numberAt(bytes, at));
+          break;
+        case OptionTag.Ttl:
+          attributes.expiresAtMs = timeIn(fromMs, numberAt(bytes, at));
+          break;
+        case OptionTag.Group:
+          attributes.fixed.text(Attribute.Group, bytes, at, at + bytes[at - 1]!);
+          break;
+        case OptionTag.Weight:
+          attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));
+          break;
+      }
+    }
+    if (keyAt < 0) attributes.uniqueUntilMs = 0;
+    else attributes.setKey(bytes, keyAt, keyAt + bytes[keyAt - 1]!, untilReserve);
+    return attributes;
+  }
+
+  /**
+   * Only a RangeError means that memory ran out; anything else is a broken invariant and must end the
+   * process.
+   */
+  #refuseForMemory(session: ShardSession, body: number, error: unknown): void {
+    if (!(error instanceof RangeError)) throw error;
+    this.#arena.free(body);
+    this.#replies.fixed(session, Reply.outOfMemory);
+  }
+}
+
+/** The time so many ms later; 0 for never. */
+function timeIn(fromMs: number, ms: number): number {
+  return ms === 0 ? 0 : fromMs + ms;
+}

@@ -1,0 +1,32 @@
+// A job's row as the fields of a record.
+
+import { type JobPage, JobState } from "../../engine/jobs/job-table.ts";
+import { type RecordFields, RecordState } from "../../message/record.ts";
+
+/** All of a job but its burial, in this state; `wallOffsetMs` is wall clock minus monotonic clock. */
+export function fillRecordFields(
+  fields: RecordFields,
+  page: JobPage,
+  row: number,
+  state: JobState,
+  wallOffsetMs: number,
+): void {
+  fields.id = page.id[row]!;
+  fields.state =
+    state === JobState.Delayed
+      ? RecordState.delayed
+      : state === JobState.Buried
+        ? RecordState.buried
+        : RecordState.ready;
+  fields.pri = page.pri[row]!;
+  fields.delaySeconds = page.delaySeconds[row]!;
+  fields.ttrSeconds = page.ttrSeconds[row]!;
+  fields.createdAtMs = page.createdAtMs[row]! + wallOffsetMs;
+  fields.deadlineAtMs = state === JobState.Delayed ? page.deadlineAtMs[row]! + wallOffsetMs : 0;
+  fields.reserves = page.reserves[row]!;
+  fields.timeouts = page.timeouts[row]!;
+  fields.releases = page.releases[row]!;
+  fields.buries = page.buries[row]!;
+  fields.kicks = page.kicks[row]!;
+  fields.burySequence = 0;
+}

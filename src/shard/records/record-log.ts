@@ -1,0 +1,256 @@
+// The shard's side of the log: turns changes of jobs into records and appends them to the ring to the binlog.
+
+import { assert } from "../../base/assert.ts";
+import { asciiBytes } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { type JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import type { RecordSink } from "../../engine/waiting/effects.ts";
+import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
+import {
+  DELETE_BYTES,
+  emptyRecordFields,
+  encodeDelete,
+  encodeLongUpdate,
+  encodePieceHead,
+  encodePutHead,
+  encodeSetting,
+  encodeUpdate,
+  MAX_RECORD_BYTES,
+  PIECE_HEADER_BYTES,
+  RECORD_FIXED_BYTES,
+  type RecordFields,
+  RecordState,
+  SETTING_HEADER_BYTES,
+  UPDATE_BYTES,
+} from "../../message/record.ts";
+import type { BinlogTopology } from "../../message/topology.ts";
+import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { FileTable } from "../../ring/file-table.ts";
+import { isLent, type LentIds } from "../../ring/lent-ids.ts";
+import { FULL, RingWriter } from "../../ring/ring-writer.ts";
+import { fillRecordFields } from "./record-fields.ts";
+
+export interface RecordLogOptions {
+  binlog: BinlogTopology;
+  shard: number;
+  /** Whether the log has no room for new jobs. */
+  isFull: () => boolean;
+  /** Whether the log can't write for want of room. */
+  isWaiting: () => boolean;
+  /**
+   * Wall clock minus monotonic clock now, ms: records outlive the monotonic clock, and the wall clock may be
+   * set.
+   */
+  wallOffsetMs: () => number;
+  /** Called while the ring is full; returns when the binlog may have made room. */
+  waitForRoom: (records: RecordLog) => void;
+  /** Up to which id the log has lent ids. */
+  lent: LentIds;
+  /** Called while the log has not lent the id of a put; returns when it may have. */
+  waitForLend: (records: RecordLog, id: number) => void;
+  /** The file that new records go to, for stats-job. */
+  currentFile: () => number;
+}
+
+const NO_ATTRIBUTES = new Uint8Array(0);
+const NO_NAME = new Uint8Array(0);
+
+export class RecordLog implements RecordSink {
+  /** Number of the last record; the binlog says up to which one all are written and durable. */
+  lastNumber = 0;
+  /** Number of the last record that the binlog can see. */
+  shownNumber = 0;
+  readonly ring: RingWriter;
+  readonly #options: RecordLogOptions;
+  readonly #memory: Memory;
+  readonly #files: FileTable;
+  readonly #fields: RecordFields = emptyRecordFields();
+  readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  readonly #recordBytesMax: number;
+  #attached: Engine | undefined;
+  #burySequence = 0;
+  /** What `lent` said last. */
+  #lentLow = 0;
+  /** Wall clock minus monotonic clock, as the first record of a turn found it: two clocks a record cost a tenth of a microsecond. */
+  #wallOffsetMs = Number.NaN;
+  /** Names of tubes as bytes, made once a tube. */
+  readonly #tubeNames = new WeakMap<object, Uint8Array>();
+
+  constructor(options: RecordLogOptions) {
+    this.#options = options;
+    this.ring = new RingWriter(options.binlog.rings[options.shard]!);
+    this.#memory = new Memory(this.ring.bytes);
+    this.#files = new FileTable(options.binlog.files);
+    this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
+  }
+
+  /** The engine whose jobs are logged, and the highest burial that the log knows; before the first record. */
+  attach(engine: Engine, burySequence: number): void {
+    this.#attached = engine;
+    this.#burySequence = burySequence;
+    this.#lentLow = this.#options.lent.low;
+  }
+
+  #engine(): Engine {
+    assert(this.#attached !== undefined, "a log has its engine before its first record");
+    return this.#attached;
+  }
+
+  /**
+   * Whether a record of any size finds room now; none does while the log can write nothing, or more would be
+   * acknowledged.
+   */
+  get hasRoom(): boolean {
+    return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
+  }
+
+  /** Shows the binlog all records so far. Returns whether there were new ones, for which it must be rung. */
+  publish(): boolean {
+    this.shownNumber = this.lastNumber;
+    this.#wallOffsetMs = Number.NaN;
+    return this.ring.publish();
+  }
+
+  /** Asks the binlog to ring when it has made room, if that is what is missing. */
+  wantRoom(): void {
+    if (!this.hasRoom) this.ring.wantRoom();
+  }
+
+  /** Number of the log file with the job's full record. */
+  fileOf(slot: number): number {
+    const page = this.#engine().jobs.pageOf(slot);
+    return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
+  }
+
+  roomForPut(): boolean {
+    return !this.#options.isFull();
+  }
+
+  put(slot: number): boolean {
+    const engine = this.#engine();
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    // From here on others may see the id.
+    if (!isLent(this.#lentLow, page.id[row]!) && !this.#awaitLend(page.id[row]!)) return false;
+    const tube = this.#tubeName(slot);
+    const attributes = page.extras === undefined ? NO_ATTRIBUTES : this.#attributes(slot, true, true);
+    const bodyBytes = page.bodyBytes[row]!;
+    const body = page.body[row]!;
+    const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
+    const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - headBytes);
+    page.file[row] = this.#options.currentFile();
+    const at = this.#claim(headBytes + inlineBytes);
+    const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
+    engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
+    for (let done = inlineBytes; done < bodyBytes; ) {
+      // The log keeps a reserve for what is under way when it fills up, but not for a body of any length.
+      if (!this.roomForPut()) {
+        this.#delete(page.id[row]!);
+        return false;
+      }
+      const pieceBytes = Math.min(bodyBytes - done, this.#recordBytesMax - PIECE_HEADER_BYTES);
+      const pieceAt = this.#claim(PIECE_HEADER_BYTES + pieceBytes);
+      const partAt = encodePieceHead(this.#memory.view, pieceAt, page.id[row]!, done);
+      engine.bodies.read(body, done, this.ring.bytes, partAt, pieceBytes);
+      done += pieceBytes;
+    }
+    return true;
+  }
+
+  /**
+   * Once in tens of thousands of puts, and then mostly long before they get here. False if the log has no room for
+   * it: it lends none then, and everything else is to go on.
+   */
+  #awaitLend(id: number): boolean {
+    const { lent, waitForLend } = this.#options;
+    for (;;) {
+      this.#lentLow = lent.low;
+      if (isLent(this.#lentLow, id)) return true;
+      if (!this.roomForPut()) return false;
+      waitForLend(this, id);
+    }
+  }
+
+  updated(slot: number): void {
+    if (this.#engine().jobs.pageOf(slot).extras !== undefined && this.#longUpdate(slot)) return;
+    encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
+  }
+
+  /** An UPDATE with attributes, or with the tube that the job was moved to; false if it has neither. */
+  #longUpdate(slot: number): boolean {
+    const attributes = this.#attributes(slot, false, true);
+    const tube = this.#engine().policies.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
+    if (tube.length + attributes.length === 0) return false;
+    const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
+    encodeLongUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
+    return true;
+  }
+
+  remembered(slot: number): void {
+    const tube = this.#tubeName(slot);
+    const attributes = this.#attributes(slot, true, false);
+    const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length);
+    const fields = this.#fill(slot);
+    fields.state = RecordState.remembered;
+    encodePutHead(this.#memory, at, fields, tube, 0, attributes);
+  }
+
+  /** What is set for the tubes of a pattern has changed. */
+  set(pattern: string, text: string): void {
+    const at = this.#claim(SETTING_HEADER_BYTES + pattern.length + text.length);
+    encodeSetting(this.#memory, at, asciiBytes(pattern), asciiBytes(text));
+  }
+
+  /** Attributes of a job, padded; valid until the next call. */
+  #attributes(slot: number, fixed: boolean, mutable: boolean): Uint8Array {
+    const writer = this.#attributeWriter;
+    const wallOffsetMs = this.#offsetMs();
+    writer.clear();
+    if (fixed) this.#engine().policies.writeFixed(slot, writer, wallOffsetMs);
+    if (mutable) this.#engine().policies.writeMutable(slot, writer, wallOffsetMs);
+    return writer.bytes.subarray(0, writer.pad());
+  }
+
+  deleted(id: number): void {
+    this.#delete(id);
+  }
+
+  #delete(id: number): void {
+    encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
+  }
+
+  /** Room for one record with the next number; waits for it when the ring is full, and never drops one. */
+  #claim(recordBytes: number): number {
+    let offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
+    while (offset === FULL) {
+      this.#options.waitForRoom(this);
+      offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
+    }
+    return writeAppendHeader(this.ring, offset, recordBytes, ++this.lastNumber);
+  }
+
+  #fill(slot: number): RecordFields {
+    const page = this.#engine().jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const fields = this.#fields;
+    fillRecordFields(fields, page, row, page.state[row] as JobState, this.#offsetMs());
+    if (fields.state === RecordState.buried) fields.burySequence = ++this.#burySequence;
+    return fields;
+  }
+
+  #offsetMs(): number {
+    if (Number.isNaN(this.#wallOffsetMs)) this.#wallOffsetMs = this.#options.wallOffsetMs();
+    return this.#wallOffsetMs;
+  }
+
+  #tubeName(slot: number): Uint8Array {
+    const tube = this.#engine().tubeOf(slot);
+    let bytes = this.#tubeNames.get(tube);
+    if (bytes === undefined) {
+      bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));
+      this.#tubeNames.set(tube, bytes);
+    }
+    return bytes;
+  }
+}

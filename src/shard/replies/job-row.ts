@@ -1,0 +1,51 @@
+// A job as a line of a list: JSON, which is YAML too.
+
+import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
+import { latin1 } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { ageSeconds, STATE_NAMES, secondsLeft } from "./job-text.ts";
+
+/** The row of a job, with up to `showBytes` bytes of its body if that is not 0, and its tube's name if `namesTube`. */
+export function jobRow(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  showBytes: number,
+  namesTube = false,
+): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const state = page.state[row]!;
+  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const shown = showBytes === 0 ? "" : `,"body":"${bodyText(engine, slot, showBytes)}"`;
+  return (
+    `{"id":${page.id[row]},${namesTube ? `"tube":"${engine.tubeOf(slot).name}",` : ""}"state":"${STATE_NAMES[state]}","pri":${page.pri[row]}` +
+    `,"age":${ageSeconds(page.createdAtMs[row]!, nowMs)},"delay":${page.delaySeconds[row]}` +
+    `,"ttr":${page.ttrSeconds[row]},"time-left":${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}` +
+    `,"reserves":${page.reserves[row]},"timeouts":${page.timeouts[row]},"releases":${page.releases[row]}` +
+    `,"buries":${page.buries[row]},"kicks":${page.kicks[row]},"bytes":${page.bodyBytes[row]}${shown}}`
+  );
+}
+
+/** The first bytes of a body, each as the character with its number: those that are not plain ASCII are escaped. */
+function bodyText(engine: Engine, slot: number, showBytes: number): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const bytes = new Uint8Array(Math.min(showBytes, page.bodyBytes[row]!));
+  engine.bodies.read(page.body[row]!, 0, bytes, 0, bytes.length);
+  const text = latin1(bytes, 0, bytes.length);
+  return ESCAPES.test(text)
+    ? text.replace(EACH_ESCAPE, (character) => ESCAPED[character.charCodeAt(0)]!)
+    : text;
+}
+
+/** What can't stand in JSON of plain ASCII as it is. */
+const ESCAPES = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
+const EACH_ESCAPE = new RegExp(ESCAPES, "g");
+
+const ESCAPED: readonly string[] = Array.from({ length: 256 }, (_, byte) => {
+  if (byte === QUOTE || byte === BACKSLASH) return `\\${String.fromCharCode(byte)}`;
+  if (byte >= SPACE && byte < DELETE) return String.fromCharCode(byte);
+  return `\\u00${byte.toString(16).padStart(2, "0")}`;
+});

@@ -1,0 +1,182 @@
+// The texts of stats-job, stats-tube, inspect-job and inspect-tube, as the chosen compatibility quotes it.
+
+import { latin1 } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
+import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
+import { Attribute, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
+import { settingNamed, settingsText } from "./tube-setter.ts";
+
+export const STATE_NAMES: Readonly<Record<number, string>> = {
+  [JobState.Ready]: "ready",
+  [JobState.Reserved]: "reserved",
+  [JobState.Buried]: "buried",
+  [JobState.Delayed]: "delayed",
+  // Nobody may have it, as if somebody held it.
+  [JobState.Moving]: "reserved",
+};
+/** C reads its clock anew, so that a fresh delay of 10 s has 9 left; a batch here shares one reading. */
+const CLOCK_STEP_MS = 0.001;
+
+export const secondsLeft = (untilMs: number, nowMs: number): number =>
+  Math.max(0, Math.floor((untilMs - nowMs - CLOCK_STEP_MS) / 1000));
+
+/** An acceptor read its clock for the put line, and may be a moment ahead of the turn that asks. */
+export const ageSeconds = (createdAtMs: number, nowMs: number): number =>
+  Math.max(0, Math.floor((nowMs - createdAtMs) / 1000));
+
+/** The YAML of stats-job, without the framing of its reply. */
+export function statsJobText(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  quoteNames: boolean,
+  file: number,
+): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const state = page.state[row]!;
+  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const name = engine.tubeOf(slot).name;
+  return `---
+id: ${page.id[row]}
+tube: ${quoteNames ? `"${name}"` : name}
+state: ${STATE_NAMES[state]}
+pri: ${page.pri[row]}
+age: ${ageSeconds(page.createdAtMs[row]!, nowMs)}
+delay: ${page.delaySeconds[row]}
+ttr: ${page.ttrSeconds[row]}
+time-left: ${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}
+file: ${file}
+reserves: ${page.reserves[row]}
+timeouts: ${page.timeouts[row]}
+releases: ${page.releases[row]}
+buries: ${page.buries[row]}
+kicks: ${page.kicks[row]}
+`;
+}
+
+/** The YAML of stats-tube, without the framing of its reply. */
+export function statsTubeText(engine: Engine, tube: Tube, nowMs: number, quoteNames: boolean): string {
+  return `---
+name: ${quoteNames ? `"${tube.name}"` : tube.name}
+current-jobs-urgent: ${tube.urgentJobs}
+current-jobs-ready: ${tube.jobsIn(JobState.Ready)}
+current-jobs-reserved: ${tube.jobsIn(JobState.Reserved) + tube.movingJobs}
+current-jobs-delayed: ${tube.jobsIn(JobState.Delayed)}
+current-jobs-buried: ${tube.jobsIn(JobState.Buried)}
+total-jobs: ${tube.totalJobs}
+current-using: ${tube.using}
+current-watching: ${tube.watching}
+current-waiting: ${engine.waitingOn(tube)}
+cmd-delete: ${tube.deletes}
+cmd-pause-tube: ${tube.pauses}
+pause: ${tube.pauseSeconds}
+pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
+`;
+}
+
+/** What inspect-job adds to the text of stats-job; `holder` names who holds it, or says that nobody does. */
+export function inspectJobText(engine: Engine, slot: number, nowMs: number, holder: string): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const state = page.state[row]!;
+  const timed = state === JobState.Reserved || state === JobState.Delayed;
+  const leftMs = timed ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
+  return `bytes: ${page.bodyBytes[row]}
+time-left-ms: ${leftMs}
+${policyRows(engine, slot, nowMs)}holder: ${holder}
+`;
+}
+
+const REASONS: Readonly<Record<number, string>> = {
+  [DeathReason.None]: "none",
+  [DeathReason.Attempts]: "attempts",
+  [DeathReason.Expired]: "expired",
+};
+
+/** What a job has by its options and by the policies of its tube. */
+function policyRows(engine: Engine, slot: number, nowMs: number): string {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const { extras } = page;
+  const expiresAtMs = extras?.expiresAtMs[row] ?? 0;
+  const expiresIn = expiresAtMs === 0 ? "never" : String(Math.max(0, Math.floor(expiresAtMs - nowMs)) / 1000);
+  const fixed = engine.policies.fixedAttributes(slot);
+  const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
+  const weight = weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!;
+  const unique = quotedAttribute(fixed, Attribute.UniqueKey);
+  const group = quotedAttribute(fixed, Attribute.Group);
+  return `attempts: ${page.reserves[row]! - (extras?.attemptsBase[row] ?? 0)}
+expires-in: ${expiresIn}
+unique: ${unique}
+group: ${group}
+weight: ${weight}
+origin: ${engine.policies.originOf(slot) || "none"}
+reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
+`;
+}
+
+/** A text that a client chose, so that any parser of YAML or JSON reads it. */
+function quotedAttribute(fixed: Uint8Array, tag: Attribute): string {
+  const at = findAttribute(fixed, 0, fixed.length, tag);
+  return at < 0 ? "none" : quoted(latin1(fixed, at, at + fixed[at - 1]!));
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\x7f-\xff]/g,
+    (byte) => `\\u${byte.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** The YAML of inspect-tube for a tube that does not exist, but would have settings; without the framing of its reply. */
+export function inspectSettingsText(policy: TubePolicy): string {
+  return `---
+bytes: 0
+next-age: 0
+${countRows(NO_COUNTS)}${settingRows(policy)}`;
+}
+
+const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0 };
+
+function countRows(counts: PolicyCounts, groups = 0, blocked = 0): string {
+  return `groups: ${groups}
+groups-blocked: ${blocked}
+duplicates: ${counts.duplicates}
+rejected: ${counts.rejected}
+expired: ${counts.expired}
+dead: ${counts.dead}
+moved-in: ${counts.movedIn}
+moved-out: ${counts.movedOut}
+`;
+}
+
+/** Where there is a rate: jobs that may be given at once now. */
+function tokenRow({ gate }: Tube, nowMs: number): string {
+  const tokens = gate?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
+  return tokens === Number.POSITIVE_INFINITY ? "" : `tokens: ${Math.max(0, Math.floor(tokens))}\n`;
+}
+
+/** Each setting that holds, and the pattern that says so. */
+function settingRows(policy: TubePolicy | undefined): string {
+  if (policy === undefined) return "";
+  let rows = "";
+  for (const option of settingsText(policy, (name) => policy.sources.has(name)).split(" ")) {
+    const [name, value] = option.split("=", 2);
+    rows += `${name}: ${value}\n${name}-from: ${quoted(policy.sources.get(settingNamed(name!)) ?? "")}\n`;
+  }
+  return rows;
+}
+
+/** The YAML of inspect-tube, without the framing of its reply. */
+export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): string {
+  const next = tube.jobsIn(JobState.Ready) === 0 ? undefined : tube.ready.best;
+  const createdAtMs = next === undefined ? nowMs : engine.jobs.pageOf(next).createdAtMs[rowOf(next)]!;
+  return `---
+bytes: ${tube.bytes}
+next-age: ${ageSeconds(createdAtMs, nowMs)}
+${countRows(tube.counts, tube.groups?.size, tube.groups?.blocked)}${tokenRow(tube, nowMs)}${settingRows(tube.policy)}`;
+}

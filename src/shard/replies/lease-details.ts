@@ -1,0 +1,18 @@
+// What a lease is told of its job behind RESERVED: ` <reserves> <pri> <ttr> <ms left> <age ms> <timeouts> <releases> <buries>
+// <kicks> <tube>`. Only the http thread sees it.
+
+import { asciiBytes } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { rowOf } from "../../engine/jobs/job-table.ts";
+
+export function leaseDetails(engine: Engine, slot: number, nowMs: number): Uint8Array {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  const leftMs = Math.round(page.deadlineAtMs[row]! - nowMs);
+  const ageMs = Math.max(0, Math.round(nowMs - page.createdAtMs[row]!));
+  const counts = `${page.timeouts[row]} ${page.releases[row]} ${page.buries[row]} ${page.kicks[row]}`;
+  const tube = engine.tubeOf(slot).name;
+  return asciiBytes(
+    ` ${page.reserves[row]} ${page.pri[row]} ${page.ttrSeconds[row]} ${leftMs} ${ageMs} ${counts} ${tube}`,
+  );
+}

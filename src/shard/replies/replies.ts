@@ -1,0 +1,555 @@
+// Writes a shard's answers, as the very bytes that the client gets, into the rings to the acceptors.
+
+import { CR, LF, SPACE } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
+import { asciiBytes, copyBytes } from "../../base/bytes.ts";
+import { decimalDigits, writeDecimal } from "../../base/decimal.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import { wasLost } from "../../engine/jobs/batch.ts";
+import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
+import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { ReplyCredit } from "../../message/reply-credit.ts";
+import { RequestFlag } from "../../message/request.ts";
+import {
+  CANDIDATE_BYTES,
+  CANDIDATE_LOST,
+  ResponseFlag,
+  ResponseKind,
+  STRAYED_HEADER_BYTES,
+} from "../../message/response.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
+import { Reply, ReplyWord } from "../../protocol/reply.ts";
+import { Request } from "../../protocol/request.ts";
+import { JobParts } from "../sessions/job-parts.ts";
+import type { LongBatch, LongReply, ShardSession } from "../sessions/shard-session.ts";
+import type { ReplyPort, StoredPart } from "./reply-port.ts";
+
+/** Longest first line of a reply with a body: RESERVED, two numbers, two blanks, CR LF. */
+const BODY_HEAD_BYTES_MAX = 48;
+/** What a lease is told of its job goes there, too: nine numbers and the name of its tube. */
+const LEASE_BYTES_MAX = 9 * 17 + 201;
+/** Bytes of a long reply in one message. */
+const PIECE_BYTES_MAX = 32 * 1024;
+/** The same where only its place is told. */
+const STORED_PIECE_BYTES_MAX = 1024 * 1024;
+
+/** The name of a tube, which may stand there, with a blank. */
+const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
+const NO_BYTES = new Uint8Array(0);
+const float64 = new Float64Array(1);
+const float64Bytes = new Uint8Array(float64.buffer);
+
+/** Tells which record a reply depends on. */
+export interface RecordNumbers {
+  /** Number of the record appended last; 0 for none. */
+  readonly lastNumber: number;
+}
+
+export class Replies {
+  /**
+   * The last record before the present command: what comes after it has to be in the log before the reply
+   * leaves.
+   */
+  recordsBefore = 0;
+  /** The present command. */
+  request: Request = new Request();
+  /** Whether a job that is not here may be on another shard. */
+  mayBeElsewhere: (id: number) => boolean = () => false;
+  /** Whether a job is known to be on another shard: of one that is on its way, that it has arrived. */
+  isElsewhere: (id: number) => boolean = () => false;
+  readonly #records: RecordNumbers;
+  readonly #engine: Engine;
+  readonly #ports: readonly ReplyPort[];
+  readonly #long: (LongReply | LongBatch)[] = [];
+  /** Scratch for batches. */
+  readonly #parts = new JobParts();
+  /** Scratch for first lines. */
+  readonly #head = new Uint8Array(BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX));
+
+  /** A body of at least so many bytes is copied by the acceptor, where that lives in this thread. */
+  readonly #storedBytesMin: number;
+
+  constructor(
+    engine: Engine,
+    ports: readonly ReplyPort[],
+    records: RecordNumbers,
+    storedBytesMin: number = Number.POSITIVE_INFINITY,
+  ) {
+    this.#storedBytesMin = storedBytesMin;
+    this.#records = records;
+    this.#engine = engine;
+    this.#ports = ports;
+  }
+
+  /** A whole reply known in advance. */
+  fixed(session: ShardSession, reply: Uint8Array): void {
+    this.bytes(session, reply, 0, reply.length);
+  }
+
+  bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
+    const port = this.#begin(session, 0, length);
+    copyBytes(port.target, port.at, source, at, length);
+  }
+
+  /** `<word><number> CR LF`. */
+  // put 7/10
+  number(session: ShardSession, word: Uint8Array, number: number): void {
+    const port = this.#begin(session, 0, word.length + decimalDigits(number) + 2);
+    copyBytes(port.target, port.at, word, 0, word.length);
+    const at = writeDecimal(port.target, port.at + word.length, number);
+    port.target[at] = CR;
+    port.target[at + 1] = LF;
+  }
+
+  /** The outcome of a command by id. */
+  outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
+    if (outcome === Outcome.Done) this.fixed(session, done);
+    else this.notFound(session, requestFlags);
+  }
+
+  /**
+   * NOT_FOUND to a command by id. If the job is not here, and may be elsewhere, the acceptor is told so instead: it looks for it.
+   */
+  notFound(session: ShardSession, requestFlags: number): void {
+    const { id } = this.request;
+    const isHere = this.#engine.find(id) !== NO_SLOT;
+    if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
+      this.elsewhere(session, this.request, requestFlags);
+    else this.fixed(session, Reply.notFound);
+  }
+
+  /** A command by id is for another shard: the acceptor is told so. */
+  elsewhere(session: ShardSession, request: Request, requestFlags: number): void {
+    if ((requestFlags & RequestFlag.Probe) !== 0) this.signal(session, ResponseKind.Absent);
+    else this.strayed(session, request, NO_BYTES);
+  }
+
+  /** A command for whose job the acceptor has to look elsewhere: nothing follows before it says GoOn. */
+  strayed(session: ShardSession, request: Request, details: Uint8Array): void {
+    const { op, id, pri, delaySeconds, options } = request;
+    session.isStrayed = true;
+    const port = this.#ports[session.acceptor]!;
+    const bytes = STRAYED_HEADER_BYTES + options.length + details.length;
+    port.beginSignal(ResponseKind.Redirected, this.#holds(session), session.connectionSlot, bytes, id, pri);
+    const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
+    view.setFloat64(0, session.engineSession.held.soonestMs, true);
+    view.setUint32(8, op | (options.length << 8), true);
+    view.setUint32(12, delaySeconds, true);
+    const at = options.copyTo(port.target, port.at + STRAYED_HEADER_BYTES);
+    copyBytes(port.target, at, details, 0, details.length);
+  }
+
+  /** FOUND with the job in `slot`, which was asked for by its id, or NOT_FOUND for NO_SLOT. */
+  found(session: ShardSession, slot: number, requestFlags: number): void {
+    if (slot === NO_SLOT) this.notFound(session, requestFlags);
+    else this.job(session, ReplyWord.found, slot, 0);
+  }
+
+  /**
+   * `<word><id> <bytes> CR LF <body> CR LF`, in one message where it fits and is no more than a client should
+   * pin. `details` stand behind the bytes, where the reply is for the http thread.
+   */
+  job(
+    session: ShardSession,
+    word: Uint8Array,
+    slot: number,
+    flags: number,
+    details: Uint8Array = NO_BYTES,
+  ): void {
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const bodyBytes = page.bodyBytes[row]!;
+    const body = page.body[row]!;
+    const head = this.#head;
+    copyBytes(head, 0, word, 0, word.length);
+    let at = writeDecimal(head, word.length, page.id[row]!);
+    head[at++] = SPACE;
+    at = writeDecimal(head, at, bodyBytes);
+    copyBytes(head, at, details, 0, details.length);
+    at += details.length;
+    head[at++] = CR;
+    head[at++] = LF;
+    const port = this.#ports[session.acceptor]!;
+    const isStored = port.isLocal && bodyBytes >= this.#storedBytesMin;
+    const wholeBytesMax = isStored ? Number.POSITIVE_INFINITY : port.payloadBytesMax;
+    if (at + bodyBytes + 2 > Math.min(wholeBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+      this.#beginLong(session, head.slice(0, at), body, bodyBytes, flags);
+      return;
+    }
+    if (isStored) {
+      const part = { handle: body, offset: 0, length: bodyBytes, isLast: true, headBytes: at };
+      this.#beginStored(session, flags | this.#durable(), this.#records.lastNumber, part);
+      copyBytes(port.target, port.at, head, 0, at);
+      return;
+    }
+    this.#begin(session, flags, at + bodyBytes + 2);
+    copyBytes(port.target, port.at, head, 0, at);
+    this.#engine.bodies.read(body, 0, port.target, port.at + at, bodyBytes);
+    port.target[port.at + at + bodyBytes] = CR;
+    port.target[port.at + at + bodyBytes + 1] = LF;
+  }
+
+  /** OK with a text of ASCII. */
+  text(session: ShardSession, text: string): void {
+    const head = `OK ${text.length}\r\n`;
+    if (head.length + text.length + 2 <= this.#ports[session.acceptor]!.payloadBytesMax)
+      this.fixed(session, asciiBytes(`${head}${text}\r\n`));
+    else this.#longText(session, asciiBytes(head), asciiBytes(text));
+  }
+
+  /** The same in pieces: the text is a body of the arena until it is sent. */
+  #longText(session: ShardSession, head: Uint8Array, text: Uint8Array): void {
+    const { bodies } = this.#engine;
+    let body: number = EMPTY_BODY;
+    try {
+      body = bodies.allocate(text.length);
+      bodies.write(body, 0, text, 0, text.length);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      bodies.free(body);
+      this.fixed(session, Reply.outOfMemory);
+      return;
+    }
+    this.#beginLong(session, head, body, text.length, 0);
+    bodies.free(body);
+  }
+
+  /** An answer for the acceptor itself; it carries how soon a reservation here ends. */
+  signal(session: ShardSession, kind: number, value = 0, pri = 0): void {
+    const port = this.#ports[session.acceptor]!;
+    port.beginSignal(kind, this.#holds(session), session.connectionSlot, 8, value, pri);
+    float64[0] = session.engineSession.held.soonestMs;
+    copyBytes(port.target, port.at, float64Bytes, 0, 8);
+  }
+
+  /** The best job that the session could have here, which stays where it is. */
+  candidate(session: ShardSession): void {
+    const slot = this.#engine.bestReady(session.engineSession);
+    if (slot === NO_SLOT) {
+      this.signal(session, ResponseKind.Absent);
+      return;
+    }
+    const page = this.#engine.jobs.pageOf(slot);
+    this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
+  }
+
+  /** The reply of the present command tells of what earlier ones did: it waits for all records so far. */
+  dependOnAll(): void {
+    this.recordsBefore = 0;
+  }
+
+  /** Number of the last record so far. */
+  get lastRecord(): number {
+    return this.#records.lastNumber % 2 ** 32;
+  }
+
+  /** Ack behind what the present command has changed: what the acceptor answers waits for its record. */
+  settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
+    const port = this.#ports[session.acceptor]!;
+    const flags = this.#holds(session) | this.#durable();
+    const { connectionSlot, engineSession } = session;
+    const bytes = 8 + payload.length;
+    port.beginAck(flags, connectionSlot, bytes, value, this.#records.lastNumber % 2 ** 32);
+    float64[0] = engineSession.held.soonestMs;
+    copyBytes(port.target, port.at, float64Bytes, 0, 8);
+    copyBytes(port.target, port.at + 8, payload, 0, payload.length);
+  }
+
+  // --- batches --------------------------------------------------------------------------------------------
+
+  /** RESERVED_BATCH with the jobs in `slots`, and the names of their tubes if `withTubes`. */
+  batch(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+    const parts = this.#parts;
+    parts.begin();
+    this.#addLine(ReplyWord.reservedBatch, slots.length);
+    for (const slot of slots) this.#addJob(slot, withTubes);
+    const port = this.#ports[session.acceptor]!;
+    if (parts.bytes <= Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+      this.#begin(session, 0, parts.bytes);
+      parts.copyTo(this.#engine.bodies, port.target, port.at);
+    } else if (slots.length > 1) this.#beginLongBatch(session, false);
+    else {
+      const page = this.#engine.jobs.pageOf(slots[0]!);
+      const row = rowOf(slots[0]!);
+      this.#beginLong(session, parts.lines.slice(), page.body[row]!, page.bodyBytes[row]!, 0);
+    }
+  }
+
+  /** Jobs of a batch that the acceptor puts together, NO_SLOT for those that were not taken. */
+  gathered(session: ShardSession, slots: readonly number[], withTubes: boolean): void {
+    const parts = this.#parts;
+    parts.begin();
+    const sizes = new DataView(new ArrayBuffer(slots.length * 4));
+    const sizesAt = parts.line(new Uint8Array(sizes.buffer));
+    for (const [index, slot] of slots.entries()) {
+      const before = parts.bytes;
+      if (slot !== NO_SLOT) this.#addJob(slot, withTubes);
+      sizes.setUint32(index * 4, parts.bytes - before, true);
+    }
+    parts.lines.set(new Uint8Array(sizes.buffer), sizesAt);
+    this.#sendGathered(session);
+  }
+
+  /** Bytes for the acceptor, which makes something of them. */
+  gatheredBytes(session: ShardSession, bytes: Uint8Array): void {
+    this.#parts.begin();
+    this.#parts.line(bytes);
+    this.#sendGathered(session);
+  }
+
+  #sendGathered(session: ShardSession): void {
+    const parts = this.#parts;
+    const port = this.#ports[session.acceptor]!;
+    if (parts.bytes > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
+      this.#beginLongBatch(session, true);
+      return;
+    }
+    port.beginSignal(ResponseKind.Gathered, this.#holds(session), session.connectionSlot, parts.bytes);
+    parts.copyTo(this.#engine.bodies, port.target, port.at);
+  }
+
+  /**
+   * What the session could have here, best first, as far as a message has room for it; all stays where it is. There may
+   * be more of it if it is `isCut`.
+   */
+  candidates(session: ShardSession, slots: readonly number[], isCut: boolean): void {
+    const port = this.#ports[session.acceptor]!;
+    const count = Math.min(slots.length, Math.floor((port.payloadBytesMax - 8) / CANDIDATE_BYTES));
+    const payload = new DataView(new ArrayBuffer(8 + count * CANDIDATE_BYTES));
+    payload.setFloat64(0, session.engineSession.held.soonestMs, true);
+    const { jobs } = this.#engine;
+    for (let index = 0; index < count; index++) {
+      const slot = slots[index]!;
+      const page = jobs.pageOf(slot);
+      const row = rowOf(slot);
+      const at = 8 + index * CANDIDATE_BYTES;
+      payload.setFloat64(at, page.id[row]!, true);
+      payload.setUint32(at + 8, page.pri[row]!, true);
+      payload.setUint32(at + 12, page.bodyBytes[row]! + (wasLost(jobs, slot) ? CANDIDATE_LOST : 0), true);
+    }
+    const flags = this.#holds(session);
+    const value = isCut || count < slots.length ? 1 : 0;
+    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, value);
+    copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
+  }
+
+  /** `<word><number> CR LF` as a line of the parts. */
+  #addLine(word: Uint8Array, number: number): void {
+    const head = this.#head;
+    copyBytes(head, 0, word, 0, word.length);
+    const at = writeDecimal(head, word.length, number);
+    head[at] = CR;
+    head[at + 1] = LF;
+    this.#parts.line(head, at + 2);
+  }
+
+  /** `RESERVED <id> <bytes>[ <tube>] CR LF <body> CR LF` as a part. */
+  #addJob(slot: number, withTube: boolean): void {
+    const page = this.#engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const head = this.#head;
+    const bodyBytes = page.bodyBytes[row]!;
+    copyBytes(head, 0, ReplyWord.reserved, 0, ReplyWord.reserved.length);
+    let at = writeDecimal(head, ReplyWord.reserved.length, page.id[row]!);
+    head[at++] = SPACE;
+    at = writeDecimal(head, at, bodyBytes);
+    if (withTube) {
+      head[at++] = SPACE;
+      const { name } = this.#engine.tubeOf(slot);
+      for (let index = 0; index < name.length; index++) head[at++] = name.charCodeAt(index);
+    }
+    head[at++] = CR;
+    head[at++] = LF;
+    this.#parts.line(head, at);
+    this.#parts.body(page.body[row]!, bodyBytes);
+  }
+
+  #beginLongBatch(session: ShardSession, isGathered: boolean): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    const reply: LongBatch = {
+      session,
+      parts: this.#parts.keep(this.#engine.bodies),
+      isGathered,
+      flags: isGathered ? 0 : this.#durable(),
+      recordNumber: this.#records.lastNumber,
+    };
+    session.longReply = reply;
+    this.#long.push(reply);
+  }
+
+  #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
+    const port = this.#ports[session.acceptor]!;
+    const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
+    const isLast = bytes === parts.leftBytes;
+    const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
+    if (isGathered)
+      port.beginSignal(
+        ResponseKind.Gathered,
+        pieceFlags | this.#holds(session),
+        session.connectionSlot,
+        bytes,
+      );
+    else this.#beginPiece(session, pieceFlags, bytes, recordNumber);
+    parts.copy(port.target, port.at, bytes);
+    return isLast;
+  }
+
+  #holds(session: ShardSession): number {
+    return session.engineSession.held.size > 0 ? ResponseFlag.DurabilityWaits : 0;
+  }
+
+  #begin(session: ShardSession, flags: number, length: number): ReplyPort {
+    return this.#beginPiece(session, flags | this.#durable(), length, this.#records.lastNumber);
+  }
+
+  /** ResponseFlag.Durable if the present command has made a record. */
+  #durable(): number {
+    return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+  }
+
+  #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
+    session.sent(length);
+    port.beginReply(flags | this.#holds(session), session.connectionSlot, length, recordNumber % 2 ** 32);
+    return port;
+  }
+
+  /** Begins a reply whose part of a body the acceptor copies from the arena itself; the caller writes its head. */
+  #beginStored(session: ShardSession, flags: number, recordNumber: number, part: StoredPart): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
+    this.#engine.bodies.pin(part.handle);
+    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
+    port.beginStored(flags | this.#holds(session), session.connectionSlot, recordNumber % 2 ** 32, part);
+    return port;
+  }
+
+  // --- replies longer than a message ----------------------------------------------------------------------
+
+  #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    this.#engine.bodies.pin(body);
+    const reply: LongReply = {
+      session,
+      body,
+      bodyBytes,
+      head,
+      // Its pieces are sent when other commands have had their turn.
+      flags: flags | this.#durable(),
+      recordNumber: this.#records.lastNumber,
+      sentBytes: 0,
+    };
+    session.longReply = reply;
+    this.#long.push(reply);
+  }
+
+  /** Whether a long reply could go on now. */
+  get longHasWork(): boolean {
+    return this.#long.some((reply) => mayGoOn(reply) && this.hasRoomForPiece(reply.session));
+  }
+
+  /** Asks for room on behalf of the long replies whose clients have read enough. */
+  wantRoomForLong(): void {
+    for (const reply of this.#long) {
+      if (mayGoOn(reply)) this.#ports[reply.session.acceptor]!.ring.wantRoom();
+    }
+  }
+
+  /**
+   * Sends pieces of the long replies in turn. Returns a session whose reply is complete; to be called until
+   * none is.
+   */
+  pumpLong(): ShardSession | undefined {
+    for (let i = 0; i < this.#long.length; i++) {
+      const reply = this.#long[i]!;
+      if (!mayGoOn(reply) || !this.hasRoomForPiece(reply.session)) continue;
+      if (!this.#sendPiece(reply)) continue;
+      this.#long.splice(i, 1);
+      this.#unpin(reply);
+      reply.session.longReply = undefined;
+      return reply.session;
+    }
+    return undefined;
+  }
+
+  /** Gives up the long reply of a session that ends. */
+  abandonLong(session: ShardSession): void {
+    const reply = session.longReply;
+    if (reply === undefined) return;
+    this.#long.splice(this.#long.indexOf(reply), 1);
+    this.#unpin(reply);
+    session.longReply = undefined;
+  }
+
+  #unpin(reply: LongReply | LongBatch): void {
+    if (reply.parts === undefined) this.#engine.bodies.unpin(reply.body);
+    else reply.parts.end();
+  }
+
+  /**
+   * Whether there is room for a piece of a long reply or list: they leave half of the ring to everybody else.
+   */
+  hasRoomForPiece(session: ShardSession): boolean {
+    const port = this.#ports[session.acceptor]!;
+    return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
+  }
+
+  /** Sends one piece; true if it was the last. */
+  #sendPiece(reply: LongReply | LongBatch): boolean {
+    if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
+    const { isLocal } = this.#ports[reply.session.acceptor]!;
+    return isLocal && reply.bodyBytes >= this.#storedBytesMin
+      ? this.#sendStoredPiece(reply)
+      : this.#sendBodyPiece(reply);
+  }
+
+  #sendBodyPiece(reply: LongReply): boolean {
+    const port = this.#ports[reply.session.acceptor]!;
+    const headBytes = reply.head.length;
+    const totalBytes = headBytes + reply.bodyBytes + 2;
+    const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
+    const last = reply.sentBytes + pieceBytes === totalBytes;
+    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
+    this.#beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
+    let done = 0;
+    while (done < pieceBytes) {
+      const position = reply.sentBytes + done;
+      const at = port.at + done;
+      const remaining = pieceBytes - done;
+      if (position < headBytes) {
+        const part = Math.min(remaining, headBytes - position);
+        copyBytes(port.target, at, reply.head, position, part);
+        done += part;
+      } else if (position < headBytes + reply.bodyBytes) {
+        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
+        if (reply.body !== EMPTY_BODY)
+          this.#engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
+        done += part;
+      } else {
+        port.target[at] = position === totalBytes - 1 ? LF : CR;
+        done++;
+      }
+    }
+    reply.sentBytes += pieceBytes;
+    return last;
+  }
+
+  /** The same from the arena: the head goes with the first part of the body, CR LF with the last. */
+  #sendStoredPiece(reply: LongReply): boolean {
+    const { head, body, bodyBytes } = reply;
+    const headBytes = reply.sentBytes === 0 ? head.length : 0;
+    const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
+    const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
+    const isLast = offset + length === bodyBytes;
+    const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
+    const part = { handle: body, offset, length, isLast, headBytes };
+    const port = this.#beginStored(reply.session, flags, reply.recordNumber, part);
+    copyBytes(port.target, port.at, head, 0, headBytes);
+    reply.sentBytes += headBytes + length;
+    return isLast;
+  }
+}
+
+function mayGoOn(reply: LongReply | LongBatch): boolean {
+  if (reply.parts !== undefined && reply.isGathered) return true;
+  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
+}

@@ -1,0 +1,103 @@
+// Lists of this shard's tubes on their way to acceptors: one message of each in a turn, for as long as it
+// takes, so that hundreds of thousands of tubes keep nobody waiting.
+//
+// A tube that is there all the time is listed once. One that goes or comes meanwhile may be listed or not.
+
+import { copyBytes } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
+import { ResponseKind } from "../../message/response.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import type { Replies } from "./replies.ts";
+import type { ReplyPort } from "./reply-port.ts";
+
+/** Bytes of a list in one message. */
+const MESSAGE_BYTES_MAX = 32 * 1024;
+/** Of an entry before its name: see message/response.ts. */
+const HEADER_BYTES = 9;
+
+interface TubeList {
+  readonly session: ShardSession;
+  readonly tubes: Iterator<Tube>;
+  /** The tube that is listed next. */
+  next: Tube | undefined;
+  /**
+   * Tubes still to be listed: as many as there were at the beginning, so that new ones can't keep it going.
+   */
+  remaining: number;
+}
+
+export class TubeLists {
+  readonly #engine: Engine;
+  readonly #ports: readonly ReplyPort[];
+  readonly #replies: Replies;
+  #lists: TubeList[] = [];
+  /** Where a message is put together before its length is known. */
+  readonly #bytes = new Uint8Array(MESSAGE_BYTES_MAX);
+  readonly #view = new DataView(this.#bytes.buffer);
+
+  constructor(engine: Engine, ports: readonly ReplyPort[], replies: Replies) {
+    this.#engine = engine;
+    this.#ports = ports;
+    this.#replies = replies;
+  }
+
+  /** Sends all tubes, in the order in which they were made, then Ack; the first message now. */
+  begin(session: ShardSession): void {
+    const tubes = this.#engine.tubes.values();
+    const list: TubeList = { session, tubes, next: undefined, remaining: this.#engine.tubes.size };
+    this.#goOn(list);
+    if (!this.#send(list)) this.#lists.push(list);
+  }
+
+  /** Whether a list could go on now. */
+  get hasWork(): boolean {
+    return this.#lists.some((list) => this.#replies.hasRoomForPiece(list.session));
+  }
+
+  /** Asks for room on behalf of all lists. */
+  wantRoom(): void {
+    for (const { session } of this.#lists) this.#ports[session.acceptor]!.ring.wantRoom();
+  }
+
+  /** Sends a message of each list that has room for it. */
+  pump(): void {
+    if (this.#lists.length === 0) return;
+    this.#lists = this.#lists.filter(
+      (list) => !this.#replies.hasRoomForPiece(list.session) || !this.#send(list),
+    );
+  }
+
+  /** Gives up the list for a session that ends. */
+  abandon(session: ShardSession): void {
+    if (this.#lists.length > 0) this.#lists = this.#lists.filter((list) => list.session !== session);
+  }
+
+  /** Sends the next message; true if it was the last. */
+  #send(list: TubeList): boolean {
+    const { session } = list;
+    const port = this.#ports[session.acceptor]!;
+    const room = Math.min(port.payloadBytesMax, MESSAGE_BYTES_MAX);
+    let at = 0;
+    for (; list.next !== undefined; this.#goOn(list)) {
+      const { name, sequence } = list.next;
+      if (at + HEADER_BYTES + name.length > room) break;
+      this.#view.setFloat64(at, sequence, true);
+      this.#bytes[at + 8] = name.length;
+      for (let i = 0; i < name.length; i++) this.#bytes[at + HEADER_BYTES + i] = name.charCodeAt(i);
+      at += HEADER_BYTES + name.length;
+    }
+    if (at > 0) {
+      port.beginSignal(ResponseKind.Tubes, 0, session.connectionSlot, at);
+      copyBytes(port.target, port.at, this.#bytes, 0, at);
+    }
+    if (list.next !== undefined) return false;
+    this.#replies.signal(session, ResponseKind.Ack);
+    return true;
+  }
+
+  #goOn(list: TubeList): void {
+    const step = list.remaining-- > 0 ? list.tubes.next() : undefined;
+    list.next = step === undefined || step.done === true ? undefined : step.value;
+  }
+}

@@ -1,0 +1,189 @@
+// Changes what is set for tubes on one shard, and keeps it in the log.
+//
+// A pattern of several tubes is told to all shards at once, and two changes of one pattern may come in another order to
+// each of them. So a change has a number, the same everywhere, and of each setting the highest counts. The shard of the
+// pattern's hash logs it.
+
+import { asciiBytes, latin1 } from "../../base/bytes.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { TubeSetting } from "../../engine/tubes/tube-setting.ts";
+import {
+  isWide,
+  PATTERNS_MAX,
+  type SettingName,
+  type SettingValues,
+} from "../../engine/tubes/tube-settings.ts";
+import { OptionParser, OptionsSyntax } from "../../protocol/option-parser.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { Span } from "../../protocol/request.ts";
+import { EXPIRE_WORDS, SETTING_ROWS } from "../../protocol/setting-rows.ts";
+import type { RecordLog } from "../records/record-log.ts";
+
+/** How a setting is kept and written. */
+interface SettingKind<Name extends SettingName> {
+  readonly name: Name;
+  /** `undefined`: nothing is set any more. */
+  readonly read: (bytes: Uint8Array, start: number, end: number) => SettingValues[Name];
+  readonly write: (value: SettingValues[Name]) => string;
+}
+
+const number = (bytes: Uint8Array, start: number): number =>
+  new DataView(bytes.buffer, bytes.byteOffset).getFloat64(start, true);
+const seconds = (ms: number): string => String(ms / 1000);
+
+type NumberName =
+  | "maxAttempts"
+  | "maxJobs"
+  | "maxBytes"
+  | "maxReserved"
+  | "burst"
+  | "groupMaxReserved"
+  | "maxGroups";
+const numeric = <Name extends NumberName>(name: Name): SettingKind<Name> => ({
+  name,
+  read: number,
+  write: String,
+});
+const duration = <Name extends "backoffMs" | "backoffMaxMs" | "ttlMs">(name: Name): SettingKind<Name> => ({
+  name,
+  read: number,
+  write: seconds,
+});
+
+// Each takes values of its own setting only, which a table can't say.
+const KINDS: Readonly<Record<number, SettingKind<SettingName>>> = {
+  [OptionTag.MaxAttempts]: numeric("maxAttempts") as unknown as SettingKind<SettingName>,
+  [OptionTag.DeadLetter]: { name: "deadLetter", read: latin1, write: String },
+  [OptionTag.Backoff]: duration("backoffMs") as unknown as SettingKind<SettingName>,
+  [OptionTag.BackoffMax]: duration("backoffMaxMs") as unknown as SettingKind<SettingName>,
+  [OptionTag.Ttl]: duration("ttlMs") as unknown as SettingKind<SettingName>,
+  [OptionTag.Expire]: {
+    name: "expireBuries",
+    read: (bytes, start) => number(bytes, start) === EXPIRE_WORDS.indexOf("bury"),
+    write: (buries) => EXPIRE_WORDS[buries === true ? 1 : 0]!,
+  },
+  [OptionTag.MaxJobs]: numeric("maxJobs") as unknown as SettingKind<SettingName>,
+  [OptionTag.MaxBytes]: numeric("maxBytes") as unknown as SettingKind<SettingName>,
+  [OptionTag.MaxReserved]: numeric("maxReserved") as unknown as SettingKind<SettingName>,
+  [OptionTag.Rate]: { name: "rate", read: latin1, write: String },
+  [OptionTag.Burst]: numeric("burst") as unknown as SettingKind<SettingName>,
+  [OptionTag.GroupMaxReserved]: numeric("groupMaxReserved") as unknown as SettingKind<SettingName>,
+  [OptionTag.MaxGroups]: numeric("maxGroups") as unknown as SettingKind<SettingName>,
+};
+
+/** What is set for one pattern, as set-tube and `--tubes` write it; of what `isMeant` says. */
+export function settingsText(
+  values: Readonly<Partial<SettingValues>>,
+  isMeant: (name: SettingName) => boolean = () => true,
+): string {
+  const words: string[] = [];
+  for (const { name, tag } of SETTING_ROWS) {
+    const kind = KINDS[tag]!;
+    const value = values[kind.name];
+    if (value !== undefined && isMeant(kind.name)) words.push(`${name}=${kind.write(value)}`);
+  }
+  return words.join(" ");
+}
+
+/** The setting that a word of a line means. */
+export function settingNamed(word: string): SettingName {
+  return KINDS[SETTING_ROWS.find(({ name }) => name === word)!.tag]!.name;
+}
+
+/** Patterns whose last changes are kept: those that have settings, and as many that had some. */
+const CHANGES_MAX = 2 * PATTERNS_MAX;
+
+export class TubeSetter {
+  readonly #engine: Engine;
+  readonly #records: RecordLog | undefined;
+  /** Whether the shard logs what is set for a pattern, and has its tube if it is a name. */
+  readonly owns: (pattern: string) => boolean;
+  readonly #onMayLeave: () => void;
+  /** By pattern of several tubes, then by tag of a setting: the number of its last change. */
+  readonly #changes = new Map<string, Map<number, number>>();
+
+  /** `onMayLeave` is called before anything is set by which jobs may leave for another shard by themselves. */
+  constructor(
+    engine: Engine,
+    records: RecordLog | undefined,
+    owns: (pattern: string) => boolean,
+    onMayLeave: () => void = () => {},
+  ) {
+    this.#engine = engine;
+    this.#records = records;
+    this.owns = owns;
+    this.#onMayLeave = onMayLeave;
+  }
+
+  /** Whether a pattern has settings, or may get some. */
+  mayHave(pattern: string): boolean {
+    const { settings } = this.#engine;
+    return settings.get(pattern) !== undefined || settings.hasRoomFor(pattern);
+  }
+
+  /**
+   * Makes change number `change`. Tubes that are there get it by the steps of what is returned; undefined if there are too
+   * many patterns.
+   */
+  change(pattern: string, options: Span, change: number, nowMs: number): TubeSetting | undefined {
+    this.#engine.runDue(nowMs);
+    if (!this.mayHave(pattern)) return undefined;
+    const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
+    this.#apply(pattern, options, change, values);
+    const setting = this.#engine.beginSetting(pattern, values);
+    if (this.owns(pattern)) this.#records?.set(pattern, settingsText(values));
+    return setting;
+  }
+
+  #apply(pattern: string, options: Span, change: number, values: Partial<SettingValues>): void {
+    const { bytes, start, end } = options;
+    for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!) {
+      const tag = bytes[at]!;
+      const kind = KINDS[tag]!;
+      if (!this.#isNewer(pattern, tag, change)) continue;
+      const length = bytes[at + 1]!;
+      if (length === 0) delete values[kind.name];
+      else Object.assign(values, { [kind.name]: kind.read(bytes, at + 2, at + 2 + length) });
+    }
+    if (values.deadLetter !== undefined && !this.owns(values.deadLetter)) this.#onMayLeave();
+  }
+
+  #isNewer(pattern: string, tag: number, change: number): boolean {
+    if (!isWide(pattern)) return true;
+    let changes = this.#changes.get(pattern);
+    if (changes === undefined) {
+      if (this.#changes.size >= CHANGES_MAX) this.#forgetOldest();
+      this.#changes.set(pattern, (changes = new Map()));
+    }
+    if ((changes.get(tag) ?? 0) > change) return false;
+    changes.set(tag, change);
+    return true;
+  }
+
+  /** Patterns whose last changes are known. */
+  get changedPatterns(): number {
+    return this.#changes.size;
+  }
+
+  /** A pattern without settings, changed long ago, may be forgotten: no change of it is still on its way. */
+  #forgetOldest(): void {
+    for (const pattern of this.#changes.keys()) {
+      if (this.#engine.settings.get(pattern) !== undefined) continue;
+      this.#changes.delete(pattern);
+      return;
+    }
+  }
+
+  /** What the log or a file says of a pattern; where it is another shard's business, nothing is done. */
+  restore(pattern: string, text: string, nowMs: number): void {
+    if (!isWide(pattern) && !this.owns(pattern)) return;
+    const values: Partial<SettingValues> = { ...this.#engine.settings.get(pattern) };
+    const options = new Span();
+    const bytes = asciiBytes(` ${text}`);
+    if (parser.parse(bytes, 0, bytes.length, SETTING_ROWS, options) !== OptionsSyntax.Ok) return;
+    this.#apply(pattern, options, 0, values);
+    this.#engine.setTubes(pattern, values, nowMs);
+  }
+}
+
+const parser = new OptionParser();

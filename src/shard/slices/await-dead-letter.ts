@@ -1,0 +1,25 @@
+// The answer to a release by which a job has died: it comes when the job is where dead ones go, as on one shard.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+
+export class AwaitDeadLetter implements SlicedCommand {
+  readonly jobs = 1;
+  readonly #engine: Engine;
+  readonly #id: number;
+  readonly finish: () => void;
+
+  constructor(engine: Engine, id: number, finish: () => void) {
+    this.#engine = engine;
+    this.#id = id;
+    this.finish = finish;
+  }
+
+  get awaitedJob(): number | undefined {
+    return this.#engine.isLeaving(this.#id) ? this.#id : undefined;
+  }
+
+  step(): boolean {
+    return this.awaitedJob === undefined;
+  }
+}

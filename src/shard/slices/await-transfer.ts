@@ -1,0 +1,32 @@
+// A command by id whose job is on its way to another shard: it waits until that is over, and is executed then.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { Request } from "../../protocol/request.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+
+export class AwaitTransfer implements SlicedCommand {
+  readonly jobs = 1;
+  readonly #engine: Engine;
+  readonly #request: Request;
+  readonly #execute: (request: Request) => void;
+
+  /** `request` is kept. */
+  constructor(engine: Engine, request: Request, execute: (request: Request) => void) {
+    this.#engine = engine;
+    this.#request = request;
+    this.#execute = execute;
+  }
+
+  get awaitedJob(): number | undefined {
+    const { id } = this.#request;
+    return this.#engine.isMoving(id) ? id : undefined;
+  }
+
+  step(): boolean {
+    return this.awaitedJob === undefined;
+  }
+
+  finish(): void {
+    this.#execute(this.#request);
+  }
+}

@@ -1,0 +1,96 @@
+// The jobs of a delete-batch, one after the other, each as `delete` would.
+
+import { latin1 } from "../../base/bytes.ts";
+import { type Engine, Outcome } from "../../engine/engine.ts";
+import { NO_SLOT } from "../../engine/jobs/job-table.ts";
+import { Deleted, packDeleted } from "../../message/deleted.ts";
+import { Op } from "../../protocol/commands.ts";
+import { IdList } from "../../protocol/id-list.ts";
+import { deletedBatchReply } from "../../protocol/reply.ts";
+import { Request, Span } from "../../protocol/request.ts";
+import type { Replies } from "../replies/replies.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+
+export class DeleteMany implements SlicedCommand {
+  readonly jobs: number;
+  readonly mayEndUnheard = true;
+  readonly #engine: Engine;
+  readonly #replies: Replies;
+  readonly #session: ShardSession;
+  readonly #span = new Span();
+  readonly #ids: IdList;
+  /** For each id a Deleted. */
+  readonly #results: Uint8Array;
+  readonly #missing: string[] = [];
+  readonly #forAcceptor: boolean;
+  #done = 0;
+  /** Whether the present id was begun: its job is on its way to another shard. */
+  #isBegun = false;
+  #hasStrays = false;
+
+  /** `ids` are `count` ids as they were given; the answer is a signal if the acceptor puts answers together. */
+  constructor(
+    engine: Engine,
+    replies: Replies,
+    session: ShardSession,
+    ids: Span,
+    count: number,
+    forAcceptor: boolean,
+  ) {
+    this.#engine = engine;
+    this.#replies = replies;
+    this.#session = session;
+    this.#span.copyOf(ids);
+    this.#ids = new IdList(this.#span);
+    this.jobs = count;
+    this.#results = new Uint8Array(count);
+    this.#forAcceptor = forAcceptor;
+  }
+
+  get awaitedJob(): number | undefined {
+    const { id } = this.#ids;
+    return this.#isBegun && this.#engine.isMoving(id) && !this.#replies.isElsewhere(id) ? id : undefined;
+  }
+
+  step(jobsMax: number, nowMs: number): boolean {
+    for (let left = jobsMax; left > 0 && (this.#isBegun || this.#ids.next()); left--) {
+      this.#isBegun = true;
+      if (this.awaitedJob !== undefined) return false;
+      this.#isBegun = false;
+      this.#delete(this.#ids.id, nowMs);
+      this.#done++;
+    }
+    return this.#done === this.jobs;
+  }
+
+  #delete(id: number, nowMs: number): void {
+    // It has arrived elsewhere, and no word of that has come yet.
+    const hasLeft = this.#engine.isMoving(id);
+    if (!hasLeft && this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done) {
+      this.#results[this.#done] = Deleted.Yes;
+      return;
+    }
+    if (hasLeft || (this.#engine.find(id) === NO_SLOT && this.#replies.mayBeElsewhere(id))) {
+      this.#results[this.#done] = Deleted.Elsewhere;
+      this.#hasStrays = true;
+    }
+    if (!this.#forAcceptor) this.#missing.push(this.#ids.text);
+  }
+
+  finish(): void {
+    if (this.#forAcceptor) this.#replies.settled(this.#session, 0, this.#results);
+    else if (this.#hasStrays) this.#handOn();
+    else {
+      const missing = this.#missing;
+      this.#replies.fixed(this.#session, deletedBatchReply(this.jobs - missing.length, missing));
+    }
+  }
+
+  /** The acceptor looks for what has left. */
+  #handOn(): void {
+    const { bytes, start, end } = this.#span;
+    const details = packDeleted(this.#results, latin1(bytes, start, end), this.#replies.lastRecord);
+    this.#replies.strayed(this.#session, new Request().begin(Op.DeleteBatch), details);
+  }
+}

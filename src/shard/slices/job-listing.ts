@@ -1,0 +1,132 @@
+// A list of jobs of a tube or of all, put together in as many turns as it takes.
+
+import type { Engine } from "../../engine/engine.ts";
+import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
+import { type JobWalk, turnBudget } from "../../engine/walks/job-walk.ts";
+import { type ListedJob, packListedJobs } from "../../message/listed-jobs.ts";
+import { LIST_TEXT_BYTES_MAX, listText } from "../../protocol/job-options.ts";
+import { jobRow } from "../replies/job-row.ts";
+import type { Replies } from "../replies/replies.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+
+/** Ids that one list looks at, and bytes of bodies that it searches: then it says how to go on. */
+const LIST_LOOKS_MAX = 100_000;
+export const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
+
+/** So many bytes of bodies take as long to show as a job to change. */
+const SHOWN_BYTES_PER_JOB = 48;
+
+export interface ListedJobs {
+  /** Undefined for all, which are then named. */
+  readonly tube: string | undefined;
+  /** Bytes of its text, if it is for the acceptor, which puts it together with those of other shards. */
+  readonly partBytesMax: number | undefined;
+  readonly walk: JobWalk;
+  /** Jobs at most. */
+  readonly limit: number;
+  /** Bytes of each body that are shown. */
+  readonly showBytes: number;
+}
+
+export class JobListing implements SlicedCommand {
+  readonly #engine: Engine;
+  readonly #replies: Replies;
+  readonly #session: ShardSession;
+  readonly #listed: ListedJobs;
+  readonly #rows: ListedJob[] = [];
+  #textBytes = 0;
+  #looksLeft = LIST_LOOKS_MAX;
+  #searchBytesLeft: number;
+  /** All ids up to this one have been listed or left out; up to which they had been when it began. */
+  #doneId: number;
+  readonly #beganId: number;
+
+  constructor(
+    engine: Engine,
+    replies: Replies,
+    session: ShardSession,
+    listed: ListedJobs,
+    searchBytesMax: number = LIST_SEARCH_BYTES_MAX,
+  ) {
+    this.#searchBytesLeft = searchBytesMax;
+    this.#engine = engine;
+    this.#replies = replies;
+    this.#session = session;
+    this.#listed = listed;
+    this.#doneId = listed.walk.doneId;
+    this.#beganId = listed.walk.doneId;
+  }
+
+  get jobs(): number {
+    const { walk, limit, showBytes } = this.#listed;
+    const tube = this.#tube;
+    if (tube === null) return 0;
+    const shown = Math.min(LIST_TEXT_BYTES_MAX, limit * showBytes, tube?.bytes ?? Infinity);
+    return walk.work(tube) + Math.ceil(shown / SHOWN_BYTES_PER_JOB);
+  }
+
+  /** Whose jobs are listed: undefined for all, null if it is gone. */
+  get #tube(): Tube | undefined | null {
+    const { tube } = this.#listed;
+    return tube === undefined ? undefined : (this.#engine.findTube(tube) ?? null);
+  }
+
+  step(jobsMax: number, nowMs: number): boolean {
+    const { walk, limit } = this.#listed;
+    // Nobody reads it any more.
+    if (this.#session.ended) return true;
+    this.#engine.runDue(nowMs);
+    const tube = this.#tube;
+    if (tube === null) {
+      this.#doneId = walk.lastId;
+      return true;
+    }
+    const budget = turnBudget(jobsMax);
+    const { looksLeft, searchBytesLeft } = budget;
+    let isFull = false;
+    for (let left = jobsMax; left > 0 && !isFull && this.#rows.length < limit; left--) {
+      const slot = walk.next(tube, budget);
+      if (slot !== NO_SLOT && !this.#hasLeft(slot)) isFull = !this.#add(slot, nowMs);
+      if (!isFull) this.#doneId = walk.doneId;
+      if (slot === NO_SLOT) break;
+    }
+    this.#looksLeft -= looksLeft - budget.looksLeft;
+    this.#searchBytesLeft -= searchBytesLeft - budget.searchBytesLeft;
+    return (
+      isFull ||
+      this.#rows.length >= limit ||
+      this.#doneId >= walk.lastId ||
+      this.#looksLeft <= 0 ||
+      // The next list can't go on in the middle of a body: each gets behind one at least, however large that is.
+      (this.#searchBytesLeft <= 0 && this.#doneId > this.#beganId)
+    );
+  }
+
+  /** It is on its way to another shard, and has arrived: it is listed there. */
+  #hasLeft(slot: number): boolean {
+    const id = this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+    return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
+  }
+
+  /** False if there is no room for the job; the first always has some. */
+  #add(slot: number, nowMs: number): boolean {
+    const { tube, showBytes, partBytesMax = LIST_TEXT_BYTES_MAX } = this.#listed;
+    const line = `- ${jobRow(this.#engine, slot, nowMs, showBytes, tube === undefined)}\n`;
+    if (this.#rows.length > 0 && this.#textBytes + line.length > partBytesMax) return false;
+    this.#textBytes += line.length;
+    this.#rows.push({ id: this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!, line });
+    return true;
+  }
+
+  finish(): void {
+    const next = this.#doneId >= this.#listed.walk.lastId ? 0 : this.#doneId;
+    if (this.#listed.partBytesMax !== undefined)
+      this.#replies.gatheredBytes(this.#session, packListedJobs(next, this.#rows));
+    else {
+      const lines = this.#rows.map(({ line }) => line);
+      this.#replies.text(this.#session, listText(next, lines));
+    }
+  }
+}

@@ -1,0 +1,28 @@
+// The end of a connection: the jobs that it holds go back, its watches end.
+
+import type { Engine } from "../../engine/engine.ts";
+import type { ShardSession } from "../sessions/shard-session.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+
+export class SessionCleanup implements SlicedCommand {
+  readonly #engine: Engine;
+  readonly #session: ShardSession;
+
+  constructor(engine: Engine, session: ShardSession) {
+    this.#engine = engine;
+    this.#session = session;
+  }
+
+  /** Watches count like jobs. */
+  get jobs(): number {
+    const { held, watches } = this.#session.engineSession;
+    return held.size + watches.size;
+  }
+
+  step(jobsMax: number, nowMs: number): boolean {
+    return this.#engine.giveBack(this.#session.engineSession, jobsMax, nowMs);
+  }
+
+  /** The shard forgets an ended session when its last move is done, and says so. */
+  finish(): void {}
+}

@@ -1,0 +1,44 @@
+// Dead jobs of this shard on their way to dead-letter tubes of others, one round of shipments after the other.
+
+import type { Engine } from "../../engine/engine.ts";
+import { Travel } from "../../engine/transfer/job-travel.ts";
+import { SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
+import { FarMove } from "./far-moves.ts";
+import type { TransferSender } from "./transfer-sender.ts";
+
+/** Where there is no memory for a job it stays buried in its tube, as if there were no dead-letter tube. */
+export class DeadLetters {
+  readonly #engine: Engine;
+  readonly #round: FarMove;
+  #ids: readonly number[] = [];
+  #at = 0;
+
+  constructor(engine: Engine, departures: TransferSender) {
+    this.#engine = engine;
+    this.#round = new FarMove(departures, Travel.Death);
+  }
+
+  get hasWork(): boolean {
+    return this.#round.underWay === 0 && (this.#at < this.#ids.length || this.#engine.policies.someLeave);
+  }
+
+  /** Begins a round. */
+  step(nowMs: number): void {
+    for (let left = SHIPMENT_JOBS_MAX; left > 0 && this.#mayGoOn(); left--) this.#take(nowMs);
+    this.#round.sendAll();
+  }
+
+  #mayGoOn(): boolean {
+    if (this.#at === this.#ids.length) {
+      this.#ids = this.#engine.policies.takeLeaving();
+      this.#at = 0;
+    }
+    return this.#at < this.#ids.length && !this.#round.isFull;
+  }
+
+  #take(nowMs: number): void {
+    const id = this.#ids[this.#at++]!;
+    const target = this.#engine.leavesFor(id, nowMs);
+    if (target !== "") this.#round.send(this.#engine.find(id), target, true);
+  }
+}

@@ -1,0 +1,86 @@
+// Many jobs that go to tubes of other shards, such as those of one move-jobs: one round of shipments after the other.
+
+import { Outcome } from "../../engine/jobs/outcome.ts";
+import type { Travel } from "../../engine/transfer/job-travel.ts";
+import type { FarMoves } from "../../engine/walks/tube-moving.ts";
+import { SHIPMENT_BYTES_MAX, SHIPMENT_JOBS_MAX } from "../../message/shipment.ts";
+import type { Sender, Shipment, TransferSender } from "./transfer-sender.ts";
+
+/**
+ * A round is about one shipment's worth of jobs, whatever their tubes: nothing more is sent before it is known what became of
+ * it, so that a full tube ends the move with what it has taken.
+ */
+export class FarMove implements FarMoves, Sender {
+  underWay = 0;
+  moved = 0;
+  /** Why the first that was not taken was not; Done if all were. */
+  refusal: Outcome = Outcome.Done;
+  readonly #departures: TransferSender;
+  #bytes = 0;
+  /** Those that are under way. */
+  readonly #sent = new Set<Shipment>();
+  /** Shipments that are being filled, by their tubes. */
+  readonly #open = new Map<string, Shipment>();
+
+  readonly #travel: Travel;
+
+  constructor(departures: TransferSender, travel: Travel) {
+    this.#departures = departures;
+    this.#travel = travel;
+  }
+
+  get refused(): boolean {
+    return this.refusal !== Outcome.Done;
+  }
+
+  get isFull(): boolean {
+    return this.underWay >= SHIPMENT_JOBS_MAX || this.#bytes >= SHIPMENT_BYTES_MAX || this.#isSent;
+  }
+
+  /** Whether the round is complete. */
+  #isSent = false;
+
+  send(slot: number, target: string, asReady: boolean): void {
+    const open = this.#open.get(target);
+    let shipment = open;
+    if (shipment === undefined || !this.#departures.hasRoom(shipment, slot)) {
+      if (open !== undefined) this.#sendOne(open);
+      shipment = this.#departures.begin(target, this.#travel, this);
+      shipment.asReady = asReady;
+      this.#open.set(target, shipment);
+    }
+    const before = shipment.bytes;
+    this.#departures.add(shipment, slot);
+    this.#bytes += shipment.bytes - before;
+    this.underWay++;
+  }
+
+  /** Sends what a step has gathered. */
+  sendAll(): void {
+    if (this.#open.size === 0) return;
+    for (const shipment of this.#open.values()) this.#sendOne(shipment);
+    this.#open.clear();
+    this.#isSent = true;
+  }
+
+  #sendOne(shipment: Shipment): void {
+    this.#sent.add(shipment);
+    this.#departures.send(shipment);
+  }
+
+  /** One of the jobs that are under way, of which the sender will hear. */
+  get awaitedJob(): number | undefined {
+    const [first] = this.#sent;
+    return first?.ids[0];
+  }
+
+  landed(shipment: Shipment, taken: number, refusal: Outcome): void {
+    this.#sent.delete(shipment);
+    this.underWay -= shipment.ids.length;
+    this.moved += taken;
+    if (this.refusal === Outcome.Done) this.refusal = refusal;
+    if (this.underWay > 0) return;
+    this.#bytes = 0;
+    this.#isSent = false;
+  }
+}

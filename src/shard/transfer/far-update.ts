@@ -1,0 +1,53 @@
+// An update-job that sends its job to a tube of another shard.
+
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import type { JobChange } from "../../engine/jobs/new-job.ts";
+import { Outcome } from "../../engine/jobs/outcome.ts";
+import { Travel } from "../../engine/transfer/job-travel.ts";
+import type { SlicedCommand } from "../sessions/sliced-command.ts";
+import type { Sender, Shipment, TransferSender } from "./transfer-sender.ts";
+
+/** The job is here what it was until it is there what it shall be: where it is refused nothing has changed. */
+export class FarUpdate implements SlicedCommand, Sender {
+  readonly jobs = 1;
+  readonly #answer: (outcome: Outcome) => void;
+  readonly #id: number;
+  #outcome: Outcome | undefined;
+
+  /** Sends a job that the engine lets the asker change, to `tube`, which is on another shard. */
+  constructor(
+    { engine, departures, nowMs }: { engine: Engine; departures: TransferSender; nowMs: number },
+    id: number,
+    tube: string,
+    change: JobChange,
+    answer: (outcome: Outcome) => void,
+  ) {
+    this.#answer = answer;
+    this.#id = id;
+    const slot = engine.find(id);
+    const isHeld = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
+    const shipment = departures.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
+    // Who hands a job on gives it back.
+    shipment.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
+    shipment.facts = engine.changedFacts(slot, change, nowMs);
+    departures.add(shipment, slot);
+    departures.send(shipment);
+  }
+
+  get awaitedJob(): number | undefined {
+    return this.#outcome === undefined ? this.#id : undefined;
+  }
+
+  step(): boolean {
+    return this.#outcome !== undefined;
+  }
+
+  landed(_: Shipment, taken: number, refusal: Outcome): void {
+    this.#outcome = taken === 1 ? Outcome.Done : refusal;
+  }
+
+  finish(): void {
+    this.#answer(this.#outcome!);
+  }
+}

@@ -1,0 +1,211 @@
+// Jobs that come from other shards: into the engine, and word of it back to where they come from.
+
+import { copyBytes, latin1 } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../engine/jobs/job-attributes.ts";
+import { JobState } from "../../engine/jobs/job-table.ts";
+import type { RestoredJob } from "../../engine/jobs/new-job.ts";
+import { Outcome } from "../../engine/jobs/outcome.ts";
+import type { Arrival, Travel } from "../../engine/transfer/job-travel.ts";
+import {
+  bodyBytesOf,
+  decodeFields,
+  emptyRecordFields,
+  RECORD_FIXED_BYTES,
+  RecordState,
+  recordHeadBytes,
+} from "../../message/record.ts";
+import {
+  LANDED_BYTES,
+  PARCEL_HEADER_BYTES,
+  SHIP_HEADER_BYTES,
+  ShipFlag,
+  Shipping,
+} from "../../message/shipment.ts";
+import type { Span } from "../../protocol/request.ts";
+import type { RecordLog } from "../records/record-log.ts";
+import type { ReplyPort } from "../replies/reply-port.ts";
+
+export interface TransferReceiverOptions {
+  readonly engine: Engine;
+  /** The way to the acceptor that carries. */
+  readonly port: ReplyPort;
+  readonly records: RecordLog | undefined;
+  /** Is told of each job that lives here from now on. */
+  readonly onArrived: (id: number) => void;
+}
+
+/** What a shipment says of all its jobs. */
+interface Manifest extends Arrival {
+  readonly tube: string;
+}
+
+/** A job that comes in pieces. */
+interface Incoming {
+  readonly manifest: Manifest;
+  readonly file: number;
+  readonly head: Memory;
+  headBytes: number;
+  body: number;
+  bodyBytes: number;
+}
+
+export class TransferReceiver {
+  readonly #options: TransferReceiverOptions;
+  /** By sender and number. */
+  readonly #incoming = new Map<string, Incoming>();
+  readonly #fields = emptyRecordFields();
+  readonly #attributes = new JobAttributes();
+
+  constructor(options: TransferReceiverOptions) {
+    this.#options = options;
+  }
+
+  /** A shipment from another shard. */
+  ship(from: number, number: number, payload: Span, nowMs: number): void {
+    const bytes = payload.bytes.subarray(payload.start, payload.end);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const flags = bytes[1]!;
+    let at = SHIP_HEADER_BYTES + view.getUint16(2, true);
+    const manifest = {
+      tube: latin1(bytes, SHIP_HEADER_BYTES, at),
+      travel: bytes[0] as Travel,
+      asReady: (flags & ShipFlag.AsReady) !== 0,
+      delayMs: (flags & ShipFlag.Delay) === 0 ? undefined : view.getFloat64(8, true),
+    };
+    if ((flags & ShipFlag.InPieces) !== 0) {
+      const head = Memory.ofSize(view.getUint32(at, true));
+      const file = view.getUint32(at + 4, true);
+      const incoming = { manifest, file, head, headBytes: 0, body: EMPTY_BODY, bodyBytes: 0 };
+      this.#incoming.set(keyOf(from, number), incoming);
+      return;
+    }
+    const jobs = view.getUint32(4, true);
+    let taken = 0;
+    let outcome: Outcome = Outcome.Done;
+    const recordsBefore = this.#lastRecord;
+    for (; taken < jobs; taken++) {
+      const length = view.getUint32(at, true);
+      outcome = this.#takeWhole(
+        manifest,
+        view.getUint32(at + 4, true),
+        bytes,
+        at + PARCEL_HEADER_BYTES,
+        nowMs,
+      );
+      if (outcome !== Outcome.Done) break;
+      at += PARCEL_HEADER_BYTES + length;
+    }
+    this.#landed(from, number, taken, outcome, recordsBefore);
+  }
+
+  #takeWhole(manifest: Manifest, file: number, bytes: Uint8Array, at: number, nowMs: number): Outcome {
+    const { engine } = this.#options;
+    const record = new Memory(bytes);
+    const bodyBytes = bodyBytesOf(record.view, at);
+    let body: number = EMPTY_BODY;
+    try {
+      body = engine.bodies.allocate(bodyBytes);
+      engine.bodies.write(body, 0, bytes, at + recordHeadBytes(record.view, at), bodyBytes);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      engine.bodies.free(body);
+      return Outcome.NoRoom;
+    }
+    return this.#enter(manifest, file, record, at, body, nowMs);
+  }
+
+  /** The job whose record is at `at`, and whose body is in the arena. */
+  #enter(manifest: Manifest, file: number, record: Memory, at: number, body: number, nowMs: number): Outcome {
+    const { engine, onArrived } = this.#options;
+    const { bytes, view } = record;
+    decodeFields(view, at, this.#fields);
+    const job = this.#jobOf(manifest.tube, bodyBytesOf(view, at), file);
+    const attributesEnd = at + recordHeadBytes(view, at);
+    const attributes =
+      attributesEnd === at + RECORD_FIXED_BYTES
+        ? undefined
+        : this.#attributes.read(bytes, at + RECORD_FIXED_BYTES, attributesEnd, 0);
+    const outcome = engine.arrive(job, body, attributes, manifest, nowMs);
+    if (outcome === Outcome.Done) onArrived(job.id);
+    else engine.bodies.free(body);
+    return outcome;
+  }
+
+  #jobOf(tube: string, bodyBytes: number, file: number): RestoredJob {
+    const { state, createdAtMs, ...fields } = this.#fields;
+    const known = state === RecordState.delayed ? JobState.Delayed : JobState.Ready;
+    return {
+      ...fields,
+      state: state === RecordState.buried ? JobState.Buried : known,
+      atMs: createdAtMs,
+      tube,
+      bodyBytes,
+      file,
+    };
+  }
+
+  // --- in pieces ------------------------------------------------------------------------------------------
+
+  /** The next bytes of a job that comes in pieces; of one that was refused nobody wants them. */
+  piece(from: number, number: number, payload: Span, nowMs: number): void {
+    const incoming = this.#incoming.get(keyOf(from, number));
+    if (incoming === undefined) return;
+    if (!this.#takePiece(incoming, payload)) {
+      this.#incoming.delete(keyOf(from, number));
+      this.#options.engine.bodies.free(incoming.body);
+      this.#landed(from, number, 0, Outcome.NoRoom, this.#lastRecord);
+      return;
+    }
+    const { head, headBytes, body, bodyBytes, manifest, file } = incoming;
+    if (headBytes < head.bytes.length || bodyBytes < bodyBytesOf(head.view, 0)) {
+      this.#say(Shipping.Credit, from, number, 0, false);
+      return;
+    }
+    this.#incoming.delete(keyOf(from, number));
+    const recordsBefore = this.#lastRecord;
+    const outcome = this.#enter(manifest, file, head, 0, body, nowMs);
+    this.#landed(from, number, outcome === Outcome.Done ? 1 : 0, outcome, recordsBefore);
+  }
+
+  /** False if there is no memory for it. */
+  #takePiece(incoming: Incoming, { bytes, start, end }: Span): boolean {
+    const { bodies } = this.#options.engine;
+    const { head } = incoming;
+    const headPart = Math.min(end - start, head.bytes.length - incoming.headBytes);
+    copyBytes(head.bytes, incoming.headBytes, bytes, start, headPart);
+    incoming.headBytes += headPart;
+    if (incoming.headBytes < head.bytes.length) return true;
+    try {
+      if (headPart > 0) incoming.body = bodies.allocate(bodyBytesOf(head.view, 0));
+      bodies.write(incoming.body, incoming.bodyBytes, bytes, start + headPart, end - start - headPart);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return false;
+    }
+    incoming.bodyBytes += end - start - headPart;
+    return true;
+  }
+
+  // --- word back ------------------------------------------------------------------------------------------
+
+  get #lastRecord(): number {
+    return this.#options.records?.lastNumber ?? 0;
+  }
+
+  #landed(from: number, number: number, taken: number, refusal: Outcome, recordsBefore: number): void {
+    const { port } = this.#options;
+    this.#say(Shipping.Landed, from, number, LANDED_BYTES, this.#lastRecord !== recordsBefore);
+    const view = new DataView(port.target.buffer, port.target.byteOffset);
+    view.setUint32(port.at, taken, true);
+    view.setUint8(port.at + 4, refusal);
+  }
+
+  #say(kind: Shipping, to: number, number: number, bytes: number, durable: boolean): void {
+    this.#options.port.beginCarry(kind, to, number, bytes, durable, this.#lastRecord);
+  }
+}
+
+const keyOf = (from: number, number: number): string => `${from}.${number}`;

@@ -1,0 +1,285 @@
+// Jobs of this shard on their way to tubes of others, in shipments: what is gathered, what stands in line, what is under way.
+//
+// At most SHIPMENTS_MAX of them are under way, so what acceptors and other shards have to keep of them is bounded; the others
+// stand in line, as numbers. A job of more bytes than a shipment may have goes alone, piece by piece, a few of them ahead of
+// what the other shard says to have taken.
+
+import { assert } from "../../base/assert.ts";
+import { asciiBytes, copyBytes } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import type { ChangedFacts } from "../../engine/jobs/new-job.ts";
+import type { Outcome } from "../../engine/jobs/outcome.ts";
+import type { Travel } from "../../engine/transfer/job-travel.ts";
+import { emptyRecordFields, encodePutHead, RECORD_FIXED_BYTES } from "../../message/record.ts";
+import {
+  PARCEL_HEADER_BYTES,
+  SHIP_HEADER_BYTES,
+  SHIPMENT_BYTES_MAX,
+  SHIPMENT_JOBS_MAX,
+  ShipFlag,
+  Shipping,
+} from "../../message/shipment.ts";
+import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { fillRecordFields } from "../records/record-fields.ts";
+import type { RecordLog } from "../records/record-log.ts";
+import type { ReplyPort } from "../replies/reply-port.ts";
+
+/** Shipments under way at once. */
+const SHIPMENTS_MAX = 8;
+/** Pieces of a job ahead of what was taken. */
+const PIECES_MAX = 4;
+/** What a request has before its payload, and a response has not. */
+const HEADER_DIFFERENCE = 40;
+/** What attributes that change take of a record at most, but for the origin. */
+const CHANGING_BYTES = 64;
+const NO_NAME = new Uint8Array(0);
+/** Numbers of shipments fit into a column of the job table. */
+const NUMBERS = 2 ** 31;
+
+/** Is told what has become of a shipment. */
+export interface Sender {
+  /** The first `taken` jobs have arrived, and it is in the log that they have; why not the others. */
+  landed(shipment: Shipment, taken: number, refusal: Outcome): void;
+}
+
+export class Shipment {
+  readonly number: number;
+  readonly tube: string;
+  readonly travel: Travel;
+  readonly sender: Sender;
+  /** Jobs become ready there, whatever they are. */
+  asReady = false;
+  /** They become ready or delayed for so long there, ms. */
+  delayMs: number | undefined;
+  /** What the only job is there, instead of what it is here. */
+  facts: ChangedFacts | undefined;
+  readonly ids: number[] = [];
+  /** Of the records, at most. */
+  bytes = 0;
+  /** Of a job in pieces: what stands before its body, what is sent of both, and pieces that were not taken yet. */
+  head: Uint8Array = NO_NAME;
+  sentBytes = 0;
+  piecesAhead = 0;
+
+  constructor(number: number, tube: string, travel: Travel, sender: Sender) {
+    this.number = number;
+    this.tube = tube;
+    this.travel = travel;
+    this.sender = sender;
+  }
+}
+
+export interface TransferSenderOptions {
+  readonly engine: Engine;
+  /** The way to the acceptor that carries. */
+  readonly port: ReplyPort;
+  readonly records: RecordLog | undefined;
+  readonly shardOf: (tube: string) => number;
+  /** Called before a job can leave. */
+  readonly onBegin: () => void;
+  /** Told of each job of a shipment that has landed, when its sender has heard of it. */
+  readonly onLanded: (id: number) => void;
+}
+
+export class TransferSender {
+  readonly #options: TransferSenderOptions;
+  readonly #bytesMax: number;
+  readonly #waiting: Shipment[] = [];
+  readonly #underWay = new Map<number, Shipment>();
+  readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+  readonly #fields = emptyRecordFields();
+  readonly #scratch = Memory.ofSize(SHIPMENT_BYTES_MAX);
+  #lastNumber = 0;
+
+  constructor(options: TransferSenderOptions) {
+    this.#options = options;
+    this.#bytesMax = Math.min(SHIPMENT_BYTES_MAX, options.port.payloadBytesMax - HEADER_DIFFERENCE);
+  }
+
+  /** A shipment to a tube of another shard, to be filled and sent. */
+  begin(tube: string, travel: Travel, sender: Sender): Shipment {
+    this.#options.onBegin();
+    this.#lastNumber = (this.#lastNumber + 1) % NUMBERS;
+    const shipment = new Shipment(this.#lastNumber, tube, travel, sender);
+    shipment.bytes = SHIP_HEADER_BYTES + tube.length;
+    return shipment;
+  }
+
+  /** Whether the job goes with the others: if not, it begins another shipment. */
+  hasRoom(shipment: Shipment, slot: number): boolean {
+    const { ids, bytes } = shipment;
+    return (
+      ids.length === 0 || (ids.length < SHIPMENT_JOBS_MAX && bytes + this.#bytesOf(slot) <= this.#bytesMax)
+    );
+  }
+
+  /** The job is moving from here on. */
+  add(shipment: Shipment, slot: number): void {
+    const { engine } = this.#options;
+    shipment.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
+    shipment.bytes += this.#bytesOf(slot);
+    engine.depart(slot, shipment.number);
+  }
+
+  /** The shipment is complete. */
+  send(shipment: Shipment): void {
+    this.#waiting.push(shipment);
+  }
+
+  /** The most that the job may take in a shipment. */
+  #bytesOf(slot: number): number {
+    const page = this.#options.engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const { extras } = page;
+    const attributeBytes =
+      extras === undefined ? 0 : extras.attributeBytes[row]! + extras.originBytes[row]! + CHANGING_BYTES;
+    return PARCEL_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + page.bodyBytes[row]!;
+  }
+
+  /** Whether something could be sent now. */
+  get hasWork(): boolean {
+    return this.#maySend && this.#options.port.ring.hasRoom(this.#options.port.ring.messageBytesMax);
+  }
+
+  get #maySend(): boolean {
+    return this.#waiting.length > 0 && this.#underWay.size < SHIPMENTS_MAX && !this.#options.port.blocked;
+  }
+
+  /** Sends what may go. */
+  step(): void {
+    while (this.hasWork) this.#begin(this.#waiting.shift()!);
+  }
+
+  #begin(shipment: Shipment): void {
+    this.#underWay.set(shipment.number, shipment);
+    const end = shipment.bytes <= this.#bytesMax ? this.#write(shipment) : this.#writeHead(shipment);
+    this.#carry(shipment, Shipping.Ship, this.#scratch.bytes, end);
+    if (shipment.head.length > 0) this.#sendPieces(shipment);
+  }
+
+  #carry({ tube, number }: Shipment, kind: Shipping, bytes: Uint8Array, length: number): void {
+    const { port, records, shardOf } = this.#options;
+    port.beginCarry(kind, shardOf(tube), number, length, false, records?.lastNumber ?? 0);
+    copyBytes(port.target, port.at, bytes, 0, length);
+  }
+
+  // --- what is sent ---------------------------------------------------------------------------------------
+
+  #writeHeader({ travel, asReady, delayMs, tube, ids }: Shipment, flags: number): number {
+    const { bytes, view } = this.#scratch;
+    const name = asciiBytes(tube);
+    bytes[0] = travel;
+    bytes[1] = flags | (asReady ? ShipFlag.AsReady : 0) | (delayMs === undefined ? 0 : ShipFlag.Delay);
+    view.setUint16(2, name.length, true);
+    view.setUint32(4, ids.length, true);
+    view.setFloat64(8, delayMs ?? 0, true);
+    copyBytes(bytes, SHIP_HEADER_BYTES, name, 0, name.length);
+    return SHIP_HEADER_BYTES + name.length;
+  }
+
+  /** All jobs of a shipment, whole. Returns where they end. */
+  #write(shipment: Shipment): number {
+    const { engine } = this.#options;
+    const { bytes, view } = this.#scratch;
+    let at = this.#writeHeader(shipment, 0);
+    for (const id of shipment.ids) {
+      const slot = engine.find(id);
+      const page = engine.jobs.pageOf(slot);
+      const bodyBytes = page.bodyBytes[rowOf(slot)]!;
+      const bodyAt = this.#writeRecord(slot, shipment.facts, this.#scratch, at + PARCEL_HEADER_BYTES);
+      engine.bodies.read(page.body[rowOf(slot)]!, 0, bytes, bodyAt, bodyBytes);
+      const end = bodyAt + bodyBytes;
+      view.setUint32(at, end - at - PARCEL_HEADER_BYTES, true);
+      view.setUint32(at + 4, this.#fileOf(slot), true);
+      at = end;
+    }
+    return at;
+  }
+
+  /** Of a job that comes in pieces only what it is; returns where that ends. */
+  #writeHead(shipment: Shipment): number {
+    const slot = this.#options.engine.find(shipment.ids[0]!);
+    const head = Memory.ofSize(RECORD_FIXED_BYTES + ATTRIBUTE_BYTES_MAX);
+    shipment.head = head.bytes.subarray(0, this.#writeRecord(slot, shipment.facts, head, 0));
+    const { view } = this.#scratch;
+    const at = this.#writeHeader(shipment, ShipFlag.InPieces);
+    view.setUint32(at, shipment.head.length, true);
+    view.setUint32(at + 4, this.#fileOf(slot), true);
+    return at + PARCEL_HEADER_BYTES;
+  }
+
+  #fileOf(slot: number): number {
+    return this.#options.records?.fileOf(slot) ?? 0;
+  }
+
+  /** What a record of the job has before the body; returns where that ends. */
+  #writeRecord(slot: number, facts: ChangedFacts | undefined, memory: Memory, at: number): number {
+    const { engine } = this.#options;
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const writer = this.#writer;
+    writer.clear();
+    engine.policies.writeFixed(slot, writer, 0);
+    engine.policies.writeMutable(slot, writer, 0);
+    if (facts !== undefined) {
+      // The later one counts.
+      writer.float64(Attribute.ExpiresAt, facts.expiresAtMs);
+      writer.uint32(Attribute.AttemptsBase, facts.attemptsBase);
+    }
+    const attributes = writer.bytes.subarray(0, writer.pad());
+    const before = engine.stateBefore(slot);
+    fillRecordFields(this.#fields, page, row, before === JobState.Reserved ? JobState.Ready : before, 0);
+    if (facts !== undefined) {
+      this.#fields.pri = facts.pri;
+      this.#fields.ttrSeconds = facts.ttrSeconds;
+      this.#fields.releases = facts.releases;
+    }
+    return encodePutHead(memory, at, this.#fields, NO_NAME, page.bodyBytes[row]!, attributes);
+  }
+
+  #sendPieces(shipment: Shipment): void {
+    const { engine } = this.#options;
+    const slot = engine.find(shipment.ids[0]!);
+    const page = engine.jobs.pageOf(slot);
+    const bodyBytes = page.bodyBytes[rowOf(slot)]!;
+    const { head } = shipment;
+    const { bytes } = this.#scratch;
+    while (shipment.sentBytes < head.length + bodyBytes && shipment.piecesAhead < PIECES_MAX) {
+      const from = shipment.sentBytes;
+      const headPart = Math.max(0, Math.min(this.#bytesMax, head.length - from));
+      copyBytes(bytes, 0, head, from, headPart);
+      const bodyFrom = from + headPart - head.length;
+      const bodyPart = bodyFrom < 0 ? 0 : Math.min(this.#bytesMax - headPart, bodyBytes - bodyFrom);
+      engine.bodies.read(page.body[rowOf(slot)]!, Math.max(0, bodyFrom), bytes, headPart, bodyPart);
+      shipment.sentBytes += headPart + bodyPart;
+      shipment.piecesAhead++;
+      this.#carry(shipment, Shipping.Piece, bytes, headPart + bodyPart);
+    }
+  }
+
+  // --- what is said of it ---------------------------------------------------------------------------------
+
+  /** A piece of the only job was taken. It may have been refused since. */
+  credit(number: number): void {
+    const shipment = this.#underWay.get(number);
+    if (shipment === undefined) return;
+    shipment.piecesAhead--;
+    this.#sendPieces(shipment);
+  }
+
+  /** The other shard has the first `taken` jobs of a shipment, and not the others. */
+  landed(number: number, taken: number, refusal: Outcome, nowMs: number): void {
+    const shipment = this.#underWay.get(number);
+    assert(shipment !== undefined, "a shipment lands once");
+    this.#underWay.delete(number);
+    const { engine } = this.#options;
+    for (const [index, id] of shipment.ids.entries()) {
+      if (index < taken) engine.departed(id, number, nowMs);
+      else engine.stay(id, number, nowMs);
+    }
+    shipment.sender.landed(shipment, taken, refusal);
+    for (const id of shipment.ids) this.#options.onLanded(id);
+  }
+}

@@ -1,0 +1,171 @@
+// The dashboard of a server that demands tokens: signing in and out, and what each role sees.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { missing } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import { untilItSays } from "../support/server/until-it-says.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+import { CHROMIUM_NEED, openBrowser } from "./browser.ts";
+import { assertAccessible, openPage } from "./watched-page.ts";
+
+const tokens = {
+  monitor: newToken("grafana", "monitor"),
+  viewer: newToken("eyes", "viewer"),
+  operator: newToken("person", "operator"),
+  limited: newToken("limited", "operator tubes=mail-*,sms"),
+  gone: newToken("gone", "viewer"),
+};
+/** A browser says so of each answer that refuses something. */
+const REFUSALS = /status of 40[134]/;
+
+describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
+  const folder = temporaryFolder({ after }, "dashboard-roles");
+  const wrongs: string[] = [];
+  let guarded: GuardedServer;
+  let browser: Browser;
+  let base: string;
+  let id: string;
+
+  before(async () => {
+    const lines = Object.values(tokens).map(({ line }) => line);
+    // One after the other: what has begun is ended by `after`, also where the next fails.
+    browser = await openBrowser();
+    guarded = await GuardedServer.start(folder, lines.join(""), 0, () => "", ["--http", "127.0.0.1:0"]);
+    base = /http:\/\/127\.0\.0\.1:\d+/.exec(guarded.server.stderr)![0];
+    const client = await WireClient.connect({ port: guarded.server.port, host: "127.0.0.1" });
+    await client.ask("use mail-eu");
+    id = (await client.put("a secret body")).line.split(" ")[1]!;
+    client.close();
+  });
+  after(async () => {
+    await browser?.close();
+    await guarded?.server.stop();
+  });
+
+  /** A browser of its own, so that nobody shares a cookie. */
+  async function enter(secret: string, hash = "#/"): Promise<Page> {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const page = await openPage(browser, `${base}/${hash}`, wrongs, { context }, REFUSALS);
+    await page.getByLabel("Token").fill(secret);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+    return page;
+  }
+
+  it("shows nothing but a form to who is not known, and says what is wrong with a token", async () => {
+    const context = await browser.newContext({ viewport: { width: 360, height: 800 } });
+    const page = await openPage(browser, `${base}/#/tubes`, wrongs, { context }, REFUSALS);
+    assert.equal(await page.locator("nav").count(), 0);
+    await assertAccessible(page, "the form");
+    await page.getByLabel("Token").fill("rb1_wrong");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").getByText("Nobody has this token").waitFor();
+    await assertAccessible(page, "the form, with a fault");
+    // The address stands: who signs in sees what he came for.
+    await page.getByLabel("Token").fill(tokens.viewer.secret);
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: "mail-eu" }).waitFor();
+    await assertAccessible(page, "signed in");
+    const [cookie] = await context.cookies();
+    assert.ok(cookie!.httpOnly && cookie!.sameSite === "Strict");
+    assert.equal(await page.evaluate("Object.values(localStorage).join() + document.cookie"), "");
+    await context.close();
+  });
+
+  it("shows who one is, in a reload and a second tab too, and forgets all at a sign-out", async () => {
+    const page = await enter(tokens.viewer.secret, "#/tubes");
+    await page.getByText("eyes viewer").waitFor();
+    await page.reload();
+    await page.getByText("eyes viewer").waitFor();
+    const other = await openPage(browser, `${base}/#/tubes`, wrongs, { context: page.context() }, REFUSALS);
+    await other.getByRole("link", { name: "mail-eu" }).waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Token").waitFor();
+    assert.equal(await page.getByText("mail-eu").count(), 0);
+    // Its stream ends with the session.
+    await other.getByLabel("Token").waitFor();
+    assert.equal(await page.evaluate("fetch('v1/tubes').then(({ status }) => status)"), 401);
+    await page.context().close();
+  });
+
+  it("shows no body, and searches none, for who may not see them", async () => {
+    const page = await enter(tokens.monitor.secret, `#/jobs/${id}`);
+    await page.getByText("Your role does not see bodies").waitFor();
+    assert.equal(await page.getByRole("link", { name: "Download" }).count(), 0);
+    assert.ok(!(await page.content()).includes("a secret body"));
+    await page.goto(`${base}/#/tubes/mail-eu?text=secret`);
+    await page.getByText('takes the permission "bodies"').waitFor();
+    assert.equal(await page.getByPlaceholder("text in the body").count(), 0);
+    await page.context().close();
+    const eyes = await enter(tokens.viewer.secret, `#/tubes/mail-eu?text=secret`);
+    await eyes.getByText("a secret body").waitFor();
+    await eyes.context().close();
+  });
+
+  it("leads who is limited to some tubes to those", async () => {
+    const page = await enter(tokens.limited.secret);
+    await page.getByText("is limited to some tubes").waitFor();
+    await assertAccessible(page, "not permitted");
+    await page.getByPlaceholder("name of a tube").fill("mail-eu");
+    await page.keyboard.press("Enter");
+    await page.getByText("a secret body").waitFor();
+    for (const path of [
+      "v1/events?view=tube&tube=default",
+      "v1/events?view=tubes&tube=mail-eu",
+      `v1/jobs/${id}?tube=mail-eu`,
+    ])
+      assert.equal(await page.evaluate(`fetch("${path}").then(({ status }) => status)`), 403, path);
+    // A task of his tube is his, one of another is none.
+    await page.getByRole("button", { name: "Kick…" }).click();
+    await page.getByText("mail-eu has none").waitFor();
+    await page.keyboard.press("Escape");
+    const task = async (secret: string, tube: string): Promise<number> => {
+      const headers = {
+        authorization: `Bearer ${secret}`,
+        "content-type": "application/json",
+        prefer: "respond-async",
+      };
+      const path = `${base}/v1/tubes/${tube}/clear`;
+      const answer = await fetch(path, {
+        method: "POST",
+        headers,
+        body: '{"states":["buried"],"dryRun":true}',
+      });
+      return answer.status;
+    };
+    assert.ok((await task(tokens.operator.secret, "default")) < 300);
+    assert.ok((await task(tokens.limited.secret, "mail-eu")) < 300);
+    const list = await fetch(`${base}/v1/tasks`, {
+      headers: { authorization: `Bearer ${tokens.operator.secret}` },
+    });
+    const { items } = (await list.json()) as { items: { id: string; tube: string }[] };
+    for (const { id: number, tube } of items)
+      assert.equal(
+        await page.evaluate(`fetch("v1/tasks/${number}").then(({ status }) => status)`),
+        tube === "mail-eu" ? 200 : 404,
+        tube,
+      );
+    assert.deepEqual([...new Set(items.map(({ tube }) => tube))].sort(), ["default", "mail-eu"]);
+    await page.context().close();
+  });
+
+  it("ends what a token sees with the token", async () => {
+    const page = await enter(tokens.gone.secret, "#/tubes/mail-eu");
+    await page.getByText("a secret body").waitFor();
+    const left = Object.values(tokens).filter((token) => token !== tokens.gone);
+    writeFileSync(guarded.tokenFile, left.map(({ line }) => line).join(""), { mode: 0o600 });
+    guarded.server.child.kill("SIGHUP");
+    await untilItSays(guarded.server, /configuration read again/);
+    await page.getByLabel("Token").waitFor();
+    assert.equal(await page.getByText("a secret body").count(), 0);
+    await page.context().close();
+  });
+
+  it("never had an error, refused content, or asked another host", () => {
+    assert.deepEqual(wrongs, []);
+  });
+});

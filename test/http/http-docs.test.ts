@@ -1,0 +1,38 @@
+// The first five minutes in docs/http.md, as they stand there, on a server that has just been started.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { startHttpServer } from "../support/server/http-server.ts";
+
+const run = promisify(execFile);
+const PAGE = readFileSync(fileURLToPath(new URL("../../docs/http.md", import.meta.url)), "utf8");
+/** Between what two commands print; no command prints it. */
+const BETWEEN = "\u0001";
+
+/** What a comment says, as an expression: `…` is anything. */
+const expressionOf = (said: string): RegExp =>
+  new RegExp(`^${said.split("…").map(RegExp.escape).join("[^]*")}$`);
+
+it("docs/http.md: the first five minutes are answered as they say", async (t) => {
+  if (!canRun(t, NEEDS.ours, NEEDS.curl)) return;
+  const server = await startHttpServer("--shards", "3");
+  t.after(() => server.process.stop());
+  const [, section = ""] = PAGE.split("## The first five minutes\n");
+  const lines = section.split("\n## ")[0]!.match(/^ {4}\S.*$/gm) ?? [];
+  assert.ok(lines.length > 10);
+  const commands = lines.map((line) => {
+    const [, command = "", said = ""] = /^ {4}(.*?)(?: +# (.*))?$/.exec(line)!;
+    return { command, said };
+  });
+  const script = commands.map(({ command }) => `${command}\nprintf '${BETWEEN}'\n`).join("");
+  const here = script.replaceAll("localhost:11380", `127.0.0.1:${server.port}`);
+  const { stdout } = await run("bash", ["-ec", here.replaceAll("curl ", "curl -sS ")]);
+  const answers = stdout.split(BETWEEN);
+  for (const [index, { command, said }] of commands.entries())
+    assert.match(answers[index]!.trimEnd(), expressionOf(said), command);
+});

@@ -1,0 +1,378 @@
+// Hostile bytes over HTTP: whatever comes, who sent it gets a clear refusal at most, and everybody else is served.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { printSeed, seed } from "../support/seeded-property.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+const GARBAGE = 150;
+const SCRAPED_TUBES = 5000;
+const BYTE_PIECES = 2_000_000;
+const IDLE_CONNECTIONS = 300;
+const CONNECTIONS_MAX = 1024;
+/** Of them, for probes and metrics alone. */
+const KEPT_MAX = 64;
+
+describe("HTTP and hostile clients", () => {
+  let server: HttpServer;
+  let client: WireClient;
+  /** What somebody was told whose headers never come to their end, as the tests go on meanwhile. */
+  let slow: Promise<{ readonly text: string; readonly seconds: number }>;
+
+  before(async () => {
+    server = await startHttpServer("--shards", "2");
+    client = await WireClient.connect(server.process.address);
+    const startedAt = performance.now();
+    slow = raw("GET /livez HTTP/1.1\r\nHost", false).then((text) => ({
+      text,
+      seconds: (performance.now() - startedAt) / 1000,
+    }));
+  });
+  after(async () => {
+    client.socket.destroy();
+    await server.process.stop();
+  });
+
+  /** Sends bytes as they are, and the end if it is to come; resolves with what came until the end. */
+  const raw = (bytes: string | Uint8Array, ends = true): Promise<string> =>
+    new Promise((resolve) => {
+      const socket = connect(server.port, "127.0.0.1");
+      let text = "";
+      socket.on("data", (chunk) => {
+        text += chunk.toString("latin1");
+      });
+      socket.on("error", () => {});
+      socket.on("close", () => resolve(text));
+      if (ends) socket.end(bytes);
+      else socket.write(bytes);
+    });
+
+  const serves = async (): Promise<void> => {
+    assert.equal((await server.ask("/readyz")).status, 200);
+    assert.match((await client.ask("stats-tube default")).line, /^OK/);
+  };
+
+  it("any bytes", async (t) => {
+    printSeed(t);
+    const random = new SeededRandom(seed);
+    const beginnings = [
+      "",
+      "GET / HTTP/1.1\r\n",
+      "POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+      "PUT /v1/tubes/a/pause HTTP/1.1\r\nhost: localhost\r\n",
+    ];
+    for (let n = 0; n < GARBAGE; n++) {
+      const bytes = Buffer.from(Array.from({ length: random.below(300) }, () => random.below(256)));
+      await raw(Buffer.concat([Buffer.from(beginnings[random.below(beginnings.length)]!), bytes]));
+    }
+    await serves();
+  });
+
+  it("requests that two parsers could read as different ones", async () => {
+    const head = "POST /v1/tubes/smuggled/jobs HTTP/1.1\r\nHost: localhost\r\n";
+    for (const lines of [
+      "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\n\r\n",
+      "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+      "Transfer-Encoding: xchunked\r\n\r\nhello",
+      "Content-Length: -1\r\n\r\nhello",
+      "Content-Length: 5 \r\n X: y\r\n\r\nhello",
+    ])
+      assert.match(await raw(head + lines), /^HTTP\/1\.1 400 /, lines);
+    assert.equal((await server.ask("/v1/tubes/smuggled?missing=zero")).json.totals.puts, 0);
+  });
+
+  it("paths that lead elsewhere, and names of prototypes", async () => {
+    for (const path of [
+      "/v1/../../etc/passwd",
+      "/v1/tubes/..%2f..%2fetc",
+      "/%00",
+      "/v1/jobs/1e9",
+      "/v1/jobs/__proto__",
+      "/v1/tasks/__proto__",
+      "/v1/leases/constructor/delete",
+      "/v1/tubes?sort=constructor",
+      "/v1/tubes?fields=__proto__",
+      "//evil.example/v1/tubes",
+    ]) {
+      const { status } = await server.ask(path);
+      assert.ok(status >= 400 && status < 500, `${path}: ${status}`);
+    }
+    await serves();
+  });
+
+  it("what is too large", async () => {
+    assert.match(
+      await raw(`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(20_000)}\r\n\r\n`),
+      /^HTTP\/1\.1 431 /,
+    );
+    const type = { "content-type": "application/json" };
+    // The answer comes before the end of the request, and the connection ends with it.
+    const json = `{"tubes":["${"a".repeat(9_000_000)}"]}`;
+    const large = await raw(
+      `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${json.length}\r\n\r\n`,
+    );
+    assert.match(large, /^HTTP\/1\.1 413 .*body-too-big/s);
+    const deep = await server.ask("/v1/tubes/deep/jobs", {
+      method: "POST",
+      body: `{"body":${"[".repeat(5000)}${"]".repeat(5000)}}`,
+      headers: type,
+    });
+    assert.equal(deep.status, 400);
+    const nested = Buffer.concat([Buffer.alloc(5000, 0x91), Buffer.from([0xc0])]);
+    const packed = await server.ask("/v1/tubes/deep/jobs", {
+      method: "POST",
+      body: nested,
+      headers: { "content-type": "application/vnd.msgpack" },
+    });
+    assert.equal(packed.status, 400);
+    const huge = Buffer.from([0xdd, 0xff, 0xff, 0xff, 0xff]);
+    const lied = await server.ask("/v1/tubes/deep/jobs", {
+      method: "POST",
+      body: huge,
+      headers: { "content-type": "application/vnd.msgpack" },
+    });
+    assert.equal(lied.status, 400);
+    await serves();
+  });
+
+  it("few bytes that turn into many values", async () => {
+    const size = 8 * 1024 * 1024 - 64;
+    const maps = Buffer.alloc(size, 0x80);
+    maps[0] = 0xdd;
+    maps.writeUInt32BE(size - 5, 1);
+    const put = (body: Uint8Array, type: string): Promise<number> =>
+      server
+        .ask("/v1/tubes/many/jobs", { method: "POST", body, headers: { "content-type": type } })
+        .then(({ status }) => status);
+    assert.equal(await put(maps, "application/vnd.msgpack"), 413);
+    assert.equal(await put(Buffer.from(`[${"[],".repeat(size / 3 - 2)}[]]`), "application/json"), 413);
+    await serves();
+  });
+
+  it("large requests that never come to their end", async () => {
+    const bytes = 8 * 1024 * 1024 - 64;
+    const head = `POST /v1/tubes/slow/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n{"body":"`;
+    // As many as the heap of the thread could not hold.
+    const part = Buffer.alloc(bytes - 100, "x");
+    const answers = new Map<Socket, string>();
+    const sockets = Array.from({ length: 40 }, () => {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      socket.on("data", (chunk) => answers.set(socket, chunk.toString("latin1")));
+      socket.write(head);
+      return socket;
+    });
+    await eventually("the others are refused", () => answers.size >= 36);
+    for (const socket of sockets) if (!answers.has(socket)) socket.write(part);
+    for (const answer of answers.values()) assert.match(answer, /^HTTP\/1\.1 503 .*retry-after: 1/s);
+    await serves();
+    for (const socket of sockets) socket.destroy();
+    await eventually(
+      "there is room again",
+      async () => (await server.ask("/v1/tubes/slow/jobs", { json: { body: "x" } })).status === 201,
+    );
+  });
+
+  it("a body in pieces of a byte", async () => {
+    const sent = async (): Promise<string> => {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      const answer = once(socket, "data");
+      const type = "Content-Type: application/json\r\nTransfer-Encoding: chunked";
+      socket.write(
+        `POST /v1/tubes/bytes/jobs HTTP/1.1\r\nHost: localhost\r\n${type}\r\n\r\n9\r\n{"body":"\r\n`,
+      );
+      // Each would be 200 bytes of the heap.
+      const pieces = Buffer.from("1\r\nx\r\n".repeat(BYTE_PIECES / 100));
+      for (let part = 0; part < 100; part++)
+        if (!socket.write(pieces)) await Promise.race([once(socket, "drain"), once(socket, "close")]);
+      socket.write('2\r\n"}\r\n0\r\n\r\n');
+      const text = `${await answer}`;
+      socket.destroy();
+      return text;
+    };
+    // The bodies of the clients before, which have gone, may still take the room.
+    const text = await eventually("there is room for it", async () => {
+      const answered = await sent();
+      return !/^HTTP\/1\.1 503 .*retry-after: 1/s.test(answered) && answered;
+    });
+    assert.match(text, /^HTTP\/1\.1 413 .*job-too-big/s);
+    await serves();
+  });
+
+  it("small requests whose length nobody says, which have room beside each other", async () => {
+    const head =
+      "POST /v1/tubes/chunked/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    const sockets = Array.from({ length: 20 }, () => {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n9\r\n{"body":"\r\n`);
+      return socket;
+    });
+    const { status } = await server.ask("/v1/tubes/chunked/jobs", { json: { body: "x" } });
+    assert.equal(status, 201);
+    const answers = await Promise.all(
+      sockets.map(async (socket) => {
+        socket.write('2\r\n"}\r\n0\r\n\r\n');
+        return `${await once(socket, "data")}`;
+      }),
+    );
+    for (const answer of answers) assert.match(answer, /^HTTP\/1\.1 201 /);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("JSON that is called so with a strange blank has its room, too", async () => {
+    const head = Buffer.from(
+      `POST /v1/tubes/blank/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: \u00a0application/json\r\nContent-Length: 8000000\r\n\r\n`,
+      "latin1",
+    );
+    const sockets = Array.from({ length: 5 }, () => connect(server.port, "127.0.0.1"));
+    const refused = Promise.any(
+      sockets.map(async (socket) => {
+        socket.on("error", () => {});
+        socket.write(head);
+        return `${await once(socket, "data")}`;
+      }),
+    );
+    assert.match(await refused, /^HTTP\/1\.1 503 /);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("many requests in one packet, whose answers wait for the first", async () => {
+    for (let n = 0; n < 100; n++)
+      await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
+    const { bytes } = await server.ask("/v1/tubes?fresh=true");
+    assert.ok(bytes.length > 50_000 && bytes.length < 64 * 1024, `${bytes.length}`);
+    const body = '{"tubes":["nothing"],"wait":99}';
+    const wait = `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const request = "GET /v1/tubes HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const sockets = Array.from({ length: 10 }, () => connect(server.port, "127.0.0.1"));
+    const ended = sockets.map((socket) => {
+      socket.on("error", () => {});
+      socket.write(wait + request.repeat(1000));
+      return new Promise((resolve) => socket.on("close", resolve));
+    });
+    await Promise.any(ended);
+    await serves();
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("scrapes of all tubes that come at once", async () => {
+    const watcher = await WireClient.connect(server.process.address);
+    for (let tube = 0; tube < SCRAPED_TUBES; tube++) watcher.socket.write(`watch scraped-${tube}\r\n`);
+    await eventually("all are there", async () => {
+      const { json } = await server.ask("/v1/tubes?limit=1&fresh=true&match=scraped-*");
+      return json.matched === SCRAPED_TUBES;
+    });
+    const scrapes = Array.from({ length: 40 }, () => server.ask("/metrics/tubes?match=scraped-*"));
+    for (const { status } of await Promise.all(scrapes)) assert.equal(status, 200);
+    watcher.socket.destroy();
+  });
+
+  it("large requests for what is not there, which have no room", async () => {
+    for (const [path, status] of [
+      ["/nowhere", "404"],
+      ["/v1/tubes", "405"],
+    ]) {
+      const socket = connect(server.port, "127.0.0.1");
+      socket.on("error", () => {});
+      const answer = new Promise<string>((resolve) =>
+        socket.once("data", (chunk) => resolve(chunk.toString("latin1"))),
+      );
+      const type = "Content-Type: application/json";
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\n${type}\r\nContent-Length: 8000000\r\n\r\n`);
+      // Nothing of the body is waited for.
+      assert.equal((await answer).split(" ")[1], status);
+      socket.destroy();
+    }
+    await serves();
+  });
+
+  it("more connections than there may be", async () => {
+    const sockets = Array.from({ length: CONNECTIONS_MAX + 100 }, () => connect(server.port, "127.0.0.1"));
+    let closed = 0;
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.on("close", () => closed++);
+    }
+    await eventually("some are closed at once", () => closed >= 100);
+    assert.match((await client.ask("stats-tube default")).line, /^OK/);
+    for (const socket of sockets) socket.destroy();
+    await eventually("there is room again", async () => {
+      const answer = await server.ask("/readyz").catch(() => undefined);
+      return answer?.status === 200;
+    });
+  });
+
+  it("waits on all connections: probes and metrics have some of their own", async () => {
+    const metric = async (name: string): Promise<number> =>
+      Number(new RegExp(`^runnerbean_${name} (\\d+)$`, "m").exec((await server.ask("/metrics")).text)?.[1]);
+    const refusedBefore = await metric("http_connections_refused_total");
+    const body = JSON.stringify({ tubes: ["all-wait"], wait: 99 });
+    const head = `POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    let answers = "";
+    let closed = 0;
+    const sockets = Array.from({ length: CONNECTIONS_MAX }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.on("data", (chunk: Buffer) => {
+        answers += chunk.toString();
+      });
+      socket.on("close", () => closed++);
+      socket.write(head + body);
+    }
+    await eventually("all wait but those for whom there is no room", async () => {
+      // While all of them are open, even this one may be too many.
+      const waits = await metric("http_waits").catch(() => 0);
+      return waits > CONNECTIONS_MAX - 2 * KEPT_MAX && waits + closed === CONNECTIONS_MAX;
+    });
+    for (const path of ["/livez", "/readyz", "/metrics?tubes=none"])
+      assert.equal((await server.ask(path)).status, 200, path);
+    assert.match(answers, /^HTTP\/1\.1 503 /);
+    assert.match(answers, /^connection: close\r$/im);
+    assert.match(answers, /"code":"busy"/);
+    assert.ok((await metric("http_connections_refused_total")) > refusedBefore);
+    assert.match(server.process.stderr, /a connection too many was /);
+    for (const socket of sockets) socket.destroy();
+    await eventually("there is room again", async () => (await server.ask("/v1/stats")).status === 200);
+  });
+
+  it("many connections that say nothing", async () => {
+    const sockets = Array.from({ length: IDLE_CONNECTIONS }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.write("GET /livez HTTP/1.1\r\nHost");
+    }
+    await serves();
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it("waits whose clients go away leave nothing behind", async () => {
+    const head =
+      'POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 28\r\n\r\n{"tubes":["gone"],"wait":99}';
+    const sockets = Array.from({ length: 50 }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.write(head);
+    }
+    const tube = async () => (await server.ask("/v1/tubes/gone?missing=zero")).json;
+    await eventually("all wait", async () => (await tube()).waiters === 50);
+    for (const socket of sockets) socket.destroy();
+    await eventually("none waits, and none watches", async () => {
+      const { waiters, watchers } = await tube();
+      return waiters === 0 && watchers === 0;
+    });
+  });
+
+  it("headers that never come to their end: in ten seconds or a little more", async () => {
+    const { text, seconds } = await slow;
+    assert.match(text, /^HTTP\/1\.1 408 /);
+    // A whole request may take thirty.
+    assert.ok(seconds < 25, `it took ${seconds} s`);
+  });
+});

@@ -1,0 +1,79 @@
+// How the HTTP side starts and stops: where it listens, what it refuses, and that the protocol does not notice it.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { existsSync, statSync } from "node:fs";
+import { request } from "node:http";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { startHttpServer } from "../support/server/http-server.ts";
+import { launch, startServer } from "../support/server/server-process.ts";
+
+describe("--http", { concurrency: 3 }, () => {
+  it("refuses an address that others can reach, without tokens, and says what to do", async () => {
+    const server = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
+    assert.equal((await server.refused()).code, 5);
+    assert.match(server.stderr, /--http-insecure/);
+  });
+
+  it("ends the start where the address is taken, with the code of an address that can't be had", async () => {
+    const first = await startHttpServer();
+    try {
+      const second = await launch({ kind: "ours", flags: ["--http", `127.0.0.1:${first.port}`] });
+      assert.equal((await second.refused()).code, 111);
+      assert.match(second.stderr, /cannot listen for HTTP on 127\.0\.0\.1:[0-9]+: .*EADDRINUSE/);
+    } finally {
+      await first.process.stop();
+    }
+  });
+
+  it("listens on a unix socket that only its user may open, also where a killed server has left one", async (t) => {
+    const path = join(temporaryFolder(t), "http.sock");
+    const first = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
+    t.after(() => first.kill());
+    await eventually("it listens", () => existsSync(path) && (statSync(path).mode & 0o777) === 0o600);
+    await first.kill();
+    const second = await startServer({ kind: "ours", flags: ["--http", `unix:${path}`] });
+    t.after(() => second.kill());
+    const text = await eventually(
+      "it answers",
+      () =>
+        new Promise<string | undefined>((resolve) => {
+          const asked = request({ socketPath: path, path: "/readyz" }, (answer) => {
+            answer.setEncoding("utf8").on("data", resolve);
+          });
+          asked.on("error", () => resolve(undefined));
+          asked.end();
+        }),
+    );
+    assert.equal(text, "ok\n");
+    await second.stop();
+    assert.ok(!existsSync(path), "an orderly stop removes it");
+  });
+
+  it("stops with the server, in order, also with a connection that is kept open", async () => {
+    const server = await startHttpServer("--http-insecure");
+    assert.equal((await server.ask("/livez", { headers: { connection: "keep-alive" } })).status, 200);
+    assert.deepEqual(await server.process.stop(), { code: 0, signal: null });
+  });
+
+  it("stops, and cuts nobody else, although a client sends no more of its request", async (t) => {
+    const server = await startHttpServer();
+    t.after(() => server.process.kill());
+    const client = connect(server.port, "127.0.0.1");
+    client.on("error", () => {});
+    const head = "POST /v1/tubes/mail/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\n";
+    client.write(`${head}content-type: application/octet-stream\r\ncontent-length: 100\r\n\r\n`);
+    // The server has the request, and waits for its body.
+    const [said] = (await once(client, "data")) as [Buffer];
+    assert.match(said.toString(), /^HTTP\/1.1 100 /);
+    client.write("ten bytes.");
+    assert.deepEqual(await server.process.stop(), { code: 0, signal: null });
+    // The server's own bound comes later than that of the HTTP side, and says so.
+    assert.doesNotMatch(server.process.stdout + server.process.stderr, /connections are cut/);
+    if (!client.destroyed) await once(client, "close");
+  });
+});

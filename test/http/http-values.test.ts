@@ -1,0 +1,216 @@
+// Values of requests that a program may take for something else: names that every object has, numbers that no double or no field of
+// the wire holds, places of lists that never were. Each is refused with the reason or taken as it is, and none is an error of the server.
+
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+
+const NAMES = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"];
+const cursorOf = (text: string): string => Buffer.from(text).toString("base64url");
+
+describe("values over HTTP", () => {
+  let server: HttpServer;
+
+  before(async () => {
+    server = await startHttpServer("--shards", "2");
+    for (const tube of ["a", "b"]) await server.ask(`/v1/tubes/${tube}/jobs`, { json: { body: "x" } });
+  });
+  after(() => server.process.stop());
+
+  /** Sends `body` as it is. */
+  const send = (method: string, path: string, body?: string) =>
+    server.ask(path, {
+      method,
+      ...(body === undefined ? {} : { body, headers: { "content-type": "application/json" } }),
+    });
+
+  describe("names that every object has", () => {
+    for (const [path, status] of [
+      ["/v1/events?view=tubes&sort=", 400],
+      ["/v1/events?view=tubes&order=", 400],
+      ["/v1/events?view=", 400],
+      ["/v1/tubes?sort=", 400],
+      ["/v1/tubes?fields=", 400],
+      ["/v1/connections?sort=", 400],
+      ["/v1/connections?state=", 400],
+      ["/v1/history?series=", 400],
+      ["/v1/tubes/a/history?series=", 400],
+      ["/v1/tubes/a/jobs?state=", 400],
+      ["/v1/tasks/", 404],
+      ["/v1/connections/", 404],
+      ["/assets/", 404],
+      ["/v1/", 404],
+    ] as const) {
+      it(`are refused as ${path}`, async () => {
+        for (const name of NAMES) {
+          const { status: got, json } = await server.ask(`${path}${name}`);
+          assert.equal(got, status, `${name}: ${JSON.stringify(json)}`);
+          assert.notEqual(json.detail, "");
+        }
+      });
+    }
+
+    it("are names of tubes like all others", async () => {
+      for (const name of NAMES) {
+        const path = `/v1/tubes/${name}`;
+        assert.equal((await server.ask(`${path}/jobs`, { json: { body: name } })).status, 201);
+        assert.equal((await server.ask(path)).json.jobs.ready, 1);
+        assert.equal((await server.ask(`/v1/events?view=tube&tube=${name}`)).json.tube.name, name);
+        assert.equal((await server.ask(`${path}/history`)).status, 200);
+        const json = { tubes: [name], wait: 0 };
+        assert.equal((await server.ask("/v1/reserve", { json })).json.jobs[0].tube, name);
+      }
+      await eventually("the table of tubes has them", async () => {
+        const { items } = (await server.ask("/v1/tubes?fields=name&limit=1000")).json;
+        const listed: string[] = items.map(({ name }: { name: string }) => name);
+        return NAMES.every((name) => listed.includes(name));
+      });
+    });
+  });
+
+  it("a place of a list that never was is refused", async () => {
+    const numbers = ["-1", "1.5", "1e308", "1e400", "9007199254740992", "null", '"1"', "true", "[0]", "{}"];
+    for (const number of numbers) {
+      for (const [path, cursor] of [
+        ["/v1/tubes", `[${number},"a"]`],
+        ["/v1/jobs", `[0,${number}]`],
+        ["/v1/jobs", `[${number},0]`],
+        ["/v1/tubes/a/jobs", `[0,${number}]`],
+      ] as const) {
+        const { status, json } = await server.ask(`${path}?cursor=${cursorOf(cursor)}`);
+        assert.deepEqual([status, json.code], [400, "bad-cursor"], `${path} ${cursor}`);
+      }
+    }
+    for (const cursor of ["", "%00", "W10", cursorOf("[0,1,2]"), cursorOf('{"0":0,"1":0,"length":2}')])
+      assert.equal((await server.ask(`/v1/jobs?cursor=${cursor}`)).status, 400, cursor);
+  });
+
+  describe("numbers", () => {
+    const TOO_LARGE = ["4294967296", "9007199254740993", "18446744073709551616", "1e308", "1e400"];
+    const NEVER = ["-1", "-0.5", "NaN", "Infinity", '"x"', "[1]", "{}"];
+    const NO_WHOLE = ["1.5", "1e-7"];
+
+    for (const [name, method, path, body] of [
+      ["pri", "POST", "/v1/tubes/n/jobs", '{"body":"","pri":@}'],
+      ["ttr", "POST", "/v1/tubes/n/jobs", '{"body":"","ttr":@}'],
+      ["pri of a batch", "POST", "/v1/tubes/n/jobs", '{"jobs":[{"body":"","pri":@}]}'],
+      ["pri in the address", "POST", "/v1/tubes/n/jobs?pri=@", '{"body":""}'],
+      ["ttr in the address", "POST", "/v1/tubes/n/jobs?ttr=@", '{"body":""}'],
+      ["max of a reserve", "POST", "/v1/reserve", '{"tubes":["n"],"wait":0,"max":@}'],
+      ["limit", "GET", "/v1/tubes?limit=@", undefined],
+      ["limit of jobs", "GET", "/v1/jobs?limit=@", undefined],
+      ["limit of connections", "GET", "/v1/connections?limit=@", undefined],
+      ["bodyMax", "GET", "/v1/jobs?bodyMax=@", undefined],
+      ["seconds of a history", "GET", "/v1/history?seconds=@", undefined],
+      ["from of a view", "GET", "/v1/events?view=tubes&from=@", undefined],
+      ["pri of an update", "POST", "/v1/jobs/1/update", '{"pri":@}'],
+      ["ttr of an update", "POST", "/v1/jobs/1/update", '{"ttr":@}'],
+    ] as const) {
+      it(`that ${name} can't be are refused`, async () => {
+        for (const number of [...TOO_LARGE, ...NEVER, ...NO_WHOLE]) {
+          // What is no JSON is refused as such.
+          const { status, json } = await send(
+            method,
+            path.replace("@", encodeURIComponent(number)),
+            body?.replace("@", number),
+          );
+          assert.equal(status, 400, `${number}: ${status} ${JSON.stringify(json)}`);
+        }
+      });
+    }
+
+    for (const [name, method, path, body] of [
+      ["delay", "POST", "/v1/tubes/n/jobs", '{"body":"","delay":@}'],
+      ["delay in the address", "POST", "/v1/tubes/n/jobs?delay=@", '{"body":""}'],
+      ["wait", "POST", "/v1/reserve", '{"tubes":["n"],"wait":@}'],
+      ["seconds of a pause", "PUT", "/v1/tubes/a/pause", '{"seconds":@}'],
+      ["delay of an update", "POST", "/v1/jobs/1/update", '{"delay":@}'],
+      ["ttl of an update", "POST", "/v1/jobs/1/update", '{"ttl":@}'],
+    ] as const) {
+      it(`that ${name} can't be are refused`, async () => {
+        for (const number of [...TOO_LARGE, ...NEVER]) {
+          const { status, json } = await send(
+            method,
+            path.replace("@", encodeURIComponent(number)),
+            body.replace("@", number),
+          );
+          assert.equal(status, 400, `${number}: ${status} ${JSON.stringify(json)}`);
+        }
+      });
+    }
+
+    it("that are allowed are kept as they are", async () => {
+      for (const [field, number] of [
+        ["pri", 0],
+        ["pri", 4_294_967_295],
+        ["ttr", 1],
+        ["ttr", 4_294_967_295],
+        ["delay", 4_294_967_295],
+      ] as const) {
+        const { status, json } = await server.ask("/v1/tubes/kept/jobs", {
+          json: { body: "", [field]: number },
+        });
+        assert.equal(status, 201);
+        assert.equal((await server.ask(`/v1/jobs/${json.id}`)).json[field], number, field);
+        const asked = await server.ask(`/v1/tubes/kept/jobs?${field}=${number}`, { json: { body: "" } });
+        assert.equal((await server.ask(`/v1/jobs/${asked.json.id}`)).json[field], number, `${field} asked`);
+      }
+    });
+
+    for (const id of [
+      "9007199254740992",
+      "9007199254740993",
+      "18446744073709551615",
+      "1e3",
+      "1e400",
+      "1.5",
+      "-1",
+      "NaN",
+      "0x1",
+      "+1",
+      "%201",
+    ]) {
+      it(`"${id}" is no id of a job, and means no other one`, async () => {
+        const was = (await server.ask("/v1/jobs/1")).json;
+        for (const [method, path, body] of [
+          ["GET", `/v1/jobs/${id}`],
+          ["GET", `/v1/jobs/${id}/body`],
+          ["GET", `/v1/events?view=job&id=${id}`],
+          ["DELETE", `/v1/jobs/${id}`],
+          ["POST", `/v1/jobs/${id}/reserve`],
+          ["POST", `/v1/jobs/${id}/kick`],
+          ["POST", `/v1/jobs/${id}/release`],
+          ["POST", `/v1/jobs/${id}/update`, '{"pri":1}'],
+          ["POST", `/v1/jobs/${id}/move`, '{"to":"b"}'],
+        ] as const) {
+          const { status, json } = await send(method, path, body);
+          assert.ok([400, 404].includes(status), `${method} ${path}: ${status} ${JSON.stringify(json)}`);
+        }
+        const { age: _before, readySince: _then, ...before } = was;
+        const { age: _after, readySince: _now, ...now } = (await server.ask("/v1/jobs/1")).json;
+        assert.deepEqual(now, before);
+      });
+    }
+  });
+
+  it("HEAD of a stream is its head, and ends", async () => {
+    const streams = async (): Promise<string> =>
+      /^runnerbean_http_streams (\d+)$/m.exec((await server.ask("/metrics?tubes=none")).text)![1]!;
+    // Answered one behind the other: a stream would hold up the second for ever.
+    const socket = connect(server.port, "127.0.0.1");
+    let text = "";
+    socket.on("data", (chunk) => (text += `${chunk}`));
+    const head = ["HEAD /v1/events HTTP/1.1", "Host: localhost", "Accept: text/event-stream", "", ""];
+    const next = ["GET /livez HTTP/1.1", "Host: localhost", "", ""];
+    socket.write([...head, ...next].join("\r\n"));
+    const answers = await eventually("both answers", () => {
+      const found = text.match(/HTTP\/1\.1 200/g);
+      return found?.length === 2 ? text : undefined;
+    });
+    assert.match(answers, /content-type: text\/event-stream; charset=utf-8/i);
+    assert.equal(await streams(), "0");
+    socket.destroy();
+  });
+});

@@ -1,0 +1,508 @@
+// Work over HTTP: puts, reserves as leases, what leases do and when they end. Beside clients of the protocol, on one server.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { pack, unpack } from "msgpackr";
+import { eventually } from "../support/eventually.ts";
+import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+const MSGPACK = "application/vnd.msgpack";
+
+/** Of a batch that comes in some pieces: each job says which it is, in each of its bytes. */
+const BATCH_JOBS = 40;
+const bodyIn = (batch: number, job: number): Buffer =>
+  Buffer.alloc(5000 + job, (batch * BATCH_JOBS + job) % 251);
+
+describe("Work over HTTP", () => {
+  let server: HttpServer;
+  let client: WireClient;
+  const folder = mkdtempSync(join(tmpdir(), "http-work-"));
+
+  before(async () => {
+    server = await startHttpServer(
+      "--shards",
+      "3",
+      "--acceptors",
+      "2",
+      "-z",
+      "3000000",
+      "-b",
+      folder,
+      "-f",
+      "0",
+      "--protocol",
+      "strict",
+    );
+    client = await WireClient.connect(server.process.address);
+  });
+  after(async () => {
+    client.socket.destroy();
+    await server.process.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const put = async (tube: string, body: string): Promise<number> =>
+    (await server.ask(`/v1/tubes/${tube}/jobs`, { json: { body } })).json.id;
+  const reserve = async (tube: string, more: object = {}) =>
+    (await server.ask("/v1/reserve", { json: { tubes: [tube], wait: 0, ...more } })).json.jobs;
+  const act = (lease: string, what: string, json?: object) =>
+    server.ask(`/v1/leases/${lease}/${what}`, { method: "POST", ...(json === undefined ? {} : { json }) });
+  const stateOf = async (id: number): Promise<string> => (await server.ask(`/v1/jobs/${id}`)).json.state;
+
+  describe("a put", () => {
+    it("takes any content as the body, and says where the job is", async () => {
+      const { status, json, headers } = await server.ask("/v1/tubes/raw/jobs?pri=10&ttr=120&delay=0", {
+        body: "hello",
+        headers: { "content-type": "application/x-www-form-urlencoded" },
+      });
+      assert.equal(status, 201);
+      assert.equal(headers["location"], `/v1/jobs/${json.id}`);
+      const job = (await server.ask(`/v1/jobs/${json.id}`)).json;
+      assert.deepEqual([job.body, job.pri, job.ttr, job.tube], ["hello", 10, 120, "raw"]);
+    });
+
+    it("takes none as an empty body, and text that is JSON as a request", async () => {
+      const empty = (await server.ask("/v1/tubes/raw/jobs", { method: "POST" })).json;
+      assert.equal((await server.ask(`/v1/jobs/${empty.id}`)).json.bytes, 0);
+      const plain = (
+        await server.ask("/v1/tubes/raw/jobs", { body: "{}", headers: { "content-type": "text/plain" } })
+      ).json;
+      assert.equal((await server.ask(`/v1/jobs/${plain.id}`)).json.body, "{}");
+    });
+
+    it("takes a request in JSON and MessagePack: text, bytes, or a value", async () => {
+      for (const [job, expected] of [
+        [{ body: "ü", delay: 100 }, "ü"],
+        [{ bodyBase64: "AAE=" }, "\0\x01"],
+        [{ json: { to: ["a", 1] } }, '{"to":["a",1]}'],
+      ] as const) {
+        const { json } = await server.ask("/v1/tubes/jobs/jobs", { json: job });
+        assert.equal((await server.ask(`/v1/jobs/${json.id}`)).json.body, expected);
+      }
+      const packed = await server.ask("/v1/tubes/jobs/jobs", {
+        body: pack({ body: Buffer.from([0xff, 0]) }),
+        headers: { "content-type": MSGPACK, accept: MSGPACK },
+      });
+      const { id } = unpack(packed.bytes) as { id: number };
+      assert.deepEqual([...(await server.ask(`/v1/jobs/${id}/body`)).bytes], [0xff, 0]);
+    });
+
+    it("takes any delay to the millisecond, and no body for commands", async () => {
+      const victim = await put("delays", "victim");
+      for (const [delay, millis] of [
+        [0.1 + 0.2, 300],
+        [1e-7, 0],
+        [100.00049, 100_000],
+      ] as const) {
+        const { json, status } = await server.ask("/v1/tubes/delays/jobs", {
+          json: { body: `delete ${victim}\r\n`, delay },
+        });
+        assert.equal(status, 201);
+        const job = (await server.ask(`/v1/jobs/${json.id}`)).json;
+        assert.equal(job.body, `delete ${victim}\r\n`);
+        assert.ok(job.timeLeft <= millis / 1000);
+      }
+      assert.equal((await server.ask(`/v1/tubes/delays/jobs?delay=1e-9`, { method: "POST" })).status, 201);
+      assert.equal(await stateOf(victim), "ready");
+    });
+
+    it("looks at a request in each of the types that are read as one", async () => {
+      for (const type of [
+        MSGPACK,
+        "application/msgpack",
+        "application/x-msgpack",
+        "Application/MsgPack; v=5",
+      ]) {
+        const asked = (value: unknown) =>
+          server.ask("/v1/tubes/types/jobs", { body: pack(value), headers: { "content-type": type } });
+        // Lines of the protocol, if nobody looks.
+        const lines = await asked({ body: "x", pri: "0 0 60 0\r\n\r\nput-in-tube types 0" });
+        assert.equal(lines.status, 400, type);
+        assert.equal((await asked(5)).status, 400, type);
+        assert.equal((await asked({ jobs: "x" })).status, 400, type);
+        assert.equal((await asked({ jobs: [{ body: "x" }] })).status, 200, type);
+      }
+      assert.equal((await server.ask("/v1/tubes/types")).json.totals.puts, 4);
+      // A number that is none of JSON's.
+      const wide = await server.ask("/v1/tubes/types/jobs", {
+        body: Buffer.from("81a46a736f6ed44200", "hex"),
+        headers: { "content-type": MSGPACK },
+      });
+      assert.equal(wide.status, 400);
+    });
+
+    it("takes many at once, in order, and one that fails fails alone", async () => {
+      const big = "x".repeat(3_000_001);
+      const { status, json } = await server.ask("/v1/tubes/many/jobs", {
+        json: {
+          jobs: [{ body: "a" }, { body: big }, { body: "b", bodyBase64: "AA==" }, { body: "c", pri: 1 }],
+        },
+      });
+      assert.deepEqual([status, json.failed], [200, 2]);
+      const [a, tooBig, wrong, c] = json.results;
+      assert.deepEqual([tooBig.code, wrong.code], ["job-too-big", "bad-request"]);
+      assert.ok(c.id > a.id);
+      assert.equal((await server.ask("/v1/tubes/many")).json.jobs.ready, 2);
+    });
+
+    it("takes a large body as it comes, with and without a length, and no more than jobs may have", async () => {
+      const body = Buffer.alloc(2_500_000, "0123456789");
+      const octets = { "content-type": "application/octet-stream" };
+      const { json } = await server.ask("/v1/tubes/large/jobs", { body, headers: octets });
+      assert.ok((await server.ask(`/v1/jobs/${json.id}/body`)).bytes.equals(body));
+      const chunked = await server.ask("/v1/tubes/large/jobs", {
+        body,
+        headers: { ...octets, "transfer-encoding": "chunked" },
+      });
+      assert.ok((await server.ask(`/v1/jobs/${chunked.json.id}/body`)).bytes.equals(body));
+      const tooBig = await server.ask("/v1/tubes/large/jobs", {
+        body: Buffer.alloc(3_000_001),
+        headers: octets,
+      });
+      assert.deepEqual([tooBig.status, tooBig.json.code], [413, "job-too-big"]);
+    });
+
+    it("that breaks off puts nothing", async () => {
+      const asked = request({
+        ...{ host: "127.0.0.1", port: server.port, path: "/v1/tubes/broken/jobs", method: "POST" },
+        headers: { "content-length": "2000000", "content-type": "application/octet-stream" },
+      });
+      asked.on("error", () => {});
+      asked.write(Buffer.alloc(1_500_000), () => asked.destroy());
+      await eventually("the connection in memory is gone", async () => {
+        const { json } = await server.ask("/v1/tubes/broken?missing=zero");
+        return json.totals.puts === 0 && json.users === 0;
+      });
+      assert.equal((await server.ask("/v1/tubes/broken")).status, 404);
+    });
+
+    it("refuses what it does not understand, with a pointer to it", async () => {
+      for (const json of [
+        {},
+        { body: 1 },
+        { body: "a", prio: 1 },
+        { body: "a", pri: -1 },
+        { jobs: [] },
+        { body: "a", ttr: 1.5 },
+        [],
+      ]) {
+        const answer = await server.ask("/v1/tubes/bad/jobs", { json });
+        assert.deepEqual([answer.status, answer.json.code], [400, "bad-request"], JSON.stringify(json));
+      }
+      const broken = await server.ask("/v1/tubes/bad/jobs", {
+        body: "{",
+        headers: { "content-type": "application/json" },
+      });
+      assert.equal(broken.json.code, "bad-request");
+      const proto = await server.ask("/v1/tubes/bad/jobs", {
+        body: '{"__proto__":{"a":1},"body":"a"}',
+        headers: { "content-type": "application/json" },
+      });
+      assert.equal(proto.json.code, "bad-request");
+      const msgpack = await server.ask("/v1/tubes/bad/jobs", {
+        body: Buffer.from([0xc1]),
+        headers: { "content-type": MSGPACK },
+      });
+      assert.equal(msgpack.json.code, "bad-request");
+      assert.equal((await server.ask("/v1/tubes/bad?missing=zero")).json.totals.puts, 0);
+    });
+
+    it("keeps json as it was written, whatever JavaScript would make of it", async () => {
+      const kept = async (id: number): Promise<string> => (await server.ask(`/v1/jobs/${id}/body`)).text;
+      const written = [
+        "12345678901234567890",
+        '{"id":9007199254740993}',
+        '{"price": 0.1000000000000000055511151231257827, "big":1e400}',
+        '{"neg":-0,"one":1.0,"e":1E5}',
+        '{"a":1,"a":2}',
+        '{"2":"b","1":"a"}',
+        '[ "\\u00e9", "é", null,\n\t{} ]',
+        '"\\ud800"',
+        "null",
+      ];
+      const headers = { "content-type": "application/json" };
+      for (const value of written) {
+        const body = `{ "pri":1, "json" : ${value} }`;
+        const { status, json } = await server.ask("/v1/tubes/as-written/jobs", { body, headers });
+        assert.equal(status, 201, value);
+        assert.equal(await kept(json.id), value);
+      }
+      const jobs = written.map((value, index) => `{"json":${value},"pri":${index}}`);
+      const body = `{"jobs":[{"body":"first"},${jobs.join(" , ")},{"bodyBase64":"YQ"}]}`;
+      const { json } = await server.ask("/v1/tubes/as-written/jobs", { body, headers });
+      assert.equal(json.failed, 0);
+      const ids: number[] = json.results.map(({ id }: { id: number }) => id);
+      const bodies = await Promise.all(ids.map(kept));
+      assert.deepEqual(bodies, ["first", ...written, "a"]);
+    });
+
+    it("refuses what it could only keep as something else", async () => {
+      const json = { "content-type": "application/json" };
+      const msgpack = { "content-type": MSGPACK };
+      const map = (key: string, value: readonly number[]): Buffer =>
+        Buffer.from([0x81, 0xa0 + key.length, ...Buffer.from(key), ...value]);
+      for (const [body, headers, why] of [
+        [Buffer.from('{"body":"\xff"}', "latin1"), json, /not UTF-8/],
+        ['{"body":"\\ud800"}', json, /half of a surrogate pair/],
+        ['{"bodyBase64":"A"}', json, /no base64/],
+        ['{"bodyBase64":"AAA=="}', json, /no base64/],
+        [map("json", [0xcf, 0, 0x20, 0, 0, 0, 0, 0, 1]), msgpack, /at most 2\^53 - 1/],
+        [map("json", [0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0]), msgpack, /NaN is no number/],
+        [map("json", [0xc4, 1, 7]), msgpack, /field "" of a json has bytes/],
+        [map("json", [0x81, 0xa1, 0x61, 0xc4, 1, 7]), msgpack, /field "a" of a json has bytes/],
+        [map("body", [0xa1, 0xff]), msgpack, /not UTF-8/],
+      ] as const) {
+        const answer = await server.ask("/v1/tubes/changed/jobs", { body, headers });
+        assert.deepEqual([answer.status, answer.json.code], [400, "bad-request"], `${body}`);
+        assert.match(answer.json.detail, why);
+      }
+      assert.equal((await server.ask("/v1/tubes/changed?missing=zero")).json.totals.puts, 0);
+    });
+
+    it("has a key's request done when it failed before, and other bytes of MessagePack refused", async () => {
+      const keyed = { "idempotency-key": "key-2" };
+      await server.ask("/v1/server/drain", { method: "PUT" });
+      const refused = await server.ask("/v1/tubes/failed/jobs", { json: { body: "a" }, headers: keyed });
+      assert.equal(refused.json.code, "draining");
+      await server.ask("/v1/server/drain", { method: "DELETE" });
+      const done = await server.ask("/v1/tubes/failed/jobs", { json: { body: "a" }, headers: keyed });
+      assert.equal(done.status, 201);
+      const headers = { "content-type": MSGPACK, "idempotency-key": "key-3" };
+      const map = (letter: number): Buffer =>
+        Buffer.from([0x81, 0xa4, ...Buffer.from("body"), 0xc4, 1, letter]);
+      const first = await server.ask("/v1/tubes/failed/jobs", { body: map(1), headers });
+      const again = await server.ask("/v1/tubes/failed/jobs", { body: map(1), headers });
+      assert.deepEqual([first.status, again.json], [201, first.json]);
+      assert.equal((await server.ask("/v1/tubes/failed/jobs", { body: map(2), headers })).status, 422);
+      assert.equal((await server.ask("/v1/tubes/failed")).json.totals.puts, 2);
+    });
+
+    it("with an Idempotency-Key is done once", async () => {
+      const headers = { "idempotency-key": "key-1" };
+      const first = await server.ask("/v1/tubes/once/jobs", { json: { body: "a" }, headers });
+      const again = await server.ask("/v1/tubes/once/jobs", { json: { body: "a" }, headers });
+      assert.deepEqual([again.status, again.json], [first.status, first.json]);
+      assert.equal((await server.ask("/v1/tubes/once")).json.totals.puts, 1);
+      const other = await server.ask("/v1/tubes/once/jobs", { json: { body: "b" }, headers });
+      assert.deepEqual([other.status, other.json.code], [422, "idempotency-mismatch"]);
+    });
+  });
+
+  describe("a lease", () => {
+    it("comes with all of the job, and to others the job is reserved", async () => {
+      const id = await put("lease", "work");
+      const [job] = await reserve("lease");
+      assert.deepEqual(
+        [job.id, job.tube, job.pri, job.ttr, job.reserves, job.body, job.bytes],
+        [id, "lease", 1024, 60, 1, "work", 4],
+      );
+      assert.match(job.lease, /^[\w-]{27}$/);
+      assert.ok(job.timeLeft > 50 && job.timeLeft <= 60);
+      const seen = (await server.ask(`/v1/jobs/${id}`)).json;
+      assert.deepEqual([seen.state, seen.holder], ["reserved", "lease"]);
+      assert.equal((await client.ask(`delete ${id}`)).line, "NOT_FOUND");
+      const leases = (await server.ask("/v1/leases")).json;
+      assert.ok(leases.items.some((each: { id: number }) => each.id === id));
+      assert.deepEqual(await reserve("lease"), []);
+      assert.equal((await act(job.lease, "delete")).status, 200);
+      assert.equal((await server.ask(`/v1/jobs/${id}`)).status, 404);
+    });
+
+    it("deletes, releases, buries and touches; done twice is done once, and then it has ended", async () => {
+      const id = await put("acts", "a");
+      const [first] = await reserve("acts");
+      assert.equal((await act(first.lease, "touch")).json.timeLeft, 60);
+      assert.equal((await act(first.lease, "release", { pri: 5 })).status, 200);
+      assert.deepEqual([await stateOf(id), (await server.ask(`/v1/jobs/${id}`)).json.pri], ["ready", 5]);
+      assert.equal((await act(first.lease, "release", { pri: 5 })).status, 200, "the same once more");
+      const ended = await act(first.lease, "delete");
+      assert.deepEqual([ended.status, ended.json.code], [410, "lease-ended"]);
+      const [second] = await reserve("acts");
+      assert.notEqual(second.lease, first.lease);
+      assert.equal((await act(first.lease, "bury")).status, 410, "the job is another's by now");
+      assert.equal(await stateOf(id), "reserved");
+      assert.equal((await act(second.lease, "bury", { pri: 7 })).status, 200);
+      assert.equal(await stateOf(id), "buried");
+      assert.equal((await act(second.lease, "bury", { pri: 7, delay: 1 })).status, 400);
+    });
+
+    it("that was made up, or changed by a bit, is none", async () => {
+      await put("forged", "a");
+      const [job] = await reserve("forged");
+      const bytes = Buffer.from(job.lease, "base64url");
+      for (let bit = 0; bit < bytes.length * 8; bit += 7) {
+        const forged = Buffer.from(bytes);
+        forged[bit >> 3]! ^= 1 << (bit & 7);
+        assert.equal((await act(forged.toString("base64url"), "delete")).status, 410, `bit ${bit}`);
+      }
+      assert.equal((await act("x".repeat(27), "delete")).status, 410);
+      assert.equal((await act(job.lease, "delete")).status, 200);
+    });
+
+    it("ends with its time to run, and a late answer does nothing", async () => {
+      const { id } = (await server.ask("/v1/tubes/late/jobs", { json: { body: "a", ttr: 1 } })).json;
+      const [job] = await reserve("late");
+      await eventually("its time is over", async () => (await stateOf(id)) === "ready");
+      assert.equal((await act(job.lease, "delete")).status, 410);
+      const [again] = await reserve("late");
+      assert.deepEqual([again.reserves, again.timeouts], [2, 1]);
+      assert.equal((await act(job.lease, "touch")).status, 410);
+      assert.equal((await act(again.lease, "delete")).status, 200);
+    });
+
+    it("of many: one request finishes them, each by itself", async () => {
+      const jobs = Array.from({ length: 40 }, (_, n) => ({ body: `${n}` }));
+      await server.ask("/v1/tubes/batch/jobs", { json: { jobs } });
+      const taken = await reserve("batch", { max: 40 });
+      assert.deepEqual(
+        taken.map(({ body }: { body: string }) => body),
+        jobs.map(({ body }) => body),
+      );
+      const leases: string[] = taken.map(({ lease }: { lease: string }) => lease);
+      const { json } = await server.ask("/v1/leases", {
+        json: {
+          delete: [...leases.slice(0, 20), "nothing"],
+          release: [{ lease: leases[20], pri: 3 }],
+          bury: [{ lease: leases[21] }],
+          touch: leases.slice(22),
+        },
+      });
+      assert.equal(json.failed, 1);
+      assert.deepEqual(json.results[20], { lease: "nothing", ok: false, code: "lease-ended" });
+      const { jobs: left } = (await server.ask("/v1/tubes/batch")).json;
+      assert.deepEqual([left.ready, left.reserved, left.buried], [1, 18, 1]);
+    });
+  });
+
+  describe("a reserve", () => {
+    it("gives the best of all its tubes, over all shards", async () => {
+      const tubes = ["best-a", "best-b", "best-c", "best-d"];
+      for (const [index, tube] of tubes.entries())
+        await server.ask(`/v1/tubes/${tube}/jobs`, {
+          json: {
+            jobs: [
+              { body: tube, pri: 10 - index },
+              { body: tube, pri: 20 + index },
+            ],
+          },
+        });
+      const { jobs } = (await server.ask("/v1/reserve", { json: { tubes, max: 8, wait: 0 } })).json;
+      assert.deepEqual(
+        jobs.map(({ pri }: { pri: number }) => pri),
+        [7, 8, 9, 10, 20, 21, 22, 23],
+      );
+    });
+
+    it("takes no more bytes than it is told", async () => {
+      await server.ask("/v1/tubes/bytes/jobs", {
+        json: { jobs: Array.from({ length: 10 }, () => ({ body: "x".repeat(1000) })) },
+      });
+      const jobs = await reserve("bytes", { max: 10, maxBytes: 3500 });
+      assert.ok(jobs.length >= 3 && jobs.length <= 4, `${jobs.length}`);
+    });
+
+    it("waits for a job that somebody puts, and is counted as waiting", async () => {
+      const waiting = server.ask("/v1/reserve", { json: { tubes: ["awaited", "awaited-2"], wait: 60 } });
+      await eventually(
+        "it waits",
+        async () => (await server.ask("/v1/tubes/awaited?missing=zero")).json.waiters === 1,
+      );
+      await client.ask("use awaited");
+      client.send("put 0 0 60 1\r\nj\r\n");
+      assert.match((await client.readReply()).line, /^INSERTED/);
+      assert.equal((await waiting).json.jobs[0].body, "j");
+    });
+
+    it("gives its job back at once when its client goes, while it waits and after", async () => {
+      const gone = new AbortController();
+      const waiting = server.ask("/v1/reserve", { json: { tubes: ["left"], wait: 60 }, signal: gone.signal });
+      await eventually(
+        "it waits",
+        async () => (await server.ask("/v1/tubes/left?missing=zero")).json.waiters === 1,
+      );
+      gone.abort();
+      await assert.rejects(waiting);
+      await eventually(
+        "it waits no more",
+        async () => (await server.ask("/v1/tubes/left?missing=zero")).json.waiters === 0,
+      );
+      const id = await put("left", "a");
+      assert.equal(await stateOf(id), "ready");
+    });
+
+    it("of one job by its id takes it in any state but reserved", async () => {
+      const { id } = (await server.ask("/v1/tubes/by-id/jobs", { json: { body: "a", delay: 100 } })).json;
+      const job = (await server.ask(`/v1/jobs/${id}/reserve`, { method: "POST" })).json;
+      assert.equal(job.id, id);
+      const again = await server.ask(`/v1/jobs/${id}/reserve`, { method: "POST" });
+      assert.deepEqual([again.status, again.json.code], [409, "job-reserved"]);
+      assert.equal((await act(job.lease, "delete")).status, 200);
+      assert.equal((await server.ask(`/v1/jobs/${id}/reserve`, { method: "POST" })).status, 404);
+    });
+
+    it("refuses names that no tube can have, and numbers out of bounds", async () => {
+      for (const json of [
+        { tubes: ["-a"] },
+        { tubes: [] },
+        { max: 0 },
+        { max: 1001 },
+        { wait: 301 },
+        { wait: -1 },
+        { tube: "a" },
+      ])
+        assert.equal((await server.ask("/v1/reserve", { json })).status, 400, JSON.stringify(json));
+    });
+  });
+
+  it("does not show in what stats tells of connections, and its commands count", async () => {
+    const { json } = await server.ask("/v1/stats");
+    assert.deepEqual([json["current-connections"], json["current-workers"]], [1, 0]);
+    assert.ok(json["cmd-reserve-with-timeout"] > 0);
+  });
+
+  it("ends with the server: a wait is answered with nothing, and what was leased is ready after a restart", async () => {
+    const id = await put("restart", "a");
+    const [job] = await reserve("restart");
+    const waiting = server.ask("/v1/reserve", { json: { tubes: ["nothing-here"], wait: 60 } });
+    await eventually(
+      "it waits",
+      async () => (await server.ask("/v1/tubes/nothing-here?missing=zero")).json.waiters === 1,
+    );
+    client.socket.destroy();
+    assert.equal((await server.process.stop()).code, 0);
+    assert.deepEqual((await waiting).json, { jobs: [] });
+    server = await startHttpServer("--shards", "3", "--acceptors", "2", "-b", folder);
+    assert.equal(await stateOf(id), "ready");
+    assert.equal((await act(job.lease, "delete")).status, 410);
+  });
+
+  it("keeps bodies of batches apart that come at the same time, in memory that is used again", async () => {
+    const batches = Array.from({ length: 60 }, (_, batch) => batch);
+    const putBatch = async (batch: number): Promise<void> => {
+      const jobs = Array.from({ length: BATCH_JOBS }, (_, job) => ({ body: bodyIn(batch, job) }));
+      const { status } = await server.ask(`/v1/tubes/batch-${batch}/jobs`, {
+        method: "POST",
+        headers: { "content-type": MSGPACK },
+        body: pack({ jobs }),
+      });
+      assert.equal(status, 200);
+    };
+    for (let from = 0; from < batches.length; from += 20)
+      await Promise.all(batches.slice(from, from + 20).map(putBatch));
+    for (const batch of batches) {
+      const jobs = await reserve(`batch-${batch}`, { max: BATCH_JOBS });
+      const bodies = jobs.map(({ body, bodyBase64 }: { body?: string; bodyBase64?: string }) =>
+        body === undefined ? Buffer.from(bodyBase64!, "base64") : Buffer.from(body),
+      );
+      assert.deepEqual(
+        bodies,
+        Array.from({ length: BATCH_JOBS }, (_, job) => bodyIn(batch, job)),
+      );
+    }
+  });
+});

@@ -1,0 +1,56 @@
+// Plays every transcript against the whole server in this process, on virtual time, at several shards and acceptors.
+
+import { describe, it } from "node:test";
+import type { ProtocolName } from "../../src/message/topology.ts";
+import { InProcessDriver } from "../simulation/in-process-driver.ts";
+import { InProcessServer } from "../simulation/in-process-server.ts";
+import { runTranscript } from "../support/conversations/run-transcript.ts";
+import { loadTranscripts, type Transcript } from "../support/conversations/transcript.ts";
+import { printSeed, seed } from "../support/seeded-property.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+
+const TOPOLOGIES = [1, 4, 7].flatMap((shards) => [1, 3].map((acceptors) => ({ shards, acceptors })));
+/** The smallest rings that take the transcripts' larger bodies in one message, and the smallest that there are. */
+const RINGS = [1 << 16, 4096];
+
+/** The value of a flag in a transcript's header. */
+function flagOf(transcript: Transcript, flag: string): string | undefined {
+  const at = transcript.flags.indexOf(flag);
+  return at < 0 ? undefined : transcript.flags[at + 1];
+}
+
+function serverFor(
+  transcript: Transcript,
+  topology: { shards: number; acceptors: number },
+  ringBytes: number,
+): InProcessServer {
+  const known = ["-z", "--compat", "--protocol"];
+  for (let at = 0; at < transcript.flags.length; at += 2) {
+    if (!known.includes(transcript.flags[at]!)) throw new Error(`no such flag here: ${transcript.flags[at]}`);
+  }
+  return new InProcessServer({
+    ...topology,
+    ringBytes,
+    random: new SeededRandom(seed),
+    holdUps: ringBytes === RINGS[0] ? 0 : 0.3,
+    jobBytesMax: Number(flagOf(transcript, "-z") ?? 65535),
+    compat: (flagOf(transcript, "--compat") ?? "default") as "default" | "1.12" | "1.13",
+    protocol: (flagOf(transcript, "--protocol") ?? "extended") as ProtocolName,
+  });
+}
+
+const transcripts = loadTranscripts().filter((transcript) => transcript.only !== "beanstalkd-1.12");
+
+for (const topology of TOPOLOGIES) {
+  for (const ringBytes of RINGS) {
+    const name = `transcripts in process, ${topology.shards} shards, ${topology.acceptors} acceptors, rings of ${ringBytes}`;
+    describe(name, () => {
+      for (const transcript of transcripts) {
+        it(transcript.name, async (t) => {
+          printSeed(t);
+          await runTranscript(transcript, new InProcessDriver(serverFor(transcript, topology, ringBytes)));
+        });
+      }
+    });
+  }
+}

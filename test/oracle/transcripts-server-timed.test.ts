@@ -1,0 +1,45 @@
+// Plays every transcript in which time passes against our running server, at several numbers of shards and acceptors.
+//
+// Many at once, as they mostly wait; their servers are started before, so that nothing but the transcripts runs meanwhile.
+
+import { describe, it } from "node:test";
+import {
+  type Outcome,
+  type Play,
+  playTogether,
+  takesTime,
+  waitMs,
+} from "../support/conversations/play-transcript.ts";
+import { loadTranscripts } from "../support/conversations/transcript.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
+
+/** Servers at once: they take some 4 GB together. */
+const AT_ONCE = 27;
+
+// Those that wait about as long are played together, at all topologies.
+const timed = loadTranscripts()
+  .filter((transcript) => transcript.only !== "beanstalkd-1.12" && takesTime(transcript))
+  .sort((a, b) => waitMs(b) - waitMs(a));
+const plays = timed.flatMap((transcript) =>
+  TOPOLOGIES.map((topology) => ({ transcript, topology, flags: topologyFlags(topology) })),
+);
+const groups = Array.from({ length: Math.ceil(plays.length / AT_ONCE) }, (_, index) =>
+  plays.slice(index * AT_ONCE, (index + 1) * AT_ONCE),
+);
+const played = new Map<(typeof groups)[number], Promise<ReadonlyMap<Play, Outcome>>>();
+
+for (const topology of TOPOLOGIES) {
+  describe(`transcripts with time against our server, ${topologyName(topology)}`, () => {
+    for (const play of plays.filter((each) => each.topology === topology)) {
+      it(play.transcript.name, async (t) => {
+        if (!canRun(t, NEEDS.ours)) return;
+        const group = groups.find((each) => each.includes(play))!;
+        let outcomes = played.get(group);
+        if (outcomes === undefined) played.set(group, (outcomes = playTogether(group, "ours")));
+        const outcome = (await outcomes).get(play);
+        if (outcome?.error !== undefined) throw outcome.error;
+      });
+    }
+  });
+}

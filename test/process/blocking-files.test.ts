@@ -1,0 +1,92 @@
+// Files that never answer, as FIFOs without a writer don't: a start refuses them, and a reload waits for them beside its signals.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { makeCertificates } from "../support/certificates.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { launch, type ServerProcess } from "../support/server/server-process.ts";
+import { untilItSays } from "../support/server/until-it-says.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+function replaceByFifo(path: string): void {
+  rmSync(path, { force: true });
+  execFileSync("mkfifo", [path]);
+}
+
+async function serves(server: ServerProcess): Promise<void> {
+  const client = await WireClient.connect(server.address);
+  assert.equal((await client.ask("list-tube-used")).line, "USING default");
+  client.close();
+}
+
+describe("a file that doesn't answer", () => {
+  it("at the start is refused, whichever it is", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const fifo = join(temporaryFolder(t, "fifo"), "fifo");
+    replaceByFifo(fifo);
+    const tls = ["--http-tls-cert", fifo, "--http-tls-key", fifo];
+    for (const flags of [
+      ["--config", fifo],
+      ["--token-file", fifo],
+      ["--tubes", fifo],
+      ["--http", "127.0.0.1:0", ...tls],
+    ]) {
+      const server = await launch({ kind: "ours", flags });
+      const { code } = await server.refused();
+      assert.equal(code, 5, flags.join(" "));
+      assert.match(server.stderr, /fifo is a FIFO or a device; name a regular file/);
+    }
+  });
+
+  it("at a reload takes no signal away: clients are served, a later reload works, SIGTERM ends the server", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const folder = temporaryFolder(t, "fifo");
+    const config = join(folder, "c.toml");
+    writeFileSync(config, "max-connections = 1000\n");
+    const server = await launch({ kind: "ours", flags: ["--config", config] });
+    t.after(() => server.kill());
+    await untilItSays(server, /serves on/);
+
+    replaceByFifo(config);
+    server.signal("SIGHUP");
+    await serves(server);
+    await untilItSays(server, /SIGHUP: everything stays as it was: \S+c\.toml could not be read within 5 s/);
+
+    const next = join(folder, "next.toml");
+    writeFileSync(next, "max-connections = 2000\n");
+    renameSync(next, config);
+    server.signal("SIGHUP");
+    await untilItSays(server, /SIGHUP: configuration read again; changed: max-connections/);
+
+    replaceByFifo(config);
+    server.signal("SIGHUP");
+    await serves(server);
+    server.signal("SIGTERM");
+    assert.deepEqual(await server.exited, { code: 0, signal: null });
+  });
+
+  it("at a reload is named: tokens and certificates, too", async (t) => {
+    if (!canRun(t, NEEDS.ours, NEEDS.openssl)) return;
+    const folder = temporaryFolder(t, "fifo");
+    const { cert, key } = makeCertificates(folder);
+    const tokens = join(folder, "tokens");
+    writeFileSync(tokens, "", { mode: 0o600 });
+    const tls = ["--http", "127.0.0.1:0", "--http-tls-cert", cert, "--http-tls-key", key];
+    const server = await launch({ kind: "ours", flags: ["--token-file", tokens, ...tls] });
+    t.after(() => server.kill());
+    await untilItSays(server, /serves on/);
+    replaceByFifo(cert);
+    server.signal("SIGHUP");
+    await untilItSays(server, new RegExp(`${RegExp.escape(cert)} could not be read within 5 s`));
+    replaceByFifo(tokens);
+    rmSync(cert);
+    server.signal("SIGHUP");
+    await untilItSays(server, new RegExp(`${RegExp.escape(tokens)} could not be read within 5 s`));
+    server.signal("SIGTERM");
+    assert.deepEqual(await server.exited, { code: 0, signal: null });
+  });
+});

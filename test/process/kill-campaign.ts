@@ -1,0 +1,38 @@
+// `npm run kill`: kills under load, again and again. ROUNDS (500) and PARTITIONS (50) in the environment for other numbers.
+
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { campaignCommand, seedOption } from "../support/campaign-command.ts";
+
+const command = campaignCommand(
+  "kill",
+  "Kills the server under load, again and again, and looks for what it had acknowledged. " +
+    "ROUNDS (500) and PARTITIONS (50) in the environment say how often.",
+)
+  .addOption(seedOption())
+  .option(
+    "--moves",
+    "while jobs move between shards, are handed on, die and leave for their dead-letter tubes",
+  )
+  .option("--replica", "a group of servers: kills and stops of any of its processes, and partitions")
+  .parse();
+const { seed, moves, replica } = command.opts<{ seed?: number; moves?: true; replica?: true }>();
+const { ROUNDS = "500", PARTITIONS = "50" } = process.env;
+const files =
+  replica === true
+    ? ["../replica/group.test.ts", "../replica/partitions.test.ts"]
+    : moves === true
+      ? ["moves-kill.test.ts", "policies-restart.test.ts"]
+      : ["kill.test.ts"];
+const paths = files.map((file) => fileURLToPath(new URL(file, import.meta.url)));
+const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1", ...paths], {
+  stdio: "inherit",
+  env: {
+    ...process.env,
+    ROUNDS,
+    MOVE_KILLS: ROUNDS,
+    PARTITIONS,
+    ...(seed === undefined ? {} : { SEED: `${seed}` }),
+  },
+});
+process.exitCode = status ?? 1;

@@ -1,0 +1,67 @@
+// Kills the server with SIGKILL under mixed load, again and again: whatever was acknowledged is there, whatever was deleted
+// is not, with its bytes, tube, state and pri, whenever the log is synced. `npm run kill` for the night.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
+import { KillLedger } from "../support/server/kill-ledger.ts";
+import { type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+const { ROUNDS: rounds = "", SEED: seed, FSYNC: only } = process.env;
+/** The same load in every `npm test`, another in each longer run. */
+const SEED = Number(seed ?? (rounds === "" ? 1 : drawnSeed()));
+const CLIENTS = 8;
+const LOAD_MS = 250;
+
+/** One thread serves, and the log lives there or has its own. */
+const RESIDENT = ["--placement", "together", "--threads", "1", "--log-placement"];
+
+/** When the log is synced, and how many kills in `npm test`. What a killed process keeps does not depend on it. */
+const MODES = [
+  { name: "-f 0", fsync: ["-f", "0", ...RESIDENT, "together"], kills: 3 },
+  { name: "-f 0 with a thread for the log", fsync: ["-f", "0", ...RESIDENT, "apart"], kills: 2 },
+  { name: "the default", fsync: [], kills: 5 },
+  { name: "-F", fsync: ["-F"], kills: 3 },
+].filter((mode) => only === undefined || only === mode.name);
+
+for (const { name, fsync, kills } of MODES) {
+  const count = rounds === "" ? kills : Number(rounds);
+  test(`what was acknowledged under ${name} survives ${count} kills`, {
+    timeout: count * 15_000,
+  }, async (t) => {
+    t.diagnostic(
+      `replay: SEED=${SEED} ROUNDS=${count} FSYNC="${name}" node --test test/process/kill.test.ts`,
+    );
+    const random = new SeededRandom(SEED);
+    const directory = temporaryFolder(t, "kill");
+    const ledger = new KillLedger();
+    const start = async (...sizes: string[]): Promise<ServerProcess> => {
+      const server = await startServer({ kind: "ours", flags: ["-b", directory, ...fsync, ...sizes] });
+      t.after(() => server.kill());
+      return server;
+    };
+    for (let round = 0; round < count; round++) {
+      // Another number of shards each time: the log does not care who wrote it.
+      const shards = `${random.between(1, 3)}`;
+      const server = await start("-s", "2000000", "--shards", shards, "--acceptors", "1");
+      const checker = await WireClient.connect(server.address);
+      assert.deepEqual(await ledger.check(checker), [], `after kill ${round}`);
+      const clients = await Promise.all(
+        Array.from({ length: CLIENTS }, () => WireClient.connect(server.address)),
+      );
+      const work = clients.map((client) => ledger.work(client, random.between(0, 2 ** 31 - 1)));
+      await sleep(random.between(LOAD_MS, 2 * LOAD_MS));
+      await server.kill();
+      await Promise.all(work);
+    }
+    const server = await start();
+    assert.deepEqual(await ledger.check(await WireClient.connect(server.address)), [], "at the end");
+    const { code } = await server.stop();
+    assert.equal(code, 0);
+    assert.ok(ledger.acknowledgedPuts > count, "there was enough load to say something");
+    t.diagnostic(`${ledger.acknowledgedPuts} acknowledged puts, ${ledger.alive} jobs alive at the end`);
+  });
+}

@@ -1,0 +1,163 @@
+// Whoever reads stderr and stdout may be stuck or gone, or they are files on a full disk: the server goes on, and ends when
+// it is told to, or when its log fails.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, constants, openSync, readdirSync, unlinkSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/machine/free-port.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { OUR_MAIN, ServerProcess } from "../support/server/server-process.ts";
+import { untilItSays } from "../support/server/until-it-says.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+/** A pipe that nobody reads and that has no room left; a writer that blocks waits for ever. */
+function fullPipe(t: TestContext): number {
+  const path = join(temporaryFolder(t), "pipe");
+  assert.equal(spawnSync("mkfifo", [path]).status, 0);
+  const filler = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  const blocking = openSync(path, "w");
+  for (const descriptor of [filler, blocking]) t.after(() => closeSync(descriptor));
+  for (const bytes of [4096, 1]) {
+    try {
+      for (;;) writeSync(filler, Buffer.alloc(bytes, "x"));
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, "EAGAIN");
+    }
+  }
+  return blocking;
+}
+
+interface Outputs {
+  readonly stdout?: number;
+  readonly stderr?: number;
+}
+
+/** Starts a server with these outputs, "pipe" for others; returns when it serves. */
+async function serve(
+  t: TestContext,
+  flags: readonly string[],
+  { stdout, stderr }: Outputs,
+): Promise<{ server: ServerProcess; client: WireClient }> {
+  const port = await freePort();
+  const child = spawn(process.execPath, [OUR_MAIN, "-p", `${port}`, ...flags], {
+    stdio: ["ignore", stdout ?? "pipe", stderr ?? "pipe"],
+  });
+  const server = new ServerProcess("ours", child, port, undefined);
+  t.after(() => server.kill());
+  const client = await eventually("it to serve", async () => {
+    assert.ok(!server.hasExited, "it ended");
+    return WireClient.connect(server.address).catch(() => undefined);
+  });
+  assert.equal((await client.ask("list-tube-used")).line, "USING default");
+  return { server, client };
+}
+
+/** Ends it in order; fails when that takes longer than it may. */
+async function stops(server: ServerProcess): Promise<void> {
+  const late = new AbortController();
+  const gone = once(server.child, "exit");
+  server.signal("SIGTERM");
+  const exit = await Promise.race([gone, sleep(8000, "still there", { signal: late.signal })]);
+  late.abort();
+  assert.deepEqual(exit, [0, null]);
+}
+
+describe("output that nobody takes", { timeout: 60_000 }, () => {
+  it("stderr, a full pipe from the start on: it serves, drains, and stops in order", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const { server, client } = await serve(t, [], { stderr: fullPipe(t) });
+    server.signal("SIGUSR1");
+    await eventually("the server to drain", async () => (await client.put("x")).line === "DRAINING");
+    await stops(server);
+  });
+
+  it("stderr, on a full disk: it serves and stops in order", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const full = openSync("/dev/full", "w");
+    t.after(() => closeSync(full));
+    const { server, client } = await serve(t, [], { stderr: full });
+    assert.equal((await client.put("x")).line, "INSERTED 1");
+    await stops(server);
+  });
+
+  it("stdout with -V, a pipe whose reader has gone: it goes on", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const { server, client } = await serve(t, ["-V"], {});
+    server.child.stdout!.destroy();
+    for (let i = 0; i < 3; i++) {
+      const other = await WireClient.connect(server.address);
+      assert.equal((await other.ask("list-tube-used")).line, "USING default");
+      other.close();
+    }
+    assert.equal((await client.put("x")).line, "INSERTED 1");
+    await stops(server);
+  });
+
+  // A socket can't be opened a second time, so it is made not to block in another way.
+  for (const reader of ["a full pipe", "a socket that is not read"]) {
+    it(`stdout with -VV, ${reader}: it serves and stops in order`, async (t) => {
+      if (!canRun(t, NEEDS.ours)) return;
+      const { server, client } = await serve(
+        t,
+        ["-VV"],
+        reader === "a full pipe" ? { stdout: fullPipe(t) } : {},
+      );
+      server.child.stdout?.pause();
+      const commands = 20_000;
+      client.send("list-tube-used\r\n".repeat(commands));
+      for (let i = 0; i < commands; i++) assert.equal((await client.readReply()).line, "USING default");
+      if (server.child.stdout !== null) {
+        server.child.stdout.resume();
+        const dropped = /\d+ lines of -V could not be written and were dropped/;
+        await untilItSays(server, dropped);
+      }
+      await stops(server);
+    });
+  }
+
+  it("stdout with -VV that is read has every line of a slow conversation, in order", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const { server, client } = await serve(t, ["-VV"], {});
+    for (let i = 0; i < 300; i++)
+      assert.equal((await client.ask(`watch tube-${i}`)).line, `WATCHING ${i + 2}`);
+    await stops(server);
+    const replies = server.stdout.matchAll(/reply WATCHING (\d+)/g);
+    assert.deepEqual(
+      [...replies].map(([, count]) => Number(count)),
+      Array.from({ length: 300 }, (_, i) => i + 2),
+    );
+  });
+
+  // The log fails here because a file that compaction wants to remove has been removed by hand.
+  for (const reads of [true, false]) {
+    it(`stderr, ${reads ? "read" : "a full pipe"}, and the log fails: exit code 74, nothing is acknowledged`, async (t) => {
+      if (!canRun(t, NEEDS.ours)) return;
+      const log = temporaryFolder(t);
+      const flags = ["-b", log, "-f", "50", "-s", "262144"];
+      const { server, client } = await serve(t, flags, reads ? {} : { stderr: fullPipe(t) });
+      const jobs = 200;
+      for (let id = 1; id <= jobs; id++)
+        assert.equal((await client.put("z".repeat(5000))).line, `INSERTED ${id}`);
+      unlinkSync(
+        join(
+          log,
+          readdirSync(log)
+            .filter((name) => name.endsWith(".log"))
+            .sort()[0]!,
+        ),
+      );
+      client.send(Array.from({ length: jobs }, (_, at) => `delete ${at + 1}\r\n`).join(""));
+      const late = new AbortController();
+      const exit = await Promise.race([server.exited, sleep(8000, "still there", { signal: late.signal })]);
+      late.abort();
+      assert.deepEqual(exit, { code: 74, signal: null });
+      if (reads) assert.match(server.stderr, /BINLOG_IO: Cannot/);
+    });
+  }
+});

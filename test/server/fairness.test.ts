@@ -1,0 +1,240 @@
+// Fairness of the running server under load: nobody is starved by a greedy neighbour, and what is due comes in time.
+//
+// HUGE=1000000 is the number of jobs of the huge tube at every topology. Who is served first: fairness-order.test.ts.
+
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { build, type Histogram } from "hdr-histogram-js";
+import { asciiBytes } from "../../src/base/bytes.ts";
+import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { BackgroundLoad, type LoadData } from "../support/machine/background-load.ts";
+import { SchedulingDelay } from "../support/machine/scheduling-delay.ts";
+import { clientOf, idOf, withServer } from "../support/server/fair-server.ts";
+import type { ServerProcess } from "../support/server/server-process.ts";
+import type { WireClient } from "../support/server/wire-client.ts";
+import { TOPOLOGIES, type Topology, topologyName } from "../support/topologies.ts";
+
+const { HUGE } = process.env;
+
+/** A tube is on one shard, whose work with its jobs is the same beside others: so a million once is enough. */
+function hugeJobs({ shards }: Topology): number {
+  return Number(HUGE ?? (shards === 1 ? 1_000_000 : 100_000));
+}
+
+/**
+ * A neighbour's put, reserve and delete may take so long beside any load, besides what the machine takes to wake a thread. They take 1 ms on a machine of one's own and a few
+ * tens where server, load and test share two processors; a shard that does a million jobs in one go takes 600 ms and more.
+ */
+const NEIGHBOUR_MS_MAX = 250;
+/** How late what is due may come, besides what the machine takes to wake a thread. */
+const LATE_MS_MAX = 10;
+/** Threads that have to be woken one after the other: the shard, the acceptor, the client. */
+const WAKES = 3;
+/**
+ * Never early, but for the rounding of two clocks, and for what the machine takes to go on with a thread that has lost its
+ * processor: a shard looks at its clock at the beginning of a turn.
+ */
+const EARLY_MS_MAX = 1;
+/** A measurement on a machine that was busy with something else says nothing: it is done again, so often at most. */
+const ATTEMPTS = 5;
+
+/** Does a measurement that asserts on time, and again if it fails. */
+async function timed(t: TestContext, measure: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await measure();
+      return;
+    } catch (error) {
+      if (!(error instanceof assert.AssertionError) || attempt === ATTEMPTS) throw error;
+      t.diagnostic(`too slow, so the machine may be busy, again: ${error.message}`);
+    }
+  }
+}
+
+/** A name of a tube on the shard. */
+function tubeOn(shard: number, topology: Topology, prefix: string): string {
+  for (let number = 0; ; number++) {
+    const name = asciiBytes(`${prefix}${number}`);
+    if (shardOfTube(name, 0, name.length, topology.shards) === shard) return `${prefix}${number}`;
+  }
+}
+
+// --- nobody is starved ----------------------------------------------------------------------------------------------
+
+interface Neighbour {
+  readonly name: string;
+  readonly client: WireClient;
+  readonly latency: Histogram;
+  slowestDuring: string;
+}
+
+/** A histogram of microseconds. */
+const histogram = (): Histogram => build({ lowestDiscernibleValue: 1, highestTrackableValue: 600e6 });
+
+const inMs = (microseconds: number): string => (microseconds / 1000).toFixed(1);
+
+/** Puts, reserves and deletes one job after the other beside a load, and notes how long each takes. */
+async function liveBeside(neighbour: Neighbour, load: BackgroundLoad): Promise<void> {
+  const { client, latency } = neighbour;
+  while (!load.isDone) {
+    const { phase } = load;
+    const startedAt = performance.now();
+    const { line } = await client.put("small");
+    assert.equal((await client.ask("reserve")).line, `RESERVED ${idOf(line)} 5`);
+    assert.equal((await client.ask(`delete ${idOf(line)}`)).line, "DELETED");
+    const microseconds = Math.round((performance.now() - startedAt) * 1000);
+    if (microseconds > latency.maxValue) neighbour.slowestDuring = phase;
+    latency.recordValue(microseconds);
+    await sleep(1);
+  }
+}
+
+async function measureNeighbours(
+  t: TestContext,
+  server: ServerProcess,
+  topology: Topology,
+  kind: LoadData["kind"],
+  jobs: number,
+): Promise<void> {
+  const neighbours: Neighbour[] = [];
+  for (const [name, shard] of [
+    ["same shard", 0],
+    ["other shard", 1],
+  ] as const) {
+    if (shard >= topology.shards) continue;
+    const client = await clientOf(server, tubeOn(shard, topology, "small"));
+    neighbours.push({ name, client, latency: histogram(), slowestDuring: "" });
+  }
+  const machine = new SchedulingDelay();
+  const load = new BackgroundLoad({
+    address: server.address,
+    kind,
+    tube: tubeOn(0, topology, kind),
+    jobs,
+  });
+  try {
+    await Promise.all([load.done, ...neighbours.map((neighbour) => liveBeside(neighbour, load))]);
+  } finally {
+    await load.abandon();
+    for (const { client } of neighbours) client.close();
+  }
+  const wakeMs = (await machine.stop())(100);
+  const limitMs = NEIGHBOUR_MS_MAX + WAKES * wakeMs;
+  for (const { name, latency, slowestDuring } of neighbours) {
+    const [p50, p99] = [50, 99].map((percent) => inMs(latency.getValueAtPercentile(percent)));
+    t.diagnostic(
+      `${kind}, ${name}: ${latency.totalCount} rounds, p50 ${p50} ms, p99 ${p99} ms, max ${inMs(latency.maxValue)} ms (during ${slowestDuring})`,
+    );
+  }
+  t.diagnostic(`a thread that only sleeps: max ${wakeMs.toFixed(1)} ms late`);
+  for (const { name, latency, slowestDuring } of neighbours) {
+    assert.ok(latency.totalCount > 50, `${name}: only ${latency.totalCount} rounds`);
+    assert.ok(
+      latency.maxValue <= limitMs * 1000,
+      `${name}: a put, reserve and delete took ${inMs(latency.maxValue)} ms of ${limitMs.toFixed(1)} during ${slowestDuring}`,
+    );
+  }
+}
+
+const LOADS: readonly [LoadData["kind"], (topology: Topology) => number, string][] = [
+  ["greedy", () => 4000, "one connection that pipelines more than all others"],
+  ["huge", hugeJobs, "one tube with very many jobs"],
+];
+
+for (const [kind, jobsAt, what] of LOADS) {
+  describe(`${what} starves nobody`, { timeout: 200_000 }, () => {
+    for (const topology of TOPOLOGIES) {
+      const jobs = jobsAt(topology);
+      it(`${topologyName(topology)}, ${jobs.toLocaleString("en")} jobs`, async (t) => {
+        await timed(t, () =>
+          withServer(t, topology, (server) => measureNeighbours(t, server, topology, kind, jobs)),
+        );
+      });
+    }
+  });
+}
+
+// --- in time --------------------------------------------------------------------------------------------------------
+
+const DUE_CLIENTS = 60;
+const TTR_SECONDS = 2;
+/** Between two clients, so that few of them are due at the same moment. */
+const APART_MS = 20;
+
+interface Lateness {
+  readonly deadlineSoon: Histogram;
+  readonly ttr: Histogram;
+  earliestMs: number;
+}
+
+/** A job is reserved and left: its holder must hear DEADLINE_SOON a second before its end, and another get it at its end. */
+async function oneDue(server: ServerProcess, number: number, lateness: Lateness): Promise<void> {
+  const tube = `due${number}`;
+  const [holder, next] = [await clientOf(server, tube), await clientOf(server, tube)];
+  await sleep(number * APART_MS);
+  await holder.put("x", { ttr: TTR_SECONDS });
+  const sentMs = performance.now();
+  const { line } = await holder.ask("reserve");
+  const repliedMs = performance.now();
+  // Reserved at some time between the two.
+  const came = (noted: Histogram, afterMs: number): void => {
+    const nowMs = performance.now();
+    lateness.earliestMs = Math.max(lateness.earliestMs, sentMs + afterMs - nowMs);
+    noted.recordValue(Math.max(0, Math.round((nowMs - repliedMs - afterMs) * 1000)));
+  };
+  const nextGets = next.ask("reserve");
+  assert.equal((await holder.ask("reserve")).line, "DEADLINE_SOON");
+  came(lateness.deadlineSoon, (TTR_SECONDS - 1) * 1000);
+  assert.equal((await nextGets).line, line);
+  came(lateness.ttr, TTR_SECONDS * 1000);
+  holder.close();
+  next.close();
+}
+
+async function measureLateness(t: TestContext, server: ServerProcess): Promise<void> {
+  const lateness: Lateness = { deadlineSoon: histogram(), ttr: histogram(), earliestMs: 0 };
+  const load = new BackgroundLoad({ address: server.address, kind: "mixed", tube: "mixed", jobs: 0 });
+  const machine = new SchedulingDelay();
+  try {
+    await Promise.all(Array.from({ length: DUE_CLIENTS }, (_, number) => oneDue(server, number, lateness)));
+    await load.stop();
+  } finally {
+    await load.abandon();
+  }
+  const wakeMs = await machine.stop();
+  const noted = [
+    ["DEADLINE_SOON", lateness.deadlineSoon],
+    ["TTR", lateness.ttr],
+  ] as const;
+  const percentile = (late: Histogram, percent: number): number => late.getValueAtPercentile(percent) / 1000;
+  for (const [name, late] of noted) {
+    const [p50, p95] = [50, 95].map((percent) => percentile(late, percent).toFixed(1));
+    t.diagnostic(`${name}: p50 ${p50} ms late, p95 ${p95} ms, max ${inMs(late.maxValue)} ms`);
+  }
+  t.diagnostic(
+    `a thread that only sleeps: p50 ${wakeMs(50).toFixed(1)} ms late, p95 ${wakeMs(95).toFixed(1)} ms`,
+  );
+  for (const [name, late] of noted) {
+    assert.equal(late.totalCount, DUE_CLIENTS);
+    for (const percent of [50, 95]) {
+      const lateMs = percentile(late, percent);
+      const limitMs = LATE_MS_MAX + WAKES * wakeMs(percent);
+      assert.ok(
+        lateMs <= limitMs,
+        `${name}: p${percent} is ${lateMs.toFixed(1)} ms late, of ${limitMs.toFixed(1)}`,
+      );
+    }
+  }
+  if (lateness.earliestMs > EARLY_MS_MAX + wakeMs(100)) throw new Error(`${lateness.earliestMs} ms early`);
+}
+
+describe("DEADLINE_SOON and the end of a TTR come in time while others are served", {
+  timeout: 60_000,
+}, () => {
+  for (const topology of TOPOLOGIES) {
+    it(topologyName(topology), async (t) => {
+      await timed(t, () => withServer(t, topology, (server) => measureLateness(t, server)));
+    });
+  }
+});

@@ -1,0 +1,84 @@
+// What clients send arrives in pieces of every size, while the server reads on and while it has paused, and the end behind it.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
+import { startWithTransport } from "../support/server/start-with-transport.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+const CLIENTS = 12;
+const COMMANDS = 1500;
+/** Each of so many asks for the body, in all more than a socket takes whose client does not read. */
+const PEEK_EACH = 10;
+const BODY_BYTES = 60_000;
+/** Clients that read nothing for so long, or before they have sent all and ended. */
+const LATE = 4;
+const UNREAD_MS = 300;
+/** Of a piece: far below, at and above what one receive takes. */
+const PIECES = [7, 200, 2048, 5000, 40_000];
+
+describe("with io_uring, commands in pieces", () => {
+  for (const kind of ["TCP", "unix"]) {
+    it(`are answered once, in order, and then the end: ${kind}`, { concurrency: true }, async (t) => {
+      const seed = Number(process.env["SEED"] ?? drawnSeed());
+      t.diagnostic(`SEED=${seed}`);
+      const path = kind === "unix" ? join(temporaryFolder(t, "receiving"), "socket") : undefined;
+      const server = await startWithTransport(t, "io_uring", [], {}, path);
+      if (server === undefined) return;
+      const other = await WireClient.connect(server.address);
+      await other.put("x".repeat(BODY_BYTES));
+      const played = Array.from({ length: CLIENTS }, async (_, each) => {
+        const client = await WireClient.connect(server.address);
+        if (each < LATE) client.socket.pause();
+        const random = new SeededRandom(seed + each);
+        const sent = sendInPieces(client, commandsOf(each), random);
+        if (each < LATE) {
+          // The server takes no more of it at some point, and then neither does the socket.
+          await Promise.race([sent, sleep(UNREAD_MS)]);
+          client.socket.resume();
+        }
+        await expectReplies(client, each);
+        await sent;
+        client.close();
+      });
+      await Promise.all(played);
+      assert.equal((await other.ask("list-tube-used")).line, "USING default");
+      other.close();
+    });
+  }
+});
+
+/** Long, so that what waits is more than the server takes of a client that does not read. */
+const tubeOf = (client: number, command: number): string => `${client}-${command}-`.padEnd(190, "t");
+
+function commandsOf(client: number): Buffer {
+  const lines = Array.from({ length: COMMANDS }, (_, command) =>
+    command % PEEK_EACH === 0 ? "peek 1\r\n" : `use ${tubeOf(client, command)}\r\n`,
+  );
+  return Buffer.from(lines.join(""));
+}
+
+async function sendInPieces(client: WireClient, bytes: Buffer, random: SeededRandom): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const length = 1 + random.below(PIECES[random.below(PIECES.length)]!);
+    const piece = bytes.subarray(at, at + length);
+    at += length;
+    if (!client.socket.write(piece)) await new Promise((resolve) => client.socket.once("drain", resolve));
+    if (random.below(20) === 0) await sleep(1);
+  }
+  client.halfClose();
+}
+
+async function expectReplies(client: WireClient, each: number): Promise<void> {
+  for (let command = 0; command < COMMANDS; command++) {
+    const { line, body } = await client.readReply();
+    if (command % PEEK_EACH === 0) {
+      assert.equal(line, `FOUND 1 ${BODY_BYTES}`, `client ${each}, command ${command}`);
+      assert.equal(body!.length, BODY_BYTES);
+    } else assert.equal(line, `USING ${tubeOf(each, command)}`, `client ${each}, command ${command}`);
+  }
+  await client.expectEnd();
+}

@@ -1,0 +1,47 @@
+// How the threads of a simulation wait: whether they spin, look once more or sleep is drawn, whatever a clock would say.
+
+import type { Asked, PollPolicy, Spin } from "../../../src/loop/waiting-policy.ts";
+import type { SeededRandom } from "../../support/seeded-random.ts";
+
+const SPINS_ON = 0.5;
+const LOOKS_MAX = 3;
+
+/** Waits for more now and then. */
+class Drawn {
+  protected readonly random: SeededRandom;
+  readonly #patience: number;
+
+  /** `patience` is how likely it waits for more, 0 to 1. */
+  constructor(random: SeededRandom, patience: number) {
+    this.random = random;
+    this.#patience = patience;
+  }
+
+  protected waits(): boolean {
+    return this.random.chance(this.#patience);
+  }
+
+  worked(): void {}
+}
+
+export class DrawnSpin extends Drawn implements Spin {
+  begins(): boolean {
+    return this.waits();
+  }
+
+  goesOn(): boolean {
+    return this.random.chance(SPINS_ON);
+  }
+
+  paid(): void {}
+}
+
+export class DrawnPatience extends Drawn implements PollPolicy {
+  looks({ expecting }: Asked): number {
+    return expecting > 0 && this.waits() ? this.random.between(1, LOOKS_MAX) : 0;
+  }
+
+  turnsAgain({ expecting, asking }: Asked): boolean {
+    return (expecting > 0 || asking > 0) && this.waits();
+  }
+}

@@ -1,0 +1,82 @@
+// What the log keeps of jobs' options and of unique keys: as the model tells it, and as the log's
+// records have it.
+
+import { latin1 } from "../../../src/base/bytes.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { Attribute, findAttribute, KeyState } from "../../../src/protocol/job-attribute.ts";
+import { type JobPolicy, type ModelKey, REASONS } from "./model-policies.ts";
+
+/** Times are wall clock, 0 for never. */
+export interface KeptPolicy {
+  readonly key: string;
+  readonly untilReserve: boolean;
+  readonly keyState: number;
+  /** Until when the key is remembered, if it is. */
+  readonly keyUntilMs: number;
+  readonly group: string;
+  readonly weight: number;
+  readonly expiresAtMs: number;
+  readonly attemptsBase: number;
+  readonly reason: JobPolicy["reason"];
+  readonly origin: string;
+  readonly leaves: boolean;
+  /** It is in another tube than it was put into, or has been. */
+  readonly hasMoved: boolean;
+}
+
+/** A unique key whose job is gone. */
+export interface KeptKey {
+  readonly id: number;
+  readonly tube: string;
+  readonly state: "remembered";
+  readonly key: string;
+  readonly untilMs: number;
+}
+
+/** `owned` is what the job still has of its key, if anything. */
+export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallOffsetMs: number): KeptPolicy {
+  const { key, untilReserve, group, weight, attemptsBase, reason, origin, leaves, hasMoved } = policy;
+  const lasts = owned !== undefined && owned.untilMs > 0;
+  const held = lasts ? KeyState.HeldFor : KeyState.Held;
+  const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : KeyState.Remembered;
+  return {
+    ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
+    expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
+    ...{ attemptsBase, reason, origin, leaves, hasMoved },
+  };
+}
+
+/** What a record's attributes say. */
+export function policyInLog(attributes: Uint8Array): KeptPolicy {
+  const read = new JobAttributes().read(attributes, 0, attributes.length, 0);
+  const { fixed, keyStart, keyEnd, untilReserve, keyState = KeyState.Lost, uniqueUntilMs } = read;
+  const groupAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Group);
+  const weightAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Weight);
+  const lasts = keyState === KeyState.HeldFor || keyState === KeyState.Remembered;
+  return {
+    ...{ key: latin1(fixed.bytes, keyStart, keyEnd), untilReserve, keyState },
+    keyUntilMs: lasts ? uniqueUntilMs : 0,
+    group: groupAt < 0 ? "" : latin1(fixed.bytes, groupAt, groupAt + fixed.bytes[groupAt - 1]!),
+    weight: weightAt < 0 ? 1 : fixed.bytes[weightAt]! + 256 * fixed.bytes[weightAt + 1]!,
+    ...{ expiresAtMs: read.expiresAtMs, attemptsBase: read.attemptsBase, reason: REASONS[read.reason]! },
+    origin: Buffer.from(read.origin).toString("latin1"),
+    ...{ leaves: read.leaving, hasMoved: read.moved },
+  };
+}
+
+/** A key that is remembered, as its record has it. */
+export function keyInLog(id: number, tube: string, attributes: Uint8Array): KeptKey {
+  const { fixed, keyStart, keyEnd, uniqueUntilMs } = new JobAttributes().read(
+    attributes,
+    0,
+    attributes.length,
+    0,
+  );
+  return {
+    id,
+    tube,
+    state: "remembered",
+    key: latin1(fixed.bytes, keyStart, keyEnd),
+    untilMs: uniqueUntilMs,
+  };
+}

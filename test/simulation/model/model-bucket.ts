@@ -1,0 +1,72 @@
+// What a tube with a rate may still give, told from all that it has given each time anew.
+
+import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+
+type Rate = Pick<SettingValues, "rate" | "burst">;
+
+/** A job was given, or it was set anew. */
+interface Event {
+  readonly atMs: number;
+  readonly set: Rate | undefined;
+}
+
+export class ModelBucket {
+  readonly #first: Rate;
+  #events: readonly Event[] = [];
+
+  /** It is full. */
+  constructor({ rate, burst }: Rate) {
+    this.#first = { rate, burst };
+  }
+
+  /** What is in it goes on to count, as far as there is room for it. */
+  set({ rate, burst }: Rate, atMs: number): void {
+    if (!this.isSetTo({ rate, burst })) this.#events = [...this.#events, { atMs, set: { rate, burst } }];
+  }
+
+  take(atMs: number): void {
+    this.#events = [...this.#events, { atMs, set: undefined }];
+  }
+
+  isSetTo({ rate, burst }: Rate): boolean {
+    const now = this.#events.findLast(({ set }) => set !== undefined)?.set ?? this.#first;
+    return now.rate === rate && now.burst === burst;
+  }
+
+  tokens(nowMs: number): number {
+    const { tokens, atMs, burst, msForOne } = this.#last();
+    return Math.min(burst, tokens + (nowMs - atMs) / msForOne);
+  }
+
+  /** When there was a whole one, or will be. */
+  get tokenAtMs(): number {
+    const { tokens, atMs, msForOne } = this.#last();
+    return atMs + Math.max(0, 1 - tokens) * msForOne;
+  }
+
+  /** What was in it behind the last event. */
+  #last(): { tokens: number; atMs: number; burst: number; msForOne: number } {
+    let [tokens, lastMs, { burst }, msForOne] = [this.#first.burst, 0, this.#first, msForOneAt(this.#first)];
+    for (const { atMs, set } of this.#events) {
+      tokens = Math.min(burst, tokens + (atMs - lastMs) / msForOne);
+      lastMs = atMs;
+      // Who asks for a job by its id takes what is not there yet.
+      if (set === undefined) tokens = Math.max(-burst, tokens - 1);
+      else [tokens, burst, msForOne] = [Math.min(tokens, set.burst), set.burst, msForOneAt(set)];
+    }
+    return { tokens, atMs: lastMs, burst, msForOne };
+  }
+
+  /** What brings it back as it is now. */
+  saved(): () => void {
+    const events = this.#events;
+    return () => {
+      this.#events = events;
+    };
+  }
+}
+
+function msForOneAt({ rate }: Rate): number {
+  const [jobs, seconds] = rate.split("/").map(Number) as [number, number];
+  return (seconds * 1000) / jobs;
+}

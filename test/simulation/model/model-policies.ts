@@ -1,0 +1,99 @@
+// What jobs have by their options and tubes by their settings, in the model: fields, and nothing that finds them fast.
+
+import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import { NOTHING_SET } from "../../../src/engine/tubes/tube-settings.ts";
+
+/** What a put-in-tube says of its job; durations in ms, 0 for none. */
+export interface PutOptions {
+  readonly key: string;
+  readonly keyForMs: number;
+  readonly untilReserve: boolean;
+  readonly ttlMs: number;
+  readonly group: string;
+  readonly weight: number;
+}
+
+export const NO_OPTIONS: PutOptions = {
+  key: "",
+  keyForMs: 0,
+  untilReserve: false,
+  ttlMs: 0,
+  group: "",
+  weight: 1,
+};
+
+/** What a job has of them; times in ms, 0 for never. */
+export interface JobPolicy {
+  readonly key: string;
+  readonly untilReserve: boolean;
+  readonly keyUntilMs: number;
+  /** The same by the wall clock, as its put was logged. */
+  keyUntilWallMs: number;
+  readonly group: string;
+  readonly weight: number;
+  expiresAtMs: number;
+  attemptsBase: number;
+  reason: "none" | "attempts" | "expired";
+  /** The tube that it died in. */
+  origin: string;
+  /** It has died and has to go to another shard. */
+  leaves: boolean;
+  /** It has been moved to another tube, once. */
+  hasMoved: boolean;
+}
+
+export const NO_POLICY: JobPolicy = {
+  ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
+  ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
+};
+
+/** By DeathReason. */
+export const REASONS: readonly JobPolicy["reason"][] = ["none", "attempts", "expired"];
+
+/** A key of a tube: some job has it, or nobody, and then it is remembered. */
+export interface ModelKey {
+  readonly tube: string;
+  readonly key: string;
+  readonly id: number;
+  isHeld: boolean;
+  readonly untilMs: number;
+}
+
+export interface TubeCounts {
+  duplicates: number;
+  rejected: number;
+  expired: number;
+  dead: number;
+}
+
+/** What holds for a tube, and which pattern says so. */
+export interface Resolved {
+  readonly values: Readonly<SettingValues>;
+  readonly sources: Readonly<Partial<Record<SettingName, string>>>;
+}
+
+/** What is set on one shard. */
+export class ModelSettings {
+  readonly byPattern = new Map<string, Partial<SettingValues>>();
+
+  set(pattern: string, values: Readonly<Partial<SettingValues>>): void {
+    if (Object.keys(values).length === 0) this.byPattern.delete(pattern);
+    else this.byPattern.set(pattern, { ...values });
+  }
+
+  /** Of each setting what the tube's name says, else the longest prefix that says something. */
+  resolve(tube: string): Resolved {
+    const values: Record<string, unknown> = { ...NOTHING_SET };
+    const sources: Partial<Record<SettingName, string>> = {};
+    const means = (pattern: string): boolean =>
+      pattern.endsWith("*") ? tube.startsWith(pattern.slice(0, -1)) : pattern === tube;
+    const rank = (pattern: string): number => (pattern === tube ? 1000 : pattern.length);
+    const patterns = [...this.byPattern.keys()].filter(means).sort((a, b) => rank(a) - rank(b));
+    for (const pattern of patterns)
+      for (const [name, value] of Object.entries(this.byPattern.get(pattern)!)) {
+        values[name] = value;
+        sources[name as SettingName] = pattern;
+      }
+    return { values: values as unknown as SettingValues, sources };
+  }
+}

@@ -1,0 +1,136 @@
+// Bugs planted in batches, to prove that the simulation finds such.
+
+import type { Signal } from "../../../src/acceptor/fanout/conversation.ts";
+import { RequestOp } from "../../../src/message/request.ts";
+import { CANDIDATE_BYTES, ResponseKind } from "../../../src/message/response.ts";
+import { Span } from "../../../src/protocol/request.ts";
+import type { InProcessServer } from "../in-process-server.ts";
+import { type PlantedBug, planted } from "./planted-bug.ts";
+import { onConnections } from "./planted-bugs.ts";
+
+/** Found by commands of ours only. */
+function plantedInBatches(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  const { options } = planted(name, plant);
+  return { name, options: { ...options, extensions: true } };
+}
+
+/** Changes the entries of each list of candidates on its way to a connection: `change` gets each at its offset. */
+function changeCandidates(
+  { acceptors }: InProcessServer,
+  change: (list: DataView, at: number) => void,
+): void {
+  onConnections(acceptors, (connection) => {
+    const onSignal = connection.onSignal.bind(connection);
+    connection.onSignal = (signal: Signal) => {
+      if (signal.kind !== ResponseKind.Candidates) {
+        onSignal(signal);
+        return;
+      }
+      const payload = new Span();
+      payload.copyOf(signal.payload);
+      const list = new DataView(payload.bytes.buffer);
+      for (let at = 8; at < list.byteLength; at += CANDIDATE_BYTES) change(list, at);
+      onSignal({ ...signal, payload });
+    };
+  });
+}
+
+export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
+  plantedInBatches("a batch of one shard goes on behind a lost job", ({ shards }) => {
+    for (const { engine } of shards) {
+      const reserve = engine.reserveBatch.bind(engine);
+      engine.reserveBatch = (session, limits, timeoutMs, nowMs, into) => {
+        const count = reserve(session, limits, timeoutMs, nowMs, into);
+        if (count <= 0 || count === limits.jobsMax) return count;
+        const more: number[] = [];
+        const added = reserve(session, { ...limits, jobsMax: 1 }, 0, nowMs, more);
+        into.push(...more);
+        return count + Math.max(0, added);
+      };
+    }
+  }),
+  plantedInBatches("a batch over several shards has a lost job among others", (server) => {
+    changeCandidates(server, (list, at) =>
+      list.setUint32(at + 12, list.getUint32(at + 12, true) & 0x7fffffff, true),
+    );
+    for (const { engine } of server.shards) {
+      const take = engine.takeBatch.bind(engine);
+      engine.takeBatch = (session, ids, _isAlone, nowMs, into) => take(session, ids, true, nowMs, into);
+    }
+  }),
+  plantedInBatches("a batch over several shards is not in the order of priorities", (server) => {
+    changeCandidates(server, (list, at) => list.setUint32(at + 8, 0, true));
+  }),
+  plantedInBatches("a batch over several shards does not count the bytes of bodies", (server) => {
+    changeCandidates(server, (list, at) => list.setUint32(at + 12, 0, true));
+  }),
+  plantedInBatches("an abort has the number of the next batch", ({ acceptors }) => {
+    for (const core of acceptors) {
+      const post = core.post.bind(core);
+      core.post = (shard, message) => {
+        if (message.op === RequestOp.Abort) message.waitNumber++;
+        post(shard, message);
+      };
+    }
+  }),
+  plantedInBatches("an abort ends the wait that comes next", ({ shards }) => {
+    for (const core of shards) {
+      const reserve = core.reserve.bind(core);
+      core.reserve = (session, timeoutMs) => {
+        session.isAborted = (number) => number !== 0 && session.abortedTo !== 0;
+        reserve(session, timeoutMs);
+      };
+    }
+  }),
+  plantedInBatches("an abort is answered although a job has just come", ({ shards }) => {
+    for (const { engine } of shards) {
+      const abort = engine.abortWait.bind(engine);
+      engine.abortWait = (session, nowMs) => abort(session, nowMs) || true;
+    }
+  }),
+  plantedInBatches("an abort over several shards does not claim the wait", ({ acceptors }) => {
+    onConnections(acceptors, (connection) => {
+      connection.claimWait = () => true;
+    });
+  }),
+  plantedInBatches("a composed reply does not wait for the records of its shards", ({ acceptors }) => {
+    onConnections(acceptors, (connection) => {
+      connection.holdFor = () => {};
+    });
+  }),
+  plantedInBatches("a composed reply waits for the record of one shard only", ({ acceptors }) => {
+    onConnections(acceptors, (connection) => {
+      const holdFor = connection.holdFor.bind(connection);
+      const finish = connection.finishConversation.bind(connection);
+      let held = false;
+      connection.holdFor = (shard, recordNumber) => {
+        if (!held) holdFor(shard, recordNumber);
+        held = true;
+      };
+      connection.finishConversation = (reply) => {
+        held = false;
+        finish(reply);
+      };
+    });
+  }),
+  plantedInBatches("a touch of all stops before the last", ({ shards }) => {
+    for (const { engine } of shards) {
+      const touch = engine.touchSome.bind(engine);
+      engine.touchSome = (session, begins, jobsMax, nowMs) =>
+        session.held.size < 2
+          ? touch(session, begins, jobsMax, nowMs)
+          : touch(session, begins, 1, nowMs) || true;
+    }
+  }),
+  plantedInBatches("a delete-batch tells the results of one shard as those of another", ({ acceptors }) => {
+    onConnections(acceptors, (connection) => {
+      const onSignal = connection.onSignal.bind(connection);
+      connection.onSignal = (signal: Signal) => {
+        const payload = new Span();
+        payload.copyOf(signal.payload);
+        if (signal.kind === ResponseKind.Ack) payload.bytes.fill(1, 8);
+        onSignal({ ...signal, payload });
+      };
+    });
+  }),
+];

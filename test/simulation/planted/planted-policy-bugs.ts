@@ -1,0 +1,270 @@
+// Bugs planted in what jobs have by their options and tubes by their settings, to prove that the simulation finds such.
+
+import type { Engine } from "../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { Outcome } from "../../../src/engine/jobs/outcome.ts";
+import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
+import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
+import type { RateLimiter } from "../../../src/engine/tubes/rate-limiter.ts";
+import type { Tube } from "../../../src/engine/tubes/tube.ts";
+import { isWide, type TubePolicy } from "../../../src/engine/tubes/tube-settings.ts";
+import type { InProcessServer } from "../in-process-server.ts";
+import type { PlantedBug } from "./planted-bug.ts";
+
+function plantedInPolicies(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  return { name, options: { plant, extensions: true, policies: true } };
+}
+
+/** Breaks each engine. */
+const plantedInEngine = (name: string, plant: (engine: Engine) => void): PlantedBug =>
+  plantedInPolicies(name, ({ shards }) => {
+    for (const { engine } of shards) plant(engine);
+  });
+
+/** Runs `run` while nobody who waits is found, as if nobody were served. */
+function unserved<Result>({ waiters }: Engine, run: () => Result): Result {
+  const { longest } = waiters;
+  waiters.longest = () => undefined;
+  try {
+    return run();
+  } finally {
+    waiters.longest = longest;
+  }
+}
+
+/** Breaks the groups of each tube when they begin to be there. */
+function onGroups(engine: Engine, plant: (groups: NonNullable<Tube["groups"]>) => void): void {
+  const broken = new WeakSet<object>();
+  const put = engine.put.bind(engine);
+  engine.put = (...args) => {
+    const outcome = put(...args);
+    for (const { groups } of engine.tubes.values()) {
+      if (groups === undefined || broken.has(groups)) continue;
+      broken.add(groups);
+      plant(groups);
+    }
+    return outcome;
+  };
+}
+
+/** Breaks the gate of each tube that has one, in the turn behind that in which it was made. */
+function plantedInGates(name: string, plant: (gate: RateLimiter, policy: TubePolicy) => void): PlantedBug {
+  return plantedInEngine(name, (engine) => {
+    const broken = new WeakSet<object>();
+    const begin = engine.beginTurn.bind(engine);
+    engine.beginTurn = () => {
+      begin();
+      for (const { gate, policy } of engine.tubes.values()) {
+        if (gate === undefined || broken.has(gate)) continue;
+        broken.add(gate);
+        plant(gate, policy!);
+      }
+    };
+  });
+}
+
+/** Has an arena keep what `run` frees, if `keeps` says so of it. */
+function freeless<Result>({ bodies }: Engine, keeps: (handle: number) => boolean, run: () => Result): Result {
+  const { free } = bodies;
+  bodies.free = (handle) => {
+    if (!keeps(handle)) free.call(bodies, handle);
+  };
+  try {
+    return run();
+  } finally {
+    bodies.free = free;
+  }
+}
+
+export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
+  plantedInEngine("the body of a duplicate is never freed", (engine) => {
+    const put = engine.put.bind(engine);
+    engine.put = (session, job, body, ...rest) => {
+      const outcome = put(session, job, body, ...rest);
+      // As if nobody freed it: the same bytes once more, which nobody has.
+      if (outcome === Outcome.Duplicate) engine.bodies.allocate(job.bodyBytes);
+      return outcome;
+    };
+  }),
+  plantedInEngine("the attributes of a job stay in the arena", (engine) => {
+    const { policies, jobs } = engine;
+    const forget = policies.forget.bind(policies);
+    policies.forget = (slot) => {
+      const kept = jobs.pageOf(slot).extras?.attributes[rowOf(slot)];
+      freeless(
+        engine,
+        (handle) => handle === kept,
+        () => forget(slot),
+      );
+    };
+  }),
+  plantedInEngine("a key is kept after its job", ({ policies }) => {
+    policies.keys.drop = () => {};
+  }),
+  plantedInEngine("a key is forgotten with its job, although it is to be remembered", ({ policies }) => {
+    policies.keys.end = (slot) => {
+      policies.keys.drop(slot);
+      return false;
+    };
+  }),
+  plantedInEngine("a key that lasts until the first reservation lasts on", ({ policies }) => {
+    policies.keys.reserved = () => {};
+  }),
+  plantedInEngine("a duplicate is named after the put that is refused", ({ policies }) => {
+    const find = policies.keys.table.find.bind(policies.keys.table);
+    policies.keys.table.find = (key) => {
+      const row = find(key);
+      if (row !== NO_ROW) policies.keys.table.idOf = () => 1;
+      return row;
+    };
+  }),
+  plantedInEngine("a job is given out when it should have expired", (engine) => {
+    const put = engine.put.bind(engine);
+    engine.put = (session, job, body, nowMs, tube, attributes) => {
+      if (attributes === undefined || attributes.expiresAtMs === 0)
+        return put(session, job, body, nowMs, tube, attributes);
+      const { expiresAtMs } = attributes;
+      attributes.expiresAtMs += 400;
+      try {
+        return put(session, job, body, nowMs, tube, attributes);
+      } finally {
+        attributes.expiresAtMs = expiresAtMs;
+      }
+    };
+  }),
+  plantedInEngine("jobs of a tube with a time to live have none", (engine) => {
+    const { policies } = engine;
+    const begin = policies.begin.bind(policies);
+    policies.begin = (slot, tube, attributes, atMs) => {
+      const { policy } = tube;
+      tube.policy = undefined;
+      begin(slot, tube, attributes ?? new JobAttributes(), atMs);
+      tube.policy = policy;
+    };
+  }),
+  plantedInEngine("attempts are not reset at a kick", ({ policies }) => {
+    policies.kicked = () => {};
+  }),
+  plantedInEngine("a job that is given back through no fault of its own loses an attempt", ({ policies }) => {
+    policies.excused = () => {};
+  }),
+  plantedInEngine("a job has one attempt more than it should", ({ policies }) => {
+    const ended = policies.reservationEnded.bind(policies);
+    policies.reservationEnded = (slot, tube, delayMs, nowMs) => {
+      const { policy } = tube;
+      if (policy === undefined || policy.maxAttempts === 0) return ended(slot, tube, delayMs, nowMs);
+      tube.policy = { ...policy, maxAttempts: policy.maxAttempts + 1 };
+      try {
+        return ended(slot, tube, delayMs, nowMs);
+      } finally {
+        tube.policy = policy;
+      }
+    };
+  }),
+  plantedInEngine("a back-off is not spread", ({ policies }) => {
+    const ended = policies.reservationEnded.bind(policies);
+    policies.reservationEnded = (slot, tube, delayMs, nowMs) =>
+      ended(slot, tube, delayMs === 0 ? (tube.policy?.backoffMs ?? 0) : delayMs, nowMs);
+  }),
+  plantedInEngine("a full tube takes one job more", ({ policies }) => {
+    policies.isFull = ({ policy, jobs }) => policy !== undefined && jobs > policy.maxJobs;
+  }),
+  plantedInEngine("work of groups is not taken off at the end of a connection", (engine) => {
+    const close = engine.closeSession.bind(engine);
+    let closing = false;
+    onGroups(engine, (groups) => {
+      const unhold = groups.unhold.bind(groups);
+      groups.unhold = (number) => {
+        if (!closing || number === NO_GROUP) unhold(number);
+      };
+    });
+    engine.closeSession = (session, nowMs) => {
+      closing = true;
+      close(session, nowMs);
+      closing = false;
+    };
+  }),
+  plantedInEngine("a group's turn is forgotten with its last job", (engine) => {
+    onGroups(engine, (groups) => {
+      const leave = groups.leave.bind(groups);
+      groups.leave = (number) => {
+        // What is told of a group is the group.
+        const group = groups.describe(number) as unknown as { jobs: number; turn: number };
+        if (group.jobs === 1) group.turn = 0;
+        leave(number);
+      };
+    });
+  }),
+  plantedInEngine("weights of groups do not count", (engine) => {
+    onGroups(engine, (groups) => {
+      const join = groups.join.bind(groups);
+      groups.join = (key) => join(key, 1);
+    });
+  }),
+  plantedInEngine("a group at its limit goes on", (engine) => {
+    onGroups(engine, (groups) => {
+      groups.limit(Number.POSITIVE_INFINITY);
+      groups.limit = () => {};
+    });
+  }),
+  plantedInEngine("a gate that opens with a delete serves nobody", (engine) => {
+    const remove = engine.delete.bind(engine);
+    engine.delete = (...args) => unserved(engine, () => remove(...args));
+  }),
+  plantedInEngine("a limit that is taken away serves nobody", (engine) => {
+    const apply = engine.applySettings.bind(engine);
+    engine.applySettings = (...args) => unserved(engine, () => apply(...args));
+  }),
+  plantedInGates("a rate is ignored", (gate) => {
+    gate.took = () => {};
+  }),
+  plantedInGates("nobody who waits is served when there is a token again", (gate) => {
+    gate.tokenAtMs = () => Number.POSITIVE_INFINITY;
+  }),
+  plantedInGates("a token comes some milliseconds late", (gate) => {
+    const tokenAtMs = gate.tokenAtMs.bind(gate);
+    gate.tokenAtMs = (nowMs) => tokenAtMs(nowMs) + 5;
+  }),
+  plantedInGates("a bucket keeps twice as many tokens as it should", (gate, policy) => {
+    const set = gate.set.bind(gate);
+    gate.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
+    gate.set(policy, 0);
+  }),
+  plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
+    for (const { tubeSetter, engine } of shards.slice(1)) {
+      const change = tubeSetter.change.bind(tubeSetter);
+      tubeSetter.change = (pattern, ...rest) =>
+        isWide(pattern)
+          ? engine.beginSetting(pattern, { ...engine.settings.get(pattern) })
+          : change(pattern, ...rest);
+    }
+  }),
+  plantedInEngine("tubes that are there do not get what is set", (engine) => {
+    const begin = engine.beginSetting.bind(engine);
+    engine.beginSetting = (pattern, values) => {
+      const setting = begin(pattern, values);
+      setting.step = () => true;
+      return setting;
+    };
+  }),
+  plantedInPolicies("SET is said before tubes have it", ({ shards }) => {
+    for (const { moves } of shards) {
+      const start = moves.start.bind(moves);
+      moves.start = (session, move, nowMs) => {
+        const { step, finish } = move;
+        if (move.constructor.name === "SetMany") {
+          finish.call(move);
+          move.finish = () => {};
+          let isLater = false;
+          move.step = (jobsMax, atMs) => {
+            if (isLater) return step.call(move, jobsMax, atMs);
+            isLater = true;
+            return false;
+          };
+        }
+        start(session, move, nowMs);
+      };
+    }
+  }),
+];

@@ -1,0 +1,102 @@
+// Bugs planted in what a restart brings back of jobs' options, unique keys and tubes' settings, to
+// prove that the simulation finds such. Most of them guess what the log says, or change it in
+// memory only.
+
+import type { Engine } from "../../../src/engine/engine.ts";
+import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import { isWide } from "../../../src/engine/tubes/tube-settings.ts";
+import { DeathReason } from "../../../src/protocol/job-attribute.ts";
+import type { InProcessServer } from "../in-process-server.ts";
+import type { PlantedBug } from "./planted-bug.ts";
+
+function plantedInRestart(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  return { name, options: { plant, extensions: true, policies: true, jobMoves: true, durable: true } };
+}
+
+/** Breaks each engine. */
+const plantedInEngine = (name: string, plant: (engine: Engine) => void): PlantedBug =>
+  plantedInRestart(name, ({ shards }) => {
+    for (const { engine } of shards) plant(engine);
+  });
+
+/** Changes what a restart makes of the attributes of a job. */
+const reading = (name: string, change: (attributes: JobAttributes, reserves: number) => void): PlantedBug =>
+  plantedInEngine(name, (engine) => {
+    const restore = engine.restore.bind(engine);
+    engine.restore = (job, body, attributes) => {
+      if (attributes !== undefined) change(attributes, job.reserves);
+      restore(job, body, attributes);
+    };
+  });
+
+export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
+  reading("of jobs that could have a key the one with the smallest id has it at a start", (attributes) => {
+    attributes.keyState = undefined;
+  }),
+  plantedInRestart("the first reservation, which ends a key, is not logged", ({ shards, records }) => {
+    for (const [shard, log] of records.entries()) {
+      const { keys } = shards[shard]!.engine.policies;
+      const reserved = keys.reserved.bind(keys);
+      keys.reserved = (slot, nowMs) => {
+        const { updated } = log;
+        log.updated = () => {};
+        reserved(slot, nowMs);
+        log.updated = updated;
+      };
+    }
+  }),
+  plantedInEngine("a key is forgotten at a start if its job is gone", ({ policies }) => {
+    policies.keys.restoreRemembered = () => {};
+  }),
+  plantedInEngine("a key is remembered for longer after a start", ({ policies: { keys } }) => {
+    const restore = keys.restoreRemembered.bind(keys);
+    keys.restoreRemembered = (tube, id, attributes) => {
+      attributes.uniqueUntilMs += 500;
+      restore(tube, id, attributes);
+    };
+  }),
+  plantedInEngine("the end of a remembered key is not logged", (engine) => {
+    const { keys } = engine.policies;
+    const runOne = keys.runOne.bind(keys);
+    keys.runOne = (nowMs) => {
+      const { next } = keys.table;
+      const isDue = keys.table.nextAtMs <= nowMs && next >= 0;
+      if (!isDue || engine.find(keys.table.idOf(next)) !== NO_SLOT) return runOne(nowMs);
+      keys.table.remove(next);
+      return true;
+    };
+  }),
+  reading("all attempts are left after a start", (attributes, reserves) => {
+    attributes.attemptsBase = reserves;
+  }),
+  reading("a time to live ends with the server", (attributes) => {
+    attributes.expiresAtMs = 0;
+  }),
+  reading("a dead job lives after a start", (attributes) => {
+    attributes.reason = DeathReason.None;
+  }),
+  reading("where a dead job has died is forgotten at a start", (attributes) => {
+    attributes.origin = new Uint8Array(0);
+  }),
+  plantedInRestart("what is set for a pattern is forgotten by all shards but the first", ({ shards }) => {
+    for (const { tubeSetter } of shards.slice(1)) {
+      const restore = tubeSetter.restore.bind(tubeSetter);
+      tubeSetter.restore = (pattern, ...rest) => {
+        if (!isWide(pattern)) restore(pattern, ...rest);
+      };
+    }
+  }),
+  plantedInEngine("buried jobs come back in another order", (engine) => {
+    const end = engine.endRestore.bind(engine);
+    engine.endRestore = () => {
+      end();
+      for (const { buried } of engine.tubes.values()) {
+        const { first } = buried;
+        if (first === NO_SLOT) continue;
+        buried.remove(first);
+        buried.append(first);
+      }
+    };
+  }),
+];

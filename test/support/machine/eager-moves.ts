@@ -1,0 +1,21 @@
+// Given to a server with --import: its connections move as often as they can, where one moves after 64 commands and stays for seconds.
+
+import { HostLoads } from "../../../src/acceptor/host-loads.ts";
+import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
+import { ShardAffinity } from "../../../src/acceptor/state/shard-affinity.ts";
+
+/** More than any commands that are asked for. */
+const MANY = 1000;
+
+HostLoads.prototype.mayTakeOne = () => true;
+
+ShardAffinity.prototype.note = function (shard: number): void {
+  this.shard = shard;
+  this.streak = MANY;
+};
+
+const { consider } = ConnectionMigrator.prototype;
+ConnectionMigrator.prototype.consider = function (connection, shard): void {
+  Object.assign(connection, { history: { moves: 0, mayMoveAtMs: 0 } });
+  consider.call(this, connection, shard);
+};

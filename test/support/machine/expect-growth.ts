@@ -1,0 +1,22 @@
+// Looks whether a server keeps more memory than it may.
+
+import { eventually } from "../eventually.ts";
+import type { ServerProcess } from "../server/server-process.ts";
+
+const MIB = 1024 * 1024;
+/** What a server with nothing to do has not given back by then, it keeps. */
+const LIMIT_MS = 5000;
+
+/** Fails if the server keeps so much more memory than before; what a busy machine frees late is waited for. */
+export async function expectGrowth(
+  server: ServerProcess,
+  beforeBytes: number,
+  bytesMax: number,
+): Promise<void> {
+  const grownBytes = (): number => server.residentBytes() - beforeBytes;
+  await eventually(
+    () => `less than ${bytesMax / MIB} MiB more, not ${Math.round(grownBytes() / MIB)}`,
+    () => grownBytes() < bytesMax,
+    LIMIT_MS,
+  );
+}

@@ -1,0 +1,141 @@
+// Mixed load from several clients with a ledger of what was acknowledged, for servers that are killed in the middle.
+
+import { SeededRandom } from "../seeded-random.ts";
+import type { Reply, WireClient } from "./wire-client.ts";
+
+export type Fate = "ready" | "delayed" | "buried";
+
+interface Entry {
+  readonly tube: string;
+  readonly body: string;
+  /** What the last acknowledged change made of the job. */
+  fate: Fate | "deleted";
+  pri: number;
+  /** A change was sent and its answer not seen: either state may be found. */
+  unsure: boolean;
+  /** Changes sent: a released job may be changed by the next client before the answer to the release is seen. */
+  changes: number;
+}
+
+const TUBES = ["alpha", "beta", "gamma", "delta", "epsilon"];
+/** Longer than the longest campaign. */
+const DELAY_SECONDS = 100_000;
+const CHECKED_AT_ONCE = 50;
+const BODY_BYTES = [0, 1, 64, 64, 300, 5000, 65535];
+
+export class KillLedger {
+  readonly jobs: Map<number, Entry> = new Map();
+  /** Answers that no working server gives here. */
+  readonly surprises: string[] = [];
+  /** Puts that were answered INSERTED. */
+  acknowledgedPuts = 0;
+  #bodies = 0;
+
+  /** Runs random commands on one client until its connection breaks. */
+  async work(client: WireClient, seed: number): Promise<void> {
+    const random = new SeededRandom(seed);
+    const pick = <T>(list: readonly T[]): T => random.pick(list)!;
+    try {
+      for (const tube of TUBES) await client.ask(`watch ${tube}`);
+      for (;;) {
+        const die = random.between(0, 9);
+        if (die < 5)
+          await this.#put(
+            client,
+            pick(TUBES),
+            pick(BODY_BYTES),
+            random.between(0, 1999),
+            random.between(0, 3) === 0,
+          );
+        else await this.#takeOne(client, random);
+      }
+    } catch {
+      // The server was killed; what was under way is marked as unsure.
+    }
+  }
+
+  async #put(client: WireClient, tube: string, bytes: number, pri: number, delayed: boolean): Promise<void> {
+    const body = `${this.#bodies++} `.padEnd(bytes, "x").slice(0, Math.max(bytes, 12));
+    await client.ask(`use ${tube}`);
+    const { line } = await client.put(body, { pri, delay: delayed ? DELAY_SECONDS : 0 });
+    const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
+    if (!(id > 0)) {
+      this.surprises.push(`a put was answered ${line}`);
+      return;
+    }
+    this.acknowledgedPuts++;
+    this.jobs.set(id, { tube, body, fate: delayed ? "delayed" : "ready", pri, unsure: false, changes: 0 });
+  }
+
+  async #takeOne(client: WireClient, random: SeededRandom): Promise<void> {
+    const { line } = await client.ask("reserve-with-timeout 0");
+    const id = Number(/^RESERVED (\d+) /.exec(line)?.[1]);
+    const entry = this.jobs.get(id);
+    // A job whose put was answered to another client that has not got round to noting it: leave it alone.
+    if (entry === undefined) return;
+    const pri = random.between(0, 1999);
+    const [command, fate]: [string, Entry["fate"]] = [
+      [`delete ${id}`, "deleted"] as const,
+      [`delete ${id}`, "deleted"] as const,
+      [`bury ${id} ${pri}`, "buried"] as const,
+      [`release ${id} ${pri} 0`, "ready"] as const,
+      [`release ${id} ${pri} ${DELAY_SECONDS}`, "delayed"] as const,
+    ][random.between(0, 4)] as [string, Entry["fate"]];
+    entry.unsure = true;
+    const change = ++entry.changes;
+    const answer = (await client.ask(command)).line;
+    if (!["DELETED", "BURIED", "RELEASED"].includes(answer)) {
+      this.surprises.push(`${command} was answered ${answer}`);
+    }
+    if (change !== entry.changes) return;
+    entry.unsure = false;
+    entry.fate = fate;
+    if (fate !== "deleted") entry.pri = pri;
+  }
+
+  /** Compares every acknowledged job with the server's. Returns what is wrong, in words. */
+  async check(client: WireClient): Promise<string[]> {
+    const wrong: string[] = this.surprises.splice(0);
+    const ids = [...this.jobs.keys()];
+    for (let at = 0; at < ids.length; at += CHECKED_AT_ONCE) {
+      const batch = ids.slice(at, at + CHECKED_AT_ONCE);
+      client.send(batch.map((id) => `peek ${id}\r\nstats-job ${id}\r\n`).join(""));
+      for (const id of batch) {
+        const found = await client.readReply();
+        this.#checkOne(id, found, await client.readReply(), wrong);
+      }
+    }
+    return wrong;
+  }
+
+  #checkOne(id: number, found: Reply, statsReply: Reply, wrong: string[]): void {
+    const entry = this.jobs.get(id)!;
+    if (found.line === "NOT_FOUND") {
+      if (entry.fate !== "deleted" && !entry.unsure) wrong.push(`job ${id} (${entry.fate}) is lost`);
+      this.jobs.delete(id);
+      return;
+    }
+    if (entry.fate === "deleted") {
+      wrong.push(`job ${id} was deleted and is back`);
+      return;
+    }
+    if (found.body?.toString("latin1") !== entry.body) wrong.push(`job ${id} has another body`);
+    const stats = statsReply.body?.toString("latin1") ?? "";
+    const field = (name: string): string => new RegExp(`^${name}: (.*)$`, "m").exec(stats)?.[1] ?? "";
+    if (field("tube") !== entry.tube) wrong.push(`job ${id} is in ${field("tube")} instead of ${entry.tube}`);
+    if (!entry.unsure) {
+      if (field("state") !== entry.fate)
+        wrong.push(`job ${id} is ${field("state")} instead of ${entry.fate}`);
+      if (Number(field("pri")) !== entry.pri)
+        wrong.push(`job ${id} has pri ${field("pri")}, not ${entry.pri}`);
+    }
+    entry.fate = field("state") as Fate;
+    entry.pri = Number(field("pri"));
+    entry.unsure = false;
+  }
+
+  /** How many acknowledged jobs are alive. */
+  get alive(): number {
+    return [...this.jobs.values()].filter((entry) => entry.fate !== "deleted").length;
+  }
+}

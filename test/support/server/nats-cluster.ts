@@ -1,0 +1,160 @@
+// Real log servers for tests: one or three nats-servers on free ports, in a folder of their own, that can be killed, stopped and started again.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../machine/free-port.ts";
+import { missing } from "../machine/need.ts";
+import { temporaryFolder } from "../machine/temporary-folder.ts";
+
+/** Programs to test with, newest first: what NATS_SERVERS says (paths, with colons between), or where `.ci/nats-server.sh` puts them. */
+export const NATS_SERVERS: readonly string[] = (
+  process.env["NATS_SERVERS"] ??
+  ["/tmp/runnerbean-nats/sid/usr/sbin/nats-server", "/tmp/runnerbean-nats/trixie/usr/sbin/nats-server"].join(
+    ":",
+  )
+)
+  .split(":")
+  .filter((path) => existsSync(path));
+
+/** Whether there is no log server: then the test is skipped loudly, or fails under CI. */
+export function missingNats(): string | undefined {
+  if (NATS_SERVERS.length > 0) return undefined;
+  return missing({ path: "nats-server", remedy: ".ci/nats-server.sh /tmp/runnerbean-nats/sid sid" });
+}
+
+interface Ports {
+  host: string;
+  client: number;
+  route: number;
+  monitor: number;
+}
+
+/** Where a log server runs, if not beside the test. */
+export interface Machine {
+  readonly host: string;
+  readonly wrapper: readonly string[];
+}
+
+export class NatsCluster {
+  readonly folder: string;
+  readonly program: string;
+  readonly #ports: Ports[] = [];
+  readonly #wrappers: (readonly string[])[] = [];
+  readonly #processes: (ChildProcess | undefined)[] = [];
+
+  private constructor(folder: string, program: string) {
+    this.folder = folder;
+    this.program = program;
+  }
+
+  /** Resolves when all serve; ended with the test. */
+  static async start(
+    t: { after(done: () => void): unknown },
+    servers: number,
+    program = NATS_SERVERS[0]!,
+    machines: readonly Machine[] = [],
+  ): Promise<NatsCluster> {
+    const cluster = new NatsCluster(temporaryFolder(t, "nats"), program);
+    for (let each = 0; each < servers; each++) {
+      const { host = "127.0.0.1", wrapper = [] } = machines[each] ?? {};
+      cluster.#wrappers.push(wrapper);
+      cluster.#ports.push({
+        host,
+        client: await freePort(),
+        route: await freePort(),
+        monitor: await freePort(),
+      });
+    }
+    t.after(() => cluster.end());
+    for (let each = 0; each < servers; each++) cluster.startOne(each);
+    await cluster.ready();
+    return cluster;
+  }
+
+  get servers(): readonly string[] {
+    return this.#ports.map(({ host, client }) => `${host}:${client}`);
+  }
+
+  url(group: string): string {
+    return `nats://${this.servers.join(",")}/${group}`;
+  }
+
+  monitor(each: number): string {
+    const { host, monitor } = this.#ports[each]!;
+    return `http://${host}:${monitor}`;
+  }
+
+  pid(each: number): number {
+    return this.#processes[each]!.pid!;
+  }
+
+  storeFolder(each: number): string {
+    return join(this.folder, `n${each}`);
+  }
+
+  startOne(each: number): void {
+    const { host, client, route, monitor } = this.#ports[each]!;
+    const store = this.storeFolder(each);
+    mkdirSync(store, { recursive: true });
+    const several = this.#ports.length > 1;
+    const routes = this.#ports.map((ports) => `nats://${ports.host}:${ports.route}`).join(", ");
+    const text = `
+      server_name: n${each}
+      listen: ${host}:${client}
+      http: ${host}:${monitor}
+      max_payload: 1MB
+      jetstream { store_dir: "${store}", max_file_store: 4GB, max_memory_store: 64MB, sync_interval: always }
+      ping_interval: "2s"
+      ping_max: 2
+      ${several ? `cluster { name: test, listen: ${host}:${route}, routes: [${routes}] }` : ""}
+    `;
+    const config = join(this.folder, `n${each}.conf`);
+    writeFileSync(config, text);
+    const log = join(this.folder, `n${each}.log`);
+    const [command = this.program, ...args] = [
+      ...this.#wrappers[each]!,
+      this.program,
+      "-c",
+      config,
+      "-l",
+      log,
+    ];
+    this.#processes[each] = spawn(command, args, { stdio: "ignore" });
+  }
+
+  async ready(): Promise<void> {
+    for (let tries = 0; tries < 600; tries++) {
+      const healthy = await Promise.all(this.#ports.map((_, each) => this.#isHealthy(each)));
+      if (healthy.every(Boolean)) return;
+      await sleep(50);
+    }
+    throw new Error(`the nats-servers in ${this.folder} do not become ready`);
+  }
+
+  async #isHealthy(each: number): Promise<boolean> {
+    try {
+      return (await fetch(`${this.monitor(each)}/healthz?js-enabled-only=true`)).ok;
+    } catch {
+      return false;
+    }
+  }
+
+  signal(each: number, signal: NodeJS.Signals): void {
+    this.#processes[each]?.kill(signal);
+  }
+
+  async kill(each: number): Promise<void> {
+    const child = this.#processes[each];
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#ports.map((_, each) => this.kill(each)));
+  }
+}

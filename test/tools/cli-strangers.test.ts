@@ -1,0 +1,163 @@
+// The operator's commands against what is no server of ours, or answers nothing: they end in time, with an exit code and a line that says
+// so, and never claim that something was done.
+
+import assert from "node:assert/strict";
+import { createServer as createHttpServer, type ServerResponse } from "node:http";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { after, describe, it } from "node:test";
+import { runTool } from "../support/server/tool.ts";
+
+const servers: Server[] = [];
+const sockets = new Set<Socket>();
+after(() => {
+  for (const server of servers) server.close();
+  for (const socket of sockets) socket.destroy();
+});
+
+async function portOf(server: Server): Promise<number> {
+  servers.push(server);
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {}).on("close", () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+/** A server of the wire that answers each line as it is told; "" for nothing. */
+const wire = async (answer: (line: string) => string): Promise<string> => {
+  const server = createServer((socket) => {
+    let text = "";
+    socket.on("data", (chunk) => {
+      text += chunk.toString("latin1");
+      const lines = text.split("\r\n");
+      text = lines.pop()!;
+      for (const line of lines) socket.write(answer(line));
+    });
+  });
+  return `beanstalk://127.0.0.1:${await portOf(server)}`;
+};
+
+const http = async (answer: (response: ServerResponse) => void): Promise<string> =>
+  `http://127.0.0.1:${await portOf(createHttpServer((_request, response) => answer(response)))}`;
+
+const WIRE_COMMANDS = [
+  ["stats"],
+  ["tubes"],
+  ["tube", "a"],
+  ["put", "a", "x"],
+  ["peek", "1"],
+  ["reserve", "a", "--wait", "0"],
+  ["delete", "1"],
+  ["kick", "a"],
+  ["kick", "1"],
+  ["pause", "a", "1"],
+  ["jobs", "a"],
+  ["clear", "a", "--yes"],
+  ["move", "a", "b", "--yes"],
+  ["update", "a", "--pri", "1", "--yes"],
+  ["top", "-n", "1"],
+  ["check", "--tube", "a", "--ready-warn", "1"],
+];
+const HTTP_COMMANDS = [
+  ["health"],
+  ["health", "--live"],
+  ["server"],
+  ["threads"],
+  ["latency"],
+  ["connections"],
+  ["leases"],
+  ["close", "0.1.1"],
+  ["release", "1"],
+  ["drain"],
+  ["undrain"],
+  ["reload"],
+  ["binlog", "status"],
+  ["check", "--tube", "a", "--ready-warn", "1"],
+];
+
+/** No connection, as both the commands and plugins of Nagios say it. */
+const NO_CONNECTION = 3;
+
+/** `more` arguments. */
+async function saysNo(
+  command: readonly string[],
+  url: string,
+  codes: readonly number[],
+  ...more: readonly string[]
+): Promise<string> {
+  const { code, stdout, stderr } = await runTool([...command, "--url", url, ...more]);
+  const said = stdout + stderr;
+  assert.ok(codes.includes(code ?? -1), `${command.join(" ")}: ${code}, ${said}`);
+  assert.doesNotMatch(said, /^ {4}at /m, command.join(" "));
+  assert.equal(said.trim().split("\n").length, 1, said);
+  return said;
+}
+
+describe("cli against strangers", { concurrency: 2 }, () => {
+  for (const command of WIRE_COMMANDS) {
+    it(`${command.join(" ")} ends when nothing comes`, async () => {
+      const silent = await wire(() => "");
+      assert.match(
+        await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
+        /nothing came within 1000 ms/,
+      );
+    });
+  }
+
+  for (const command of HTTP_COMMANDS) {
+    const name = command.join(" ");
+    it(`${name} over HTTP ends when nothing comes`, async () => {
+      const silent = await http(() => {});
+      assert.match(
+        await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
+        /nothing came within 1000 ms/,
+      );
+    });
+
+    for (const [what, status, type, body] of [
+      ["a page", 200, "text/html", "<html>some other program</html>"],
+      ["an empty object", 200, "application/json", "{}"],
+      ["other JSON", 200, "application/json", '{"items":1,"status":200,"id":"x","draining":"yes","jobs":{}}'],
+      ["a redirect", 302, "text/plain", ""],
+      ["an error of a proxy", 502, "text/html", "<html>bad gateway</html>"],
+    ] as const) {
+      it(`${name} takes ${what} for no answer of ours`, async () => {
+        const other = await http((response) => {
+          response.writeHead(status, { "content-type": type }).end(body);
+        });
+        assert.match(await saysNo(command, other, [NO_CONNECTION]), /not as runnerbean does/);
+      });
+    }
+  }
+
+  for (const [what, answer, command, why] of [
+    [
+      "a report without numbers",
+      "OK 0\r\n\r\n",
+      ["check", "--tube", "a", "--ready-warn", "1"],
+      /tells no current-jobs-ready/,
+    ],
+    ["a put without an id", "INSERTED\r\n", ["put", "default", "x"], /has no number/],
+    ["a kick without a count", "KICKED x\r\n", ["kick", "default"], /has no number/],
+    ["stats that are not found", "NOT_FOUND\r\n", ["stats"], /NOT_FOUND/],
+    ["HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", ["stats"], /is no reply/],
+  ] as const) {
+    it(`is not taken in by ${what}`, async () => {
+      const other = await wire((line) => (line === "x" ? "" : answer));
+      assert.match(await saysNo(command, other, what.startsWith("stats") ? [1] : [NO_CONNECTION]), why);
+    });
+  }
+
+  it("is not taken in by jobs that are no JSON, and by a count that is none", async () => {
+    const extensions = "---\nlist-jobs: 1\nclear-tube: 1\n";
+    const answers = (line: string): string => {
+      if (line === "extensions") return `OK ${extensions.length}\r\n${extensions}\r\n`;
+      if (line.startsWith("list-jobs")) return "OK 12\r\n---\n- {nope\n\r\n";
+      return "CLEARED many\r\n";
+    };
+    const other = await wire(answers);
+    assert.match(await saysNo(["jobs", "a"], other, [NO_CONNECTION]), /is no job of list-jobs/);
+    assert.match(await saysNo(["clear", "a", "--yes"], other, [NO_CONNECTION]), /has no number/);
+  });
+});

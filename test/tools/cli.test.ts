@@ -1,0 +1,441 @@
+// The operator's commands, against our server and, where they speak its protocol, against beanstalkd.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { printable, rowsText } from "../../src/cli/output.ts";
+import { connect } from "../../src/client/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import {
+  OUR_MAIN,
+  type ServerKind,
+  type ServerProcess,
+  startServer,
+  TEST_ENV,
+} from "../support/server/server-process.ts";
+import { runTool, type ToolResult } from "../support/server/tool.ts";
+
+for (const kind of ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[]) {
+  describe(`cli: ${kind}`, { concurrency: 2 }, () => {
+    let server: ServerProcess | undefined;
+    before(async () => {
+      // Beanstalkd may not be here; each test says so.
+      server = await startServer({ kind }).catch(() => undefined);
+    });
+    after(() => server?.stop());
+
+    const run = (args: readonly string[], input: string | Buffer = ""): Promise<ToolResult> =>
+      runTool(args, { input, env: { RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}` } });
+    const say = async (...args: string[]): Promise<string> => {
+      const { code, stdout, stderr } = await run(args);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    const need = kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
+
+    it("puts, shows, takes and deletes jobs, bytes as they are", async (t) => {
+      if (!canRun(t, need)) return;
+      const body = Buffer.from([0, 255, 13, 10, 128]);
+      const put = await run(["put", "cli-bytes", "-", "--pri", "7", "--ttr", "9"], body);
+      const id = put.stdout.trim();
+      assert.match(id, /^\d+$/, put.stderr);
+      assert.equal(await say("peek", "cli-bytes"), body.toString("latin1"));
+      assert.match(await say("peek", id, "--stats"), /^pri\t7$/m);
+      const seen = JSON.parse(await say("peek", id, "--json"));
+      assert.equal(seen.bodyBase64, body.toString("base64"));
+      assert.match(await say("tube", "cli-bytes"), /^current-jobs-ready\t1$/m);
+      const reserved = await run(["reserve", "cli-bytes", "--wait", "0"]);
+      assert.equal(reserved.stdout, body.toString("latin1"));
+      assert.match(reserved.stderr, /goes back to the queue/);
+      assert.equal(await say("reserve", "cli-bytes", "--delete"), body.toString("latin1"));
+      assert.equal((await run(["peek", id])).code, 1);
+      assert.equal((await run(["delete", id])).code, 1);
+    });
+
+    it("deletes no job that it could not print: a full disk, and a reader that has gone", async (t) => {
+      if (!canRun(t, need)) return;
+      await run(["put", "cli-unread", "--lines"], "one\ntwo\n");
+      const reserve = [OUR_MAIN, "reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"];
+      const env = { ...TEST_ENV, RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}` };
+      const full = openSync("/dev/full", "w");
+      const refused = spawnSync(process.execPath, reserve, {
+        env,
+        stdio: ["ignore", full, "pipe"],
+        encoding: "utf8",
+      });
+      closeSync(full);
+      assert.equal(refused.status, 1, refused.stderr);
+      assert.match(
+        refused.stderr,
+        /^runnerbean: cannot write the output: ENOSPC: no space left on device, write\n$/,
+      );
+      const unread = spawn(process.execPath, reserve, { env, stdio: ["ignore", "pipe", "inherit"] });
+      unread.stdout.destroy();
+      const [code] = (await once(unread, "exit")) as [number];
+      assert.equal(code, 0);
+      assert.match(await say("tube", "cli-unread"), /^current-jobs-ready\t2$/m);
+      assert.equal(await say("reserve", "cli-unread", "--wait", "0", "--max", "0", "--delete"), "one\ntwo\n");
+    });
+
+    it("puts a job for each line, in order, and lists tubes for programs", async (t) => {
+      if (!canRun(t, need)) return;
+      const lines = Array.from({ length: 2500 }, (_, line) => `line ${line}`);
+      const { stdout, code } = await run(["put", "cli-lines", "--lines"], `${lines.join("\n")}\n`);
+      assert.equal(code, 0);
+      const ids = stdout.trim().split("\n").map(Number);
+      assert.deepEqual(
+        [...ids].sort((a, b) => a - b),
+        ids,
+      );
+      assert.equal(ids.length, lines.length);
+      const [head, row] = (await say("tubes", "cli-l*")).split("\n");
+      assert.equal(head!.split("\t")[0], "tube");
+      assert.equal(row!.split("\t").slice(0, 2).join(), "cli-lines,2500");
+      assert.equal(JSON.parse(await say("tubes", "cli-lines", "--json")).ready, 2500);
+      assert.equal((await run(["tubes", "no-such-*"])).code, 1);
+    });
+
+    it("has a command do jobs: 0 deletes, 75 releases, else they are buried; then kicks", async (t) => {
+      if (!canRun(t, need)) return;
+      for (const body of ["good", "later", "bad"]) await say("put", "cli-work", body, "--pri", "3");
+      const script =
+        'read body; echo "$JOB_TUBE $body"; case $body in good) exit 0;; later) exit 75;; esac; exit 1';
+      // "later" comes again at once, so it is done once more in the place of a fourth.
+      const done = await run(["reserve", "cli-work", "--wait", "0", "--max", "2", "--", "sh", "-c", script]);
+      assert.equal(done.code, 2, done.stderr);
+      assert.equal(done.stdout, "cli-work good\ncli-work later\n");
+      const rest = await run([
+        "reserve",
+        "cli-work",
+        "--wait",
+        "0",
+        "--max",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+      ]);
+      assert.equal(rest.code, 1);
+      assert.match(await say("tubes", "cli-work"), /^cli-work\t1\t1\t0\t0\t1\t3\t1\t/m);
+      assert.equal(await say("kick", "cli-work"), "kicked 1\n");
+      assert.equal((await run(["reserve", "cli-work", "--", "/nonexistent"])).code, 5);
+    });
+
+    it("pauses, resumes and checks a tube", async (t) => {
+      if (!canRun(t, need)) return;
+      await say("put", "cli-pause", "x");
+      await say("pause", "cli-pause", "1000");
+      assert.equal((await run(["reserve", "cli-pause", "--wait", "0"])).code, 1);
+      await say("resume", "cli-pause");
+      assert.equal(await say("reserve", "cli-pause", "--wait", "0", "--delete"), "x");
+      assert.equal((await run(["pause", "cli-nothing", "1"])).code, 1);
+      await say("put", "cli-check", "x");
+      const checks: [string[], number, RegExp][] = [
+        [["--ready-warn", "2"], 0, /^RUNNERBEAN OK - cli-check: .* \| ready=1;2;;0 /],
+        [["--ready-warn", "1", "--ready-crit", "5"], 1, /^RUNNERBEAN WARNING - cli-check: 1 ready \(>= 1\)/],
+        [["--ready-crit", "1", "--waiting-warn", "1"], 2, /^RUNNERBEAN CRITICAL/],
+        [["--waiting-warn", "1"], 1, /0 waiting \(< 1\)/],
+        [["--oldest-crit", "1"], 3, /UNKNOWN - .*HTTP/],
+        [["--ready-warn", "many"], 3, /UNKNOWN/],
+      ];
+      for (const [flags, code, line] of checks) {
+        const result = await run(["check", "--tube", "cli-check", ...flags]);
+        assert.equal(result.code, code, result.stdout);
+        assert.match(result.stdout, line);
+      }
+    });
+
+    it("shows the server again and again", async (t) => {
+      if (!canRun(t, need)) return;
+      const shown = await say("top", "-n", "2", "--every", "0.05");
+      assert.equal(shown.match(/^ready \d+ {2}reserved/gm)?.length, 2);
+      assert.match(await say("stats"), /^current-connections\t\d+$/m);
+    });
+
+    it("says by its exit code what was wrong", async (t) => {
+      // It has nothing to do with which server it is.
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const [args, code] of [
+        [["stats", "--url", "beanstalk://127.0.0.1:1"], 3],
+        [["stats", "--url", "gopher://x"], 5],
+        [["stats", "--url", "http://127.0.0.1:1"], 5],
+        [["health", "--url", "http://127.0.0.1:1"], 3],
+        [["health"], 5],
+        [["stats", "--nonsense"], 5],
+        [["put"], 5],
+        [["tubes", "--sort", "nonsense"], 5],
+        [["put", "bad name", "x"], 5],
+        [["stats", "--token", "@/nonexistent"], 5],
+        [["stats", "--token", "x"], 1],
+      ] as [string[], number][]) {
+        const result = await run(args);
+        assert.equal(result.code, code, `${args.join(" ")}: ${result.stderr}`);
+        assert.notEqual(result.stderr, "");
+        assert.doesNotMatch(result.stderr, /\n {4}at /, "no stack traces");
+      }
+    });
+
+    it("refuses what it can't use before anybody is asked", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const [args, allowed] of [
+        [
+          ["put", "bad name", "x"],
+          /'bad name' is invalid for argument 'tube'. Allowed is a tube: 1 to 200 of/,
+        ],
+        [["put", "\u001b[31m", "x"], /'\\u001b\[31m' is invalid/],
+        [["proxy", "--listen", "127.0.0.1:65536"], /is no address/],
+        [["stats", "--url", "127.0.0.1:65536"], /is no address/],
+        [["health", "--url", "http://"], /is no address/],
+        [["stats", "--token", "a\r\ndelete 1"], /a token is one line/],
+        [["health", "--token", "", "--url", "http://127.0.0.1:1"], /a token is one line/],
+      ] as [string[], RegExp][]) {
+        // Nobody is there: who asked would end with 3.
+        const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
+        assert.equal(code, 5, `${args.join(" ")}: ${stderr}`);
+        assert.match(stderr, allowed, args.join(" "));
+        assert.doesNotMatch(stderr, /\n {4}at /);
+      }
+    });
+
+    it("tells those who run checks on their line of stdout whatever is wrong", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      for (const args of [
+        [],
+        ["--tube", "a b"],
+        ["--tube", "a", "--nonsense"],
+        ["--tube", "a", "--url", "x:0"],
+      ]) {
+        const { code, stdout } = await run(["check", ...args]);
+        assert.equal(code, 3, stdout);
+        assert.match(stdout, /^RUNNERBEAN UNKNOWN - [^\n|]+\n$/);
+      }
+      assert.equal((await run(["check", "--help"])).code, 0);
+    });
+
+    it("takes an empty variable for none, and says so where no token is wanted", async (t) => {
+      if (!canRun(t, need)) return;
+      const url = ["--url", `beanstalk://127.0.0.1:${server!.port}`];
+      const none = { RUNNERBEAN_TOKEN: "", RUNNERBEAN_URL: "" };
+      assert.equal((await runTool(["stats", ...url], { env: none })).code, 0);
+      const { code, stderr } = await run(["stats", "--token", "x"]);
+      assert.deepEqual([code, stderr], [1, "runnerbean: a token is not wanted at this address\n"]);
+    });
+
+    it("finds long texts in bodies, and jobs of a group", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      const text = "a text that is longer than a third of two hundred bytes, with 100 % of its marks";
+      await say("put", "cli-text", `before ${text} behind`);
+      const queue = await connect(`127.0.0.1:${server!.port}`);
+      t.after(() => queue.close());
+      await queue.put("cli-text", "x", { group: "50%" });
+      assert.match(await say("jobs", "cli-text", "--text", text), /\tbefore a text/);
+      assert.match(await say("jobs", "cli-text", "--group", "50%"), /\tx\n$/);
+    });
+
+    it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
+      if (!canRun(t, need)) return;
+      await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
+      const listed = await run(["jobs", "cli-jobs"]);
+      if (kind !== "ours") {
+        for (const args of [["jobs"], ["clear", "--yes"], ["update", "--pri", "1"], ["move", "to"]]) {
+          const refused = await run([args[0]!, "cli-jobs", ...args.slice(1)]);
+          assert.equal(refused.code, 1, `${args}`);
+          assert.match(refused.stderr, /works with runnerbean only/);
+        }
+        return;
+      }
+      assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
+      assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
+      assert.equal(JSON.parse(await say("jobs", "*", "--text", "\u00e9", "--json")).tube, "cli-jobs");
+      assert.equal(await say("clear", "cli-jobs", "--group", "t", "--dry-run"), "would clear 0\n");
+      assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
+      assert.equal(
+        await say("move", "cli-jobs", "cli-there", "--limit", "1", "--dry-run", "--json", "--yes"),
+        '{"jobs":1}\n',
+      );
+      const unasked = await run(["update", "cli-jobs", "--pri", "1"]);
+      assert.deepEqual([unasked.code, /without being asked: --yes/.test(unasked.stderr)], [5, true]);
+      assert.equal(await say("update", "cli-jobs", "--pri", "7", "--text", "t", "--yes"), "updated 2\n");
+      assert.equal(await say("update", "cli-jobs", "--delay", "900", "--limit", "1", "--yes"), "updated 1\n");
+      assert.equal(await say("move", "cli-jobs", "cli-there", "--state", "ready", "--yes"), "moved 2\n");
+      assert.match(await say("jobs", "cli-jobs"), /^id.*\n\d+\tdelayed\t1024\t.*\tone\n$/);
+      assert.equal(await say("move", "cli-jobs", "cli-there", "--as-ready", "--yes"), "moved 1\n");
+      const pris = (await say("jobs", "cli-there", "--json")).trim().split("\n");
+      assert.deepEqual(
+        pris.map((line) => JSON.parse(line)).map(({ pri, state }) => `${pri} ${state}`),
+        ["1024 ready", "7 ready", "7 ready"],
+      );
+      assert.equal(await say("clear", "cli-there", "--text", "t", "--yes"), "cleared 2\n");
+      assert.equal(await say("clear", "cli-there", "--yes", "--json"), '{"cleared":1}\n');
+      assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
+    });
+
+    it("leaves what is buried where it is, unless it is named", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      await run(["put", "cli-aside", "--lines"], "a\nb\n");
+      await run(["reserve", "cli-aside", "--", "false"]);
+      const wait = ["update", "cli-aside", "--delay", "900", "--yes"];
+      assert.equal(await say(...wait), "updated 1\n");
+      assert.match(await say("jobs", "cli-aside", "--state", "buried"), /\tburied\t1024\t.*\ta\n$/);
+      assert.equal(await say(...wait, "--state", "buried"), "updated 1\n");
+      for (const args of [[], ["--pri", "1", "--limit", "0"]])
+        assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
+    });
+
+    it("says what it did in JSON, too, and takes no argument for a command", async (t) => {
+      if (kind !== "ours" || !canRun(t, need)) return;
+      const put = await say("put", "cli-json", "x", "--json", "--delay", "1000");
+      const { id } = JSON.parse(put);
+      assert.equal(put, `{"id":${id}}\n`);
+      assert.equal(await say("pause", "cli-json", "9", "--json"), '{"paused":9}\n');
+      assert.equal(await say("kick", `${id}`, "--json"), '{"kicked":1}\n');
+      assert.equal(await say("kick", "cli-json", "--json"), '{"kicked":0}\n');
+      for (const args of [
+        ["tube", `cli-json\r\ndelete ${id}`],
+        ["kick", "cli-json", `1\r\ndelete ${id}`],
+      ])
+        assert.equal((await run(args)).code, 5);
+      assert.equal(await say("delete", `${id}`, "--json"), '{"deleted":1}\n');
+    });
+  });
+}
+
+describe("cli with a token", () => {
+  it("signs in, from the environment or a file, and is told what it may not do", async (t) => {
+    const folder = temporaryFolder(t, "cli");
+    const viewer = newToken("eyes", "viewer");
+    const guarded = await GuardedServer.start(
+      folder,
+      viewer.line,
+      1,
+      ([port]) => `[[listener]]\naddress = "127.0.0.1:${port}"\nauth = "token"\n`,
+    );
+    t.after(() => guarded.server.stop());
+    const secretFile = join(folder, "secret");
+    writeFileSync(secretFile, `${viewer.secret}\n`);
+    const url = ["--url", `beanstalk://127.0.0.1:${guarded.ports[0]}`];
+    for (const [env, code] of [
+      [{ RUNNERBEAN_TOKEN: viewer.secret }, 0],
+      [{ RUNNERBEAN_TOKEN: `@${secretFile}` }, 0],
+      [{ RUNNERBEAN_TOKEN: "wrong" }, 4],
+      [{}, 4],
+    ] as const) {
+      const result = await runTool(["stats", ...url], { env });
+      assert.equal(result.code, code, result.stderr);
+      assert.ok(!result.stderr.includes(viewer.secret));
+    }
+    const forbidden = await runTool(["put", "a", "x", ...url], { env: { RUNNERBEAN_TOKEN: viewer.secret } });
+    assert.equal(forbidden.code, 4);
+  });
+});
+
+describe("cli over HTTP", () => {
+  let server: ServerProcess | undefined;
+  let httpPort = "";
+  const folder = mkdtempSync(join(tmpdir(), "runnerbean-cli-"));
+  before(async () => {
+    server = await startServer({ kind: "ours", flags: ["--http", "127.0.0.1:0", "-b", folder] });
+    httpPort = /http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stderr)?.[1] ?? assert.fail(server.stderr);
+  });
+  after(async () => {
+    await server?.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const run = (...args: string[]): Promise<ToolResult> =>
+    runTool(args, {
+      env: {
+        RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}`,
+        RUNNERBEAN_HTTP_URL: `http://127.0.0.1:${httpPort}`,
+      },
+    });
+  const say = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await run(...args);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+
+  it("tells of health, threads and the log, and checks how old jobs are", async () => {
+    assert.equal(await say("health"), "ok\n");
+    assert.equal(JSON.parse(await say("health", "--for", "put", "--json")).status, "ok");
+    assert.match(await say("threads"), /^thread\t.*\n(?:.*\n)*acceptor 0\t/);
+    assert.equal(JSON.parse(await say("binlog", "status", "--json")).full, false);
+    await say("put", "cli-log", "x");
+    assert.match(await say("binlog", "status"), /^batchRecords\t[\d:, more]*\d+: \d+/m);
+    const url = ["--url", `http://127.0.0.1:${httpPort}`];
+    const check = await run("check", "--tube", "x", "--oldest-crit", "5", ...url);
+    assert.match(check.stdout, /^RUNNERBEAN OK - x: .*oldest=0s;;5;0$/m);
+    assert.equal((await run("stats", ...url)).code, 5);
+  });
+
+  it("shows who holds what, takes jobs from their holders and ends connections", async (t) => {
+    const queue = await connect(`127.0.0.1:${server!.port}`);
+    t.after(() => queue.close());
+    const { id } = await queue.put("cli-held", "x");
+    queue.watch("cli-held");
+    const job = await queue.reserve();
+    const holding = ["connections", "--state", "holding", "--tube", "cli-held"];
+    const [head = "", row = ""] = (await say(...holding)).split("\n");
+    assert.equal(head.split("\t").slice(0, 5).join(), "id,address,age,uses,watches");
+    assert.match(row, /^\S+\t127\.0\.0\.1:\d+\t.*\tcli-held\tfalse\t1\t/);
+    const connection = JSON.parse(await say(...holding, "--json"));
+    assert.deepEqual(
+      connection.holds.map((held: { id: number }) => held.id),
+      [id],
+    );
+    assert.equal(await say("release", `${id}`), "released\n");
+    await assert.rejects(job.touch());
+    assert.equal((await run("release", `${id}`)).code, 1);
+    assert.equal((await run(...holding)).code, 1);
+    assert.deepEqual(JSON.parse(await say("close", connection.id, "--json")), { id: connection.id });
+    await eventually(
+      "it is closed",
+      async () => !(await say("connections", "--json", "--limit", "1000")).includes(`"${connection.id}"`),
+    );
+    assert.equal((await run("close", connection.id)).code, 1);
+    const closed = await say("connections", "--state", "closed", "--tube", "cli-held");
+    assert.match(closed, /^id\taddress\tclosedFor\treason\t.*\n\S+\t\S+\t[\d.]+\tadmin\t/);
+  });
+
+  it("shows leases, drains and takes jobs again", async () => {
+    await say("put", "cli-lease", "x");
+    const none = await run("leases");
+    assert.deepEqual([none.code, none.stdout], [1, "id\ttube\towner\taddress\tage\ttimeLeft\n"]);
+    const answer = await fetch(`http://127.0.0.1:${httpPort}/v1/reserve`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"tubes":["cli-lease"]}',
+    });
+    assert.equal(answer.status, 200);
+    assert.equal(JSON.parse(await say("leases", "--json")).tube, "cli-lease");
+    assert.equal(await say("drain"), "takes no new jobs\n");
+    assert.equal((await run("put", "cli-lease", "x")).code, 1);
+    assert.equal((await run("health", "--for", "put")).code, 1);
+    assert.equal(await say("undrain"), "takes new jobs\n");
+    assert.equal(await say("reload"), "changed: nothing\n");
+    await say("put", "cli-lease", "x");
+  });
+});
+
+describe("what is printed", () => {
+  it("holds no character that a terminal would obey", () => {
+    assert.equal(printable("a\u001b[2Jb\u202ec\nd"), "a\\u001b[2Jb\\u202ec\\u000ad");
+    assert.equal(rowsText([{ a: "x\ty" }], ["a"], false), "a\nx\\u0009y\n");
+  });
+
+  it("is aligned for people, numbers to the right", () => {
+    const rows = [
+      { name: "a", n: 5 },
+      { name: "long", n: 1234 },
+    ];
+    assert.equal(rowsText(rows, ["name", "n"], true), "name     n\na        5\nlong  1234\n");
+  });
+});

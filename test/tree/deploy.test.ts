@@ -1,0 +1,204 @@
+// The files of deploy/: what a machine can verify of them is verified here.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { dashboard, ROWS } from "../../deploy/grafana/generate.ts";
+import { checkFile, parseOptions } from "../../src/server/options/options.ts";
+import { allCommands } from "../../src/server/tools/subcommands.ts";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { launch, startServer } from "../support/server/server-process.ts";
+import { checkToolLines } from "../support/tool-lines.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const DEPLOY = join(ROOT, "deploy");
+const read = (path: string): string => readFileSync(join(DEPLOY, path), "utf8");
+
+/** Whether the server takes these arguments. */
+function assertArguments(args: readonly string[]): void {
+  const options = parseOptions(args, "runnerbean", {});
+  assert.ok(!("exitCode" in options), JSON.stringify(options));
+}
+
+describe("deploy: systemd", () => {
+  it("units are as systemd wants them", (t) => {
+    if (!canRun(t, NEEDS.systemdAnalyze)) return;
+    const folder = temporaryFolder(t, "units");
+    const program = join(folder, "runnerbean");
+    writeFileSync(program, "#!/bin/sh\n");
+    chmodSync(program, 0o755);
+    const units = ["runnerbean.service", "runnerbean.socket"].map((name) => {
+      const path = join(folder, name);
+      writeFileSync(path, read(`systemd/${name}`).replaceAll("/usr/local/bin/runnerbean", program));
+      return path;
+    });
+    const { stdout, stderr, status } = spawnSync("systemd-analyze", ["verify", ...units], {
+      encoding: "utf8",
+    });
+    assert.equal(status, 0, stdout + stderr);
+    // Of other units of the machine it may have something to say.
+    assert.doesNotMatch(stdout + stderr, /runnerbean\.(?:service|socket)/);
+  });
+
+  it("configuration is right, and the unit names it", () => {
+    const { faults, options } = checkFile(join(DEPLOY, "runnerbean.toml"));
+    assert.deepEqual(faults, []);
+    assert.equal(options.binlog, "/var/lib/runnerbean");
+    assert.match(read("systemd/runnerbean.service"), /--config \/etc\/runnerbean\/runnerbean\.toml/);
+  });
+
+  it("is told when the server serves, and when it stops", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const folder = temporaryFolder(t, "notify");
+    const told = join(folder, "told");
+    writeFileSync(join(folder, "systemd-notify"), `#!/bin/sh\necho "$@" >> ${told}\n`);
+    chmodSync(join(folder, "systemd-notify"), 0o755);
+    const env = { NOTIFY_SOCKET: "/nonexistent", PATH: `${folder}:${process.env["PATH"]}` };
+    const server = await launch({ kind: "ours", env });
+    const until = (words: RegExp): Promise<unknown> =>
+      eventually(
+        () => `${words}: ${server.stderr}`,
+        () => (existsSync(told) && words.test(readFileSync(told, "utf8")) ? true : undefined),
+      );
+    await until(new RegExp(`--ready --pid=${server.pid} --status=serves on`));
+    assert.equal((await server.stop()).code, 0);
+    await until(/--stopping/);
+  });
+});
+
+describe("deploy: metrics", () => {
+  it("rules are well formed, fire when they should and only then", (t) => {
+    if (!canRun(t, NEEDS.promtool)) return;
+    const rules = join(DEPLOY, "prometheus/alerts.yaml");
+    execFileSync("promtool", ["check", "rules", rules]);
+    execFileSync("promtool", ["check", "config", join(DEPLOY, "prometheus/prometheus.yaml")]);
+    execFileSync("promtool", ["test", "rules", join(DEPLOY, "prometheus/alerts.test.yaml")]);
+    const alerts = [...readFileSync(rules, "utf8").matchAll(/- alert: (\w+)/g)].map(([, name]) => name!);
+    assert.ok(alerts.length > 10);
+    for (const alert of alerts)
+      assert.match(read("prometheus/alerts.test.yaml"), new RegExp(`alertname="${alert}"`));
+    assert.equal(read("prometheus/alerts.yaml").match(/^ +action: /gm)?.length, alerts.length, "what to do");
+  });
+
+  it("what is to be done when a rule fires are commands that there are", async () => {
+    const tree = await allCommands();
+    const actions = read("prometheus/alerts.yaml").match(/^ +action: .*$/gm) ?? [];
+    let commands = 0;
+    for (const action of actions) {
+      // Behind the name of the program stands one of them.
+      const asCode = action.replaceAll("runnerbean ", "`runnerbean ");
+      commands += checkToolLines(asCode, tree, (_, what) => assert.fail(`${action}: ${what}`));
+    }
+    assert.ok(commands >= 8, `${commands}`);
+  });
+
+  it("Grafana's dashboard is what the script makes", () => {
+    assert.equal(read("grafana/dashboard.json"), dashboard(), "node deploy/grafana/generate.ts");
+    assert.ok(ROWS.length >= 6);
+  });
+
+  it("name no series that the server does not have, and its page names them all", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const log = join(temporaryFolder(t, "deploy"), "log");
+    mkdirSync(log);
+    const server = await startServer({
+      kind: "ours",
+      flags: ["-b", log, "--http", "127.0.0.1:0", "--max-memory", "1G"],
+    });
+    t.after(() => server.stop());
+    const base = /http:\/\/127\.0\.0\.1:\d+/.exec(server.stderr)![0];
+    // The table of tubes is there when it has been asked for.
+    await (await fetch(`${base}/v1/tubes?fresh=true`)).text();
+    const metrics = await (await fetch(`${base}/metrics`)).text();
+    const series = new Set([...metrics.matchAll(/^# TYPE (\S+) (\w+)$/gm)].map(([, name]) => name!));
+    const texts = [read("grafana/dashboard.json"), read("prometheus/alerts.yaml")];
+    const used = new Set(texts.flatMap((text) => text.match(/\brunnerbean_[a-z_]+/g) ?? []));
+    assert.ok(used.size > 25, `${used.size} series are found`);
+    const missing = [...used].filter(
+      (name) => !series.has(name) && !series.has(name.replace(/_bucket$/, "")),
+    );
+    assert.deepEqual(missing, []);
+    const page = readFileSync(join(ROOT, "docs/metrics.md"), "utf8");
+    const told = (name: string): boolean =>
+      page.includes(`\`${name.replace("runnerbean_", "")}\``) || name.startsWith("process_");
+    assert.deepEqual(
+      [...series].filter((name) => !told(name)),
+      [],
+    );
+    // A server in a group has some more, and none is at hand here.
+    const source = readFileSync(join(ROOT, "src/http/metrics/server-families.ts"), "utf8");
+    const ofGroups = [...source.matchAll(/\b(gauge|counter)\(\s*"(group_\w+)"/g)].map(
+      ([, kind, name]) => `${name}${kind === "counter" ? "_total" : ""}`,
+    );
+    assert.ok(ofGroups.length >= 12);
+    assert.deepEqual(
+      ofGroups.filter((name) => !told(name)),
+      [],
+    );
+    // KEDA follows a path through the answer, and takes what is there for a number.
+    const keda = read("keda.yaml");
+    const [, path] = /url: http:\/\/[^/]+(\S+)/.exec(keda)!;
+    const [, location] = /valueLocation: (\S+)/.exec(keda)!;
+    const answer: unknown = await (await fetch(base + path)).json();
+    const value = location!.split(".").reduce((at, key) => (at as Record<string, unknown>)[key], answer);
+    assert.equal(value, 0);
+  });
+});
+
+describe("deploy: containers", () => {
+  const dockerfile = read("Dockerfile");
+  const instruction = (name: string): string => new RegExp(`^${name} (.*)$`, "m").exec(dockerfile)?.[1] ?? "";
+
+  // No image is built here: that needs an engine.
+  it("the image is made of files that are there, and starts as a user of its own", () => {
+    for (const [, source] of dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm))
+      for (const file of source!.split(" ")) assert.ok(existsSync(join(ROOT, file)), file);
+    for (const [, source] of dockerfile.matchAll(/^COPY --from=build \/build\/(\S+)/gm))
+      assert.ok(["dist", "node_modules"].includes(source!) || existsSync(join(ROOT, source!)), `${source}`);
+    assert.equal(instruction("USER"), "11300:11300");
+    assert.match(instruction("ENTRYPOINT"), /^\["\/opt\/runnerbean\/bin\/runnerbean"\]$/);
+    assertArguments(JSON.parse(instruction("CMD")));
+    assert.match(
+      dockerfile,
+      /^HEALTHCHECK .*"runnerbean", "health", "--url", "http:\/\/127\.0\.0\.1:11380"\]$/m,
+    );
+  });
+
+  it("compose and Kubernetes say what the server takes", (t) => {
+    if (!canRun(t, NEEDS.ruby)) return;
+    const program = "require 'yaml'; require 'json'; puts YAML.load_stream(ARGF.read).to_json";
+    const load = (path: string) =>
+      JSON.parse(execFileSync("ruby", ["-e", program, join(DEPLOY, path)], { encoding: "utf8" }));
+    const [compose] = load("compose.yaml");
+    assertArguments(compose.services.runnerbean.command);
+    for (const { volumes = [] } of Object.values<{ volumes?: string[] }>(compose.services))
+      for (const volume of volumes)
+        if (volume.startsWith("../")) assert.ok(existsSync(join(DEPLOY, volume.split(":")[0]!)), volume);
+    const [service, set] = load("kubernetes.yaml");
+    const { containers, enableServiceLinks, volumes } = set.spec.template.spec;
+    assertArguments(containers[0].args);
+    assert.equal(enableServiceLinks, false);
+    assert.equal(set.spec.replicas, 1);
+    assert.deepEqual(
+      containers[0].ports.map((port: { containerPort: number }) => port.containerPort),
+      service.spec.ports.map((port: { port: number }) => port.port),
+    );
+    assert.deepEqual(service.spec.selector, set.spec.template.metadata.labels);
+    const mounted = containers[0].volumeMounts.map((mount: { name: string }) => mount.name).sort();
+    const claims = set.spec.volumeClaimTemplates.map(
+      (claim: { metadata: { name: string } }) => claim.metadata.name,
+    );
+    assert.deepEqual(mounted, [...claims, ...volumes.map((volume: { name: string }) => volume.name)].sort());
+    for (const path of globSync("**/*.yaml", { cwd: DEPLOY })) assert.ok(load(path).length > 0, path);
+    const keda = load("keda.yaml").filter((each: { kind: string }) => each.kind === "ScaledObject");
+    assert.deepEqual(
+      keda.map((each: { spec: { triggers: { type: string }[] } }) => each.spec.triggers[0]!.type),
+      ["beanstalkd", "metrics-api"],
+    );
+  });
+});

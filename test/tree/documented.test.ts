@@ -1,0 +1,95 @@
+// Every script of package.json and every command that a page shows works: a small form of it ends as the page says, or a test
+// that is named plays it. `npm run documented` plays the long ones, too.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { globSync, readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { commandsIn } from "../support/page-commands.ts";
+import { TEST_ENV } from "../support/server/server-process.ts";
+import { ROWS, type Row } from "./documented-commands.ts";
+
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const PAGES = ["README.md", "CONTRIBUTING.md", "{docs,test,bench,native-bench}/*.md", "src/**/README.md"];
+const read = (path: string): string => readFileSync(`${ROOT}${path}`, "utf8");
+const SCRIPTS = Object.keys(JSON.parse(read("package.json")).scripts).map((name) =>
+  name === "start" || name === "test" ? `npm ${name}` : `npm run ${name}`,
+);
+/** The long ones, too. */
+const isWhole = process.env["DOCUMENTED"] === "whole";
+
+const shown = new Map<string, string>(SCRIPTS.map((script) => [script, "package.json"]));
+for (const page of globSync(PAGES, { cwd: ROOT }))
+  for (const command of commandsIn(read(page))) shown.set(command, page);
+
+const rowOf = (command: string): Row | undefined => ROWS.find(({ match }) => match.test(command));
+
+describe("documented commands", () => {
+  it("are found in the pages, and each is in a row", () => {
+    assert.ok(shown.size > 150, `${shown.size} commands`);
+    const unknown = [...shown].filter(([command]) => rowOf(command) === undefined);
+    assert.deepEqual(
+      unknown.map(([command, page]) => `${page}: ${command}`),
+      [],
+      "say in test/tree/documented-commands.ts how they are tried",
+    );
+  });
+
+  it("leave no row without a command", () => {
+    const used = new Set([...shown.keys()].map(rowOf));
+    assert.deepEqual(
+      ROWS.filter((row) => !used.has(row)).map(({ match }) => `${match}`),
+      [],
+    );
+  });
+
+  it("are played by the tests that the rows name", () => {
+    for (const row of ROWS) {
+      if (!("by" in row)) continue;
+      const text = read(row.by);
+      for (const words of row.has) assert.ok(text.includes(words), `${row.by} has ${words}`);
+    }
+  });
+
+  const forms = new Map<string, Extract<Row, { small: unknown }>>();
+  for (const command of shown.keys()) {
+    const row = rowOf(command);
+    if (row !== undefined && "small" in row && (isWhole || row.isLong !== true))
+      forms.set(row.small(command), row);
+  }
+  for (const [command, { says, needs = [] }] of forms) {
+    it(command, async (t) => {
+      if (!canRun(t, NEEDS.ours, ...needs.map((need) => NEEDS[need]))) return;
+      const { stdout, stderr } = await run("bash", ["-c", command], { cwd: ROOT, env: TEST_ENV });
+      assert.match(stdout + stderr, says);
+    });
+  }
+});
+
+describe("the search for commands (canary)", () => {
+  it("finds them in blocks and lines, and nothing else", () => {
+    const page = [
+      "Say `npm run new -- --seeds 2`, not `runs`, or `npm\\|x`.",
+      "",
+      "    npm test -- rooms   # a comment",
+      "    some output",
+      "```sh",
+      "$ runnerbean put mail x",
+      "```",
+      "```toml",
+      "npm = 1",
+      "```",
+    ].join("\n");
+    assert.deepEqual(commandsIn(page), [
+      "npm run new -- --seeds 2",
+      "npm test -- rooms",
+      "runnerbean put mail x",
+    ]);
+  });
+
+  it("has no row for a new script", () => assert.equal(rowOf("npm run new -- --seeds 2"), undefined));
+});

@@ -1,0 +1,147 @@
+// Who is let in, and who is turned away: passwords that take their time, and guesses.
+
+import assert from "node:assert/strict";
+import { scryptSync } from "node:crypto";
+import { describe, it } from "node:test";
+import { drawSecret, hashOf, proofOfPassword } from "../../../../src/access/secrets.ts";
+import { parseTokenFile, type Token } from "../../../../src/access/token-file.ts";
+import { GUARDED_ADDRESS, GuardedHandDriven } from "../../../support/in-process/guarded-hand-driven.ts";
+
+const PASSWORD = "correct-horse-battery";
+const secret = drawSecret();
+const [mailer] = parseTokenFile(`mailer worker sha256:${hashOf(secret)}`).tokens;
+const person: Token = { ...mailer!, name: "person", proof: await proofOfPassword(PASSWORD) };
+// So cheap that many passwords take no time.
+const cost = { N: 2, r: 8, p: 1 };
+const hash = scryptSync(PASSWORD, "salt", 32, cost).toString("base64url");
+const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost, salt: "salt", hash } };
+
+describe("AdmissionControl", () => {
+  it("answers who half-closes behind a password, when that has been checked", async () => {
+    const guarded = new GuardedHandDriven([mailer!, person]);
+    const client = guarded.connect();
+    client.say(`auth person:${PASSWORD}\r\nuse a\r\n`);
+    client.connection.onEnd();
+    guarded.server.settle();
+    assert.equal(client.ended, false);
+    assert.equal(await guarded.answered(client), "AUTHENTICATED\r\nUSING a\r\n");
+    assert.ok(client.ended);
+  });
+
+  it("has who is to end do so, password or not", () => {
+    const guarded = new GuardedHandDriven([mailer!, person]);
+    const client = guarded.connect();
+    client.say(`auth person:${PASSWORD}\r\n`);
+    guarded.server.acceptor.endAll();
+    guarded.server.settle();
+    assert.equal(client.take(), "");
+    assert.ok(client.ended);
+  });
+
+  it("turns away who says nothing in time, and nobody whose password waits to be checked", async (t) => {
+    t.mock.timers.enable({ apis: ["setInterval"] });
+    const guarded = new GuardedHandDriven([mailer!, person]);
+    const [silent, waiting] = [guarded.connect(), guarded.connect()];
+    waiting.say(`auth person:${PASSWORD}\r\n`);
+    guarded.nowMs += 60_000;
+    t.mock.timers.tick(5000);
+    guarded.server.settle();
+    assert.equal(silent.take(), "UNAUTHORIZED\r\n");
+    assert.ok(silent.ended);
+    assert.equal(waiting.take(), "");
+    assert.equal(await guarded.answered(waiting), "AUTHENTICATED\r\n");
+    assert.equal(waiting.ended, false);
+  });
+
+  describe("of a client that says another token", () => {
+    const narrow = drawSecret();
+    const few = parseTokenFile(`few worker sha256:${hashOf(narrow)} tubes=mail-*`).tokens[0]!;
+    const put = (tube: string): string => `put-in-tube ${tube} 0 0 60 1\r\nx\r\n`;
+
+    it("lets it have nothing of what the one before let it watch, and gave it", () => {
+      const guarded = new GuardedHandDriven([mailer!, few]);
+      const client = guarded.connect();
+      const said = (text: string): string => {
+        client.say(text);
+        guarded.server.settle();
+        return client.take();
+      };
+      said(`auth ${secret}\r\nwatch secret\r\nwatch mail-1\r\nignore default\r\n`);
+      said(put("secret") + put("secret") + put("mail-1"));
+      // All in one packet: the job of the reserve is given to the first token.
+      assert.equal(
+        said(`reserve\r\nauth ${narrow}\r\ndelete 1\r\ntouch 1\r\ntouch-all\r\nreserve-with-timeout 0\r\n`),
+        `RESERVED 1 1\r\nx\r\nAUTHENTICATED\r\n${"UNAUTHORIZED\r\n".repeat(4)}`,
+      );
+      assert.equal(said("reserve-batch 9 0\r\n"), "UNAUTHORIZED\r\n");
+      assert.equal(said("ignore secret\r\nreserve\r\n"), "WATCHING 1\r\nRESERVED 3 1\r\nx\r\n");
+      assert.equal(said("delete 3\r\n"), "DELETED\r\n");
+      assert.equal(said(`auth ${secret}\r\ndelete 1\r\n`), "AUTHENTICATED\r\nDELETED\r\n");
+    });
+
+    it("lets it keep what it has where the token is the same, also after the file was read again", () => {
+      const guarded = new GuardedHandDriven([few]);
+      const client = guarded.connect();
+      const said = (text: string): string => {
+        client.say(text);
+        guarded.server.settle();
+        return client.take();
+      };
+      said(`auth ${narrow}\r\nwatch mail-1\r\nignore default\r\n${put("mail-1")}`);
+      assert.equal(said("reserve\r\n"), "RESERVED 1 1\r\nx\r\n");
+      guarded.reload([{ ...few }, mailer!]);
+      assert.equal(said(`auth ${narrow}\r\ndelete 1\r\n`), "AUTHENTICATED\r\nDELETED\r\n");
+    });
+  });
+
+  it("ends a wait whose token ends by itself, and gives it no job", (t) => {
+    t.mock.timers.enable({ apis: ["setInterval"] });
+    const guarded = new GuardedHandDriven([{ ...mailer!, expiresAtMs: 5000 }]);
+    const client = guarded.connect();
+    client.say(`auth ${secret}\r\nreserve\r\n`);
+    guarded.server.settle();
+    t.mock.timers.tick(1000);
+    guarded.server.settle();
+    assert.equal(client.take(), "AUTHENTICATED\r\n");
+    guarded.nowMs = 5000;
+    t.mock.timers.tick(1000);
+    guarded.server.settle();
+    assert.equal(client.take(), "UNAUTHORIZED\r\n");
+    assert.ok(client.ended);
+  });
+
+  it("counts each wrong secret as a guess, also of who has a token", () => {
+    const guarded = new GuardedHandDriven([mailer!, person]);
+    for (let guess = 0; guess < 10; guess++) {
+      const client = guarded.connect();
+      client.say(`auth ${secret}\r\nauth ${drawSecret()}\r\nuse a\r\n`);
+      guarded.server.settle();
+      assert.equal(client.take(), "AUTHENTICATED\r\nUNAUTHORIZED\r\n");
+      assert.ok(client.ended);
+    }
+    assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
+  });
+
+  it("checks ten of the passwords that an address guesses at once, and lets nobody in behind them", async () => {
+    const guarded = new GuardedHandDriven([mailer!, person, cheap]);
+    const clients = Array.from({ length: 200 }, () => guarded.connect());
+    for (const [index, client] of clients.entries())
+      client.say(`auth cheap:${index === 150 ? PASSWORD : `wrong-${index}`}\r\n`);
+    for (const client of clients) {
+      assert.equal(await guarded.answered(client), "UNAUTHORIZED\r\n");
+      assert.ok(client.ended);
+    }
+    assert.equal(guarded.gatekeeper.admit(0, GUARDED_ADDRESS), "auth");
+    guarded.nowMs += 60_000;
+    const late = guarded.connect();
+    late.say(`auth cheap:${PASSWORD}\r\n`);
+    assert.equal(await guarded.answered(late), "AUTHENTICATED\r\n");
+  });
+
+  it("lets in any number who come at once with the right password", async () => {
+    const guarded = new GuardedHandDriven([mailer!, person, cheap]);
+    const clients = Array.from({ length: 200 }, () => guarded.connect());
+    for (const client of clients) client.say(`auth cheap:${PASSWORD}\r\n`);
+    for (const client of clients) assert.equal(await guarded.answered(client), "AUTHENTICATED\r\n");
+  });
+});

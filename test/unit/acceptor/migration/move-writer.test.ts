@@ -1,0 +1,100 @@
+// Connections in the ring from one acceptor to another.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { MigrationReceiver } from "../../../../src/acceptor/migration/migration-receiver.ts";
+import { MOVE_BYTES_MAX, MoveWriter } from "../../../../src/acceptor/migration/move-writer.ts";
+import type {
+  ConnectionState,
+  MovedConnection,
+} from "../../../../src/acceptor/migration/moved-connection.ts";
+import { createTopology } from "../../../../src/message/topology.ts";
+
+const STATE: ConnectionState = {
+  used: "mails",
+  watched: ["default", "x".repeat(200)],
+  touched: [0, 1, 63],
+  isProducer: true,
+  isWorker: false,
+  nextBatchNumber: 2 ** 40,
+  openedAtMs: 1234.5,
+  peer: "[2001:db8::1]:40000",
+  listener: 2,
+  history: { moves: 3, mayMoveAtMs: 99_999.25 },
+};
+const PLAIN: ConnectionState = {
+  ...STATE,
+  isProducer: false,
+  isWorker: true,
+  peer: undefined,
+  listener: undefined,
+};
+
+function wayBetween(): { way: MoveWriter; arrivals: MigrationReceiver; landed: MovedConnection[] } {
+  const { moves } = createTopology({
+    ...{ shards: 2, acceptors: 2, placement: "together", moves: true },
+    ...{ jobBytesMax: 65535, ringBytes: 4096 },
+  });
+  const ring = moves[0]![1]!;
+  const landed: MovedConnection[] = [];
+  const arrivals = new MigrationReceiver([ring], (moved) => void landed.push(moved));
+  return { way: new MoveWriter(ring), arrivals, landed };
+}
+
+describe("MoveWriter and Arrivals", () => {
+  it("bring connections as they are, in order, once they are published", () => {
+    const { way, arrivals, landed } = wayBetween();
+    const bytes = new Uint8Array(MOVE_BYTES_MAX).fill(7);
+    way.write({ descriptor: 17, bytes }, 5, STATE);
+    way.write({ descriptor: 18, bytes: undefined }, 7, PLAIN);
+    arrivals.take();
+    assert.equal(arrivals.hasSome, false);
+    assert.deepEqual(landed, []);
+    way.publish();
+    assert.equal(arrivals.hasSome, true);
+    arrivals.take();
+    assert.equal(arrivals.hasSome, false);
+    assert.deepEqual(landed, [
+      { descriptor: 17, number: 5, bytes, state: STATE },
+      { descriptor: 18, number: 7, bytes: undefined, state: PLAIN },
+    ]);
+  });
+
+  it("give room back, and bytes stay as they came", () => {
+    const { way, arrivals, landed } = wayBetween();
+    for (let number = 0; number < 100; number++) {
+      assert.equal(way.hasRoom(STATE), true, `connection ${number}`);
+      way.write({ descriptor: number, bytes: new Uint8Array(10_000).fill(number) }, number, STATE);
+      way.publish();
+      arrivals.take();
+    }
+    for (const { descriptor, bytes } of landed)
+      assert.deepEqual(bytes, new Uint8Array(10_000).fill(descriptor));
+  });
+
+  it("have no room for who watches too much, nor behind many that nobody has taken", () => {
+    const { way } = wayBetween();
+    const watched = Array.from({ length: 100 }, (_, each) => `${each}`.padEnd(200, "x"));
+    assert.equal(way.hasRoom({ ...STATE, watched }), false);
+    let written = 0;
+    for (; way.hasRoom(STATE); written++)
+      way.write({ descriptor: 1, bytes: new Uint8Array(MOVE_BYTES_MAX) }, written, STATE);
+    assert.ok(written >= 6, `${written} fit`);
+  });
+
+  it("are between acceptors of different threads, where shards live with acceptors", () => {
+    const options = { shards: 3, acceptors: 3, threads: 2, moves: true, jobBytesMax: 65535, ringBytes: 4096 };
+    const { moves } = createTopology({ ...options, placement: "together" });
+    assert.deepEqual(
+      moves.map((ways) => ways.map((ring) => ring !== undefined)),
+      [
+        [false, true, false],
+        [true, false, true],
+        [false, true, false],
+      ],
+    );
+    assert.deepEqual(createTopology({ ...options, placement: "apart" }).moves, []);
+    assert.deepEqual(createTopology({ ...options, placement: "together", threads: 1 }).moves, []);
+    assert.deepEqual(createTopology({ ...options, placement: "together", moves: false }).moves, []);
+  });
+});

@@ -1,0 +1,139 @@
+// What a socket of io_uring does with what it keeps for later: bytes that came during a pause, and its own end.
+
+import assert from "node:assert/strict";
+import { closeSync, openSync } from "node:fs";
+import { describe, it, type TestContext } from "node:test";
+import type { AcceptorCore } from "../../../../src/acceptor/connection/acceptor-core.ts";
+import type { Connection } from "../../../../src/acceptor/connection/connection.ts";
+import type { HandedOver } from "../../../../src/acceptor/replies/transport.ts";
+import { UringSocket } from "../../../../src/acceptor/sockets/uring-socket.ts";
+import { UringSockets } from "../../../../src/acceptor/sockets/uring-sockets.ts";
+import type { ConnectionLog } from "../../../../src/acceptor/state/connection-log.ts";
+import { asciiBytes, latin1 } from "../../../../src/base/bytes.ts";
+import { BodyArena, type BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
+import { closeDescriptor, KernelError } from "../../../../src/uring/kernel.ts";
+
+const BYTES = asciiBytes("put 0 0 60 1\r\nx\r\n");
+/** Far longer than a thread that has something to do takes to see it. */
+const SLEEP_MS = 4000;
+const BODY_BYTES = 40_000;
+const ECANCELED = 125;
+
+/** A socket that has got BYTES during a pause that is over, and is still to deliver them. */
+function stage(t: TestContext) {
+  const descriptor = openSync("/dev/null", "r");
+  t.after(() => closeSync(descriptor));
+  const toDeliver: UringSocket[] = [];
+  const sockets = {
+    ring: { receive: () => {} },
+    deliverLater: (each: UringSocket) => void toDeliver.push(each),
+    finishLater: () => {},
+  } as unknown as ConstructorParameters<typeof UringSocket>[0];
+  const given: string[] = [];
+  const connection = {
+    awaitsBody: false,
+    onBytes: (bytes: Uint8Array, length: number) => void given.push(latin1(bytes, 0, length)),
+  } as unknown as Connection;
+  const handle = { fd: descriptor, close: () => {} };
+  const socket = new UringSocket(sockets, 0, handle, {} as AcceptorCore, {} as ConnectionLog);
+  socket.open(connection);
+  socket.pause();
+  socket.onReceived(BYTES.length, BYTES, false);
+  socket.resume();
+  const deliver = (): void => {
+    for (const each of toDeliver.splice(0)) each.deliver();
+  };
+  return { socket, given, deliver };
+}
+
+describe("bytes that came during a pause", () => {
+  it("go with a connection that moves before they were delivered, and are not taken where it was, too", (t) => {
+    const { socket, given, deliver } = stage(t);
+    let handedOver: HandedOver | undefined;
+    socket.begin(() => {
+      handedOver = socket.complete();
+    });
+    assert.deepEqual(handedOver?.bytes, BYTES);
+    closeDescriptor(handedOver!.descriptor);
+    deliver();
+    assert.deepEqual(given, []);
+  });
+
+  it("are taken once by a connection that was to move and stays", (t) => {
+    const { socket, given, deliver } = stage(t);
+    socket.begin(() => socket.cancel());
+    deliver();
+    assert.deepEqual(given, [latin1(BYTES, 0, BYTES.length)]);
+  });
+});
+
+describe("a body that is received where it will lie", () => {
+  it("keeps its memory until the kernel is done with it, although its connection has been broken off", (t) => {
+    const descriptor = openSync("/dev/null", "r");
+    t.after(() => closeSync(descriptor));
+    const arena = new BodyArena();
+    const handle = arena.allocate(BODY_BYTES);
+    let asked = 0;
+    const sockets = {
+      ring: { receiveMessage: () => void asked++ },
+      messages: { areTaken: false, take: () => 0, add() {}, address: () => ({ low: 0, high: 0 }), give() {} },
+      finishLater: () => {},
+    } as unknown as ConstructorParameters<typeof UringSocket>[0];
+    const connection = {
+      awaitsBody: true,
+      findBodyRoom: (place: BodyPlace) => {
+        arena.findRoom(handle, 0, BODY_BYTES, place);
+        return true;
+      },
+      endsBody: () => false,
+    } as unknown as Connection;
+    const socket = new UringSocket(
+      sockets,
+      0,
+      { fd: descriptor, close: () => {} },
+      { disconnect: () => {} } as unknown as AcceptorCore,
+      {} as ConnectionLog,
+    );
+    socket.open(connection);
+    assert.equal(asked, 1, "the kernel has been told where to write");
+    socket.end();
+    arena.free(handle);
+    const { usedBytes } = arena;
+    assert.ok(usedBytes >= BODY_BYTES, "what the kernel may still write to is in use");
+    const other = arena.allocate(BODY_BYTES);
+    assert.notEqual(other, handle, "no other body lies there");
+    socket.onBodyReceived(-ECANCELED, false);
+    arena.free(other);
+    assert.equal(arena.usedBytes, 0, "then it is given back");
+  });
+});
+
+describe("a thread does not sleep while a socket is to", () => {
+  for (const [what, put] of [
+    ["deliver what came during a pause", (sockets, socket) => sockets.deliverLater(socket)],
+    ["be closed", (sockets, socket) => sockets.finishLater(socket)],
+  ] as const satisfies [string, (sockets: UringSockets, socket: UringSocket) => void][]) {
+    it(what, (t) => {
+      let sockets: UringSockets;
+      try {
+        sockets = new UringSockets([], () => {});
+        // The first turn tells whether the event loop has something to do: here it has not.
+        sockets.turn();
+      } catch (error) {
+        if (!(error instanceof KernelError)) throw error;
+        t.skip(error.message);
+        return;
+      }
+      const done: string[] = [];
+      const note = (): void => void done.push(what);
+      const log = { closed: () => {} } as unknown as ConnectionLog;
+      put(sockets, { index: 0, descriptor: -1, log, deliver: note, close: note } as unknown as UringSocket);
+      const sinceMs = performance.now();
+      sockets.wait(SLEEP_MS);
+      sockets.takeCompletions();
+      assert.deepEqual(done, [what]);
+      const tookMs = performance.now() - sinceMs;
+      assert.ok(tookMs < SLEEP_MS / 2, `it slept for ${tookMs} ms`);
+    });
+  }
+});

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ShardLinks } from "../../../../src/acceptor/state/shard-links.ts";
+import { asciiBytes } from "../../../../src/base/bytes.ts";
+import { readRequest } from "../../../../src/message/request.ts";
+import { createTopology } from "../../../../src/message/topology.ts";
+import { Request, Span } from "../../../../src/protocol/request.ts";
+import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
+
+const topology = () => createTopology({ shards: 2, acceptors: 1, jobBytesMax: 65535, ringBytes: 4096 });
+
+/** The ids of the messages that the shard finds. */
+function idsAt(reader: RingReader): number[] {
+  const request = new Request();
+  const ids: number[] = [];
+  for (let offset = reader.next(); offset !== EMPTY; offset = reader.next()) {
+    readRequest(reader, offset, request);
+    ids.push(request.id);
+  }
+  reader.release();
+  return ids;
+}
+
+describe("ShardLinks", () => {
+  it("carries every field of a request", () => {
+    const shared = topology();
+    const links = new ShardLinks(shared, 0);
+    const sent = new Request().begin(200);
+    Object.assign(sent, {
+      flags: 0xabcd,
+      counted: 127,
+      slot: 131_071,
+      id: 2 ** 53 - 1,
+      pri: 2 ** 32 - 1,
+      delaySeconds: 2 ** 32 - 1,
+      ttrSeconds: 2 ** 32 - 2,
+      bodyBytes: 2 ** 30,
+      atMs: 12_345.678,
+      timeoutMs: Number.POSITIVE_INFINITY,
+      delayMillis: 999,
+      count: 2 ** 32 - 1,
+      waitNumber: 2 ** 31 - 1,
+      readBytes: 2 ** 32 - 3,
+    });
+    const bytes = asciiBytes("..tube..body..options!");
+    sent.tube.set(bytes, 2, 6);
+    sent.body.set(bytes, 8, 12);
+    sent.options.set(bytes, 14, 22);
+    assert.ok(links.write(1, sent));
+    links.publish(() => {});
+    const reader = new RingReader(shared.requests[0]![1]!);
+    const got = new Request();
+    readRequest(reader, reader.next(), got);
+    for (const key of Object.keys(sent) as (keyof Request)[])
+      if (!(sent[key] instanceof Span)) assert.equal(got[key], sent[key], key);
+    assert.equal(got.tube.text, "tube");
+    assert.equal(got.options.text, "options!");
+    assert.equal(got.body.text, "body");
+  });
+
+  it("keeps the order of what was posted to a full ring, and lets no command pass it", () => {
+    const shared = topology();
+    const links = new ShardLinks(shared, 0);
+    const message = new Request();
+    let id = 0;
+    while (links.write(0, Object.assign(message.begin(1), { id: id + 1 }))) id++;
+    // The bytes of a message that has to wait are its own from then on.
+    const tube = asciiBytes("posted");
+    for (let more = 1; more <= 3; more++) {
+      message.begin(1).tube.set(tube, 0, tube.length);
+      message.id = id + more;
+      links.post(0, message);
+    }
+    tube.fill(0);
+    assert.ok(!links.write(0, message.begin(1)), "a command goes behind what was posted");
+    assert.ok(!links.hasRoomAgain);
+    links.publish(() => {});
+    const reader = new RingReader(shared.requests[0]![0]!);
+    const first = idsAt(reader);
+    assert.ok(links.hasRoomAgain);
+    links.drainPosted();
+    links.publish(() => {});
+    const request = new Request();
+    readRequest(reader, reader.next(), request);
+    assert.equal(request.tube.text, "posted");
+    assert.deepEqual(
+      [...first, request.id, ...idsAt(reader)],
+      Array.from({ length: id + 3 }, (_, index) => index + 1),
+    );
+  });
+});

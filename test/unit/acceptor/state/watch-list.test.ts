@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import fc from "fast-check";
+import { TubeRef } from "../../../../src/acceptor/state/tube-ref.ts";
+import { WatchList } from "../../../../src/acceptor/state/watch-list.ts";
+import { asciiBytes } from "../../../../src/base/bytes.ts";
+import { checkProperty } from "../../../support/seeded-property.ts";
+
+const SHARDS = 4;
+const names = (list: WatchList): string[] => list.tubes.map((tube) => tube.name);
+const find = (list: WatchList, name: string): number =>
+  list.find(asciiBytes(`<${name}>`), 1, 1 + name.length);
+
+it("WatchList lists in beanstalkd's order: the last tube moves into the gap (protocol/README.md 7.3)", () => {
+  const list = new WatchList(SHARDS);
+  for (const name of ["default", "a", "b", "c", "d"]) list.add(new TubeRef(name, SHARDS));
+  list.removeAt(find(list, "a"));
+  assert.deepEqual(names(list), ["default", "d", "b", "c"]);
+  list.removeAt(find(list, "default"));
+  assert.deepEqual(names(list), ["c", "d", "b"]);
+  list.add(new TubeRef("a", SHARDS));
+  assert.deepEqual(names(list), ["c", "d", "b", "a"]);
+  list.removeAt(3);
+  assert.deepEqual(names(list), ["c", "d", "b"]);
+});
+
+it("WatchList counts the shards of its tubes", (t) => {
+  const step = fc.record({
+    add: fc.boolean(),
+    name: fc.constantFrom("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "ab", "default"),
+  });
+  checkProperty(
+    t,
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      const list = new WatchList(SHARDS);
+      for (const { add, name } of steps) {
+        const position = find(list, name);
+        assert.equal(position, names(list).indexOf(name));
+        if (add && position < 0) list.add(new TubeRef(name, SHARDS));
+        if (!add && position >= 0) list.removeAt(position);
+        const shards = new Set(list.tubes.map((tube) => tube.shard));
+        assert.equal(list.size, list.tubes.length);
+        assert.equal(list.nameBytes, names(list).join("").length);
+        assert.equal(list.shardCount, shards.size);
+        for (let shard = 0; shard < SHARDS; shard++) assert.equal(list.watches(shard), shards.has(shard));
+        if (shards.size === 1) assert.ok(shards.has(list.onlyShard));
+      }
+    }),
+  );
+});
+
+it("TubeRef.is compares the whole name", () => {
+  const tube = new TubeRef("abc", SHARDS);
+  const bytes = asciiBytes("xabcd");
+  assert.equal(tube.is(bytes, 1, 4), true);
+  assert.equal(tube.is(bytes, 1, 3), false);
+  assert.equal(tube.is(bytes, 1, 5), false);
+  assert.equal(tube.is(bytes, 0, 3), false);
+});

@@ -1,0 +1,151 @@
+// The table of unique keys against a map, with hashes that meet and parts that grow; and what a key costs.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
+import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "../../../../src/engine/policies/key-table.ts";
+import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+function keyOf(tube: string, key: string): TubeKey {
+  // Somewhere in other bytes, as in a message.
+  const bytes = Buffer.from(`##${key}#`, "latin1");
+  return { tube: Buffer.from(tube), bytes, start: 2, end: bytes.length - 1 };
+}
+
+const KEYS = 1_000_000;
+
+interface Row {
+  row: number;
+  slot: number;
+  id: number;
+  untilMs: number;
+}
+
+/** One run of random calls; throws at the first difference from a map. */
+function run(seed: number, steps: number, table: KeyTable): Map<string, Row> {
+  const random = new SeededRandom(seed);
+  const model = new Map<string, Row>();
+  const where = (step: number): string => `seed ${seed}, step ${step}`;
+  for (let step = 1; step <= steps; step++) {
+    const tube = random.pick(["a", "ab", "mails"])!;
+    // "a" with key "bc" and "ab" with key "c" are two.
+    const text = random.pick(["", "b", "x".repeat(199)])! + String(random.below(400));
+    const name = `${tube} ${text}`;
+    const key = keyOf(tube, text.slice(0, 200));
+    const known = model.get(`${tube} ${text.slice(0, 200)}`);
+    assert.equal(table.find(key), known?.row ?? NO_ROW, `${where(step)}: ${name}`);
+    if (known === undefined) {
+      const held = random.chance(0.6);
+      const added = { slot: held ? random.below(1e6) : NO_HOLDER, id: step, untilMs: random.below(1000) };
+      const row = table.add(key, added.slot, added.id, added.untilMs);
+      model.set(`${tube} ${text.slice(0, 200)}`, { row, ...added });
+    } else if (random.chance(0.4)) {
+      table.remove(known.row);
+      model.delete(`${tube} ${text.slice(0, 200)}`);
+    } else if (known.slot === NO_HOLDER) {
+      known.slot = random.below(1e6);
+      known.id = step;
+      table.hold(known.row, known.slot, known.id);
+    } else {
+      table.letGo(known.row);
+      known.slot = NO_HOLDER;
+    }
+    assert.equal(table.size, model.size, where(step));
+    const free = [...model.values()].filter(({ slot }) => slot === NO_HOLDER);
+    const next = Math.min(...free.map(({ untilMs }) => untilMs));
+    assert.equal(table.nextAtMs, next, where(step));
+  }
+  return model;
+}
+
+test("random keys come, change and go as in a map", () => {
+  const arena = new BodyArena();
+  const table = new KeyTable(arena, [0x12345678, 0x9abcdef0]);
+  const model = run(7, 20_000, table);
+  assert.ok(model.size > 200);
+  for (const [name, { row, slot, id, untilMs }] of model) {
+    const cell = table.cellOf(row);
+    const tube = Buffer.from(cell.subarray(2, 2 + cell[0]!)).toString();
+    const key = Buffer.from(cell.subarray(2 + cell[0]!)).toString("latin1");
+    assert.equal(`${tube} ${key}`, name);
+    assert.deepEqual([table.slotOf(row), table.idOf(row), table.untilOf(row)], [slot, id, untilMs]);
+  }
+});
+
+test("the order in which keys without a job are forgotten is that of their times", () => {
+  const random = new SeededRandom(3);
+  const table = new KeyTable(new BodyArena());
+  for (let i = 0; i < 3000; i++) table.add(keyOf("t", `k${i}`), NO_HOLDER, i + 1, random.below(500));
+  let last = 0;
+  for (let left = 3000; left > 0; left--) {
+    assert.ok(table.nextAtMs >= last);
+    last = table.nextAtMs;
+    table.remove(table.next);
+  }
+  assert.equal(table.size, 0);
+  assert.equal(table.nextAtMs, Number.POSITIVE_INFINITY);
+});
+
+test("a key is not another one with the same hash", () => {
+  // Eight places in a part: among 200 keys many meet.
+  const table = new KeyTable(new BodyArena());
+  const rows = new Set<number>();
+  for (let i = 0; i < 200; i++) rows.add(table.add(keyOf("t", `k${i}`), i, i + 1, 0));
+  assert.equal(rows.size, 200);
+  for (let i = 0; i < 200; i++) assert.equal(table.slotOf(table.find(keyOf("t", `k${i}`))), i);
+  assert.equal(table.find(keyOf("t", "k200")), NO_ROW);
+});
+
+test("it says when it is full", () => {
+  const table = new KeyTable(new BodyArena(), [1, 2], 10);
+  for (let i = 0; i < 10; i++) {
+    assert.ok(!table.isFull);
+    table.add(keyOf("t", `k${i}`), i, i + 1, 0);
+  }
+  assert.ok(table.isFull);
+  table.remove(table.find(keyOf("t", "k3")));
+  assert.ok(!table.isFull);
+});
+
+test(`${KEYS} remembered keys of 24 bytes cost at most 80 bytes each, and it is given back`, () => {
+  const arena = new BodyArena();
+  const table = new KeyTable(arena);
+  // Other tests' garbage may take a while to be freed.
+  const before = settledBytes(0, memoryInUse);
+  const keys = KEYS;
+  const tube = Buffer.from("mails");
+  const bytes = Buffer.from("welcome:user-000000000000");
+  const key: TubeKey = { tube, bytes, start: 0, end: 24 };
+  for (let i = 0; i < keys; i++) {
+    bytes.write(String(i).padStart(12, "0"), 12, "latin1");
+    table.add(key, NO_HOLDER, i + 1, 1000 + (i % 977));
+  }
+  const perKey = settledBytes(80 * keys, () => memoryInUse() - before) / keys;
+  assert.equal(table.size, keys);
+  console.log(`${perKey.toFixed(1)} bytes a key`);
+  assert.ok(perKey <= 80, `${perKey.toFixed(1)} bytes`);
+  for (let i = 0; i < keys; i++) table.remove(table.next);
+  const limit = 2 << 20;
+  assert.ok(settledBytes(limit, () => memoryInUse() - before) < limit, "it is given back");
+});
+
+test("keys are found and leave where parts have more places than an entry has bits of a hash", () => {
+  const table = new KeyTable(new BodyArena(), [5, 6]);
+  const keys = 420_000;
+  const bytes = Buffer.alloc(4);
+  const key: TubeKey = { tube: Buffer.from("t"), bytes, start: 0, end: 4 };
+  for (let i = 0; i < keys; i++) {
+    bytes.writeUInt32LE(i);
+    assert.equal(table.add(key, i, i + 1, 0), i);
+  }
+  for (let step = 0; step < keys; step++) {
+    // In another order than they came.
+    const i = (step * 7919) % keys;
+    bytes.writeUInt32LE(i);
+    if (table.find(key) !== i) assert.fail(`key ${i} is not found, step ${step}`);
+    table.remove(i);
+    if (table.find(key) !== NO_ROW) assert.fail(`key ${i} is still found, step ${step}`);
+  }
+  assert.equal(table.size, 0);
+});

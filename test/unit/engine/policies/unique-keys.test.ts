@@ -1,0 +1,166 @@
+// Whose a unique key is after a start: what records of this version say, the rule for records of
+// older servers, and what counts where two claims to one key are in the log.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Engine } from "../../../../src/engine/engine.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
+import { JobState } from "../../../../src/engine/jobs/job-table.ts";
+import { NO_HOLDER, NO_ROW } from "../../../../src/engine/policies/key-table.ts";
+import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
+import { DeathReason, KeyState } from "../../../../src/protocol/job-attribute.ts";
+
+const NOBODY: ClientEffects = {
+  reserved: () => assert.fail("nobody waits"),
+  timedOut() {},
+  deadlineSoon() {},
+  waitDue() {},
+  claim: () => true,
+  stillWaiting: () => true,
+  nextTubeSequence: () => 1,
+};
+
+type Claim = Partial<
+  Pick<JobAttributes, "keyState" | "untilReserve" | "uniqueUntilMs" | "reason" | "moved"> & {
+    id: number;
+    reserves: number;
+    /** Its job is gone. */
+    isRemembered: boolean;
+  }
+>;
+
+const KEY = Buffer.from("k");
+const TUBE = Buffer.from("t");
+
+class Start {
+  readonly deleted: number[] = [];
+  readonly engine: Engine;
+
+  /** Reads the records in this order. */
+  constructor(claims: readonly Claim[]) {
+    this.engine = new Engine({
+      effects: NOBODY,
+      ownsDefaultTube: true,
+      records: {
+        roomForPut: () => true,
+        put: () => true,
+        updated() {},
+        remembered() {},
+        deleted: (id) => this.deleted.push(id),
+      },
+    });
+    for (const claim of claims) this.#read(claim);
+    this.engine.endRestore();
+  }
+
+  #read({ id = 1, reserves = 0, isRemembered = false, untilReserve = false, ...facts }: Claim): void {
+    const attributes = new JobAttributes();
+    attributes.setKey(KEY, 0, KEY.length, untilReserve);
+    Object.assign(attributes, facts);
+    if (isRemembered) this.engine.policies.keys.restoreRemembered(TUBE, id, attributes);
+    else
+      this.engine.restore(
+        {
+          ...{ id, reserves, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, tube: "t" },
+          ...{
+            state: JobState.Ready,
+            deadlineAtMs: 0,
+            timeouts: 0,
+            releases: 0,
+            buries: 0,
+            kicks: 0,
+            file: 1,
+          },
+        },
+        this.engine.bodies.allocate(0),
+        attributes,
+      );
+  }
+
+  /** Who holds the key, or who has left it to be remembered; and until when. */
+  get found(): string {
+    const { table } = this.engine.policies.keys;
+    const row = table.find({ tube: TUBE, bytes: KEY, start: 0, end: KEY.length });
+    if (row === NO_ROW) return "nobody";
+    const verb = table.slotOf(row) === NO_HOLDER ? "left by" : "held by";
+    return `${verb} ${table.idOf(row)} until ${table.untilOf(row)}`;
+  }
+}
+
+/** What is found, in whatever order the records come. */
+function foundOf(...claims: readonly Claim[]): string {
+  const [there, back] = [new Start(claims).found, new Start(claims.toReversed()).found];
+  assert.equal(there, back, "the order of the records doesn't matter");
+  return there;
+}
+
+const HELD = { keyState: KeyState.Held };
+const LOST = { keyState: KeyState.Lost };
+
+describe("what the log says", () => {
+  it("is what a start brings back", () => {
+    assert.equal(foundOf({ id: 1, ...LOST }), "nobody");
+    assert.equal(foundOf({ id: 1, ...LOST, uniqueUntilMs: 500 }), "nobody");
+    assert.equal(foundOf({ id: 1, ...HELD, uniqueUntilMs: 500 }), "held by 1 until 0");
+    assert.equal(foundOf({ id: 1, keyState: KeyState.HeldFor, uniqueUntilMs: 500 }), "held by 1 until 500");
+    assert.equal(
+      foundOf({ id: 1, keyState: KeyState.Remembered, uniqueUntilMs: 500 }),
+      "left by 1 until 500",
+    );
+    assert.equal(foundOf({ id: 1, isRemembered: true, uniqueUntilMs: 500 }), "left by 1 until 500");
+  });
+
+  it("gives a key to its holder, whatever the ids", () => {
+    assert.equal(foundOf({ id: 1, ...LOST }, { id: 2, ...HELD }), "held by 2 until 0");
+    assert.equal(foundOf({ id: 1, ...HELD }, { id: 2, ...LOST }), "held by 1 until 0");
+  });
+
+  it("counts more than a guess about an older record", () => {
+    assert.equal(foundOf({ id: 1 }, { id: 2, ...HELD }), "held by 2 until 0");
+    const left = { id: 2, keyState: KeyState.Remembered, uniqueUntilMs: 500 };
+    assert.equal(foundOf({ id: 1 }, left), "left by 2 until 500");
+  });
+
+  it("gives a key to a holder before one that is only remembered", () => {
+    const left = { id: 1, keyState: KeyState.Remembered, uniqueUntilMs: 500 };
+    assert.equal(foundOf(left, { id: 2, ...HELD }), "held by 2 until 0");
+  });
+
+  it("ends what is remembered of a job that is gone, where the key is another's", () => {
+    const claims = [
+      { id: 1, isRemembered: true, uniqueUntilMs: 500 },
+      { id: 2, ...HELD },
+    ];
+    for (const each of [claims, claims.toReversed()]) {
+      const start = new Start(each);
+      start.engine.runDue(10);
+      assert.deepEqual(start.deleted, [1]);
+      assert.equal(start.found, "held by 2 until 0");
+    }
+  });
+
+  it("has two holders only after a salvage: then the smaller id has the key", () => {
+    assert.equal(foundOf({ id: 7, ...HELD }, { id: 3, ...HELD }), "held by 3 until 0");
+  });
+});
+
+describe("a record of an older server, which doesn't say", () => {
+  it("gives a key to a job that lives, the smaller id first", () => {
+    assert.equal(foundOf({ id: 1 }), "held by 1 until 0");
+    assert.equal(foundOf({ id: 2 }, { id: 1 }), "held by 1 until 0");
+    assert.equal(foundOf({ id: 1, reason: DeathReason.Attempts }, { id: 2 }), "held by 2 until 0");
+  });
+
+  it("ends a key with a reservation where the put said so, and remembers it for its time", () => {
+    assert.equal(foundOf({ id: 1, untilReserve: true, reserves: 0 }), "held by 1 until 0");
+    assert.equal(foundOf({ id: 1, untilReserve: true, reserves: 1 }), "nobody");
+    const left = { id: 1, untilReserve: true, reserves: 1, uniqueUntilMs: 500 };
+    assert.equal(foundOf(left), "left by 1 until 500");
+    // Its time may be over since long.
+    assert.equal(foundOf(left, { id: 2 }), "held by 2 until 0");
+  });
+
+  it("remembers no key of a job that has moved", () => {
+    assert.equal(foundOf({ id: 1, moved: true, uniqueUntilMs: 500 }), "held by 1 until 0");
+  });
+});

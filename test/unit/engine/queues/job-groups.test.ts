@@ -1,0 +1,394 @@
+// Groups of a tube against a list that is sorted anew each time, and what fairness means.
+
+import assert from "node:assert/strict";
+import { describe, it, mock } from "node:test";
+import { JobState, JobTable, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { GroupedReady } from "../../../../src/engine/queues/grouped-ready.ts";
+import { JobGroups, NO_GROUP } from "../../../../src/engine/queues/job-groups.ts";
+import { PriHeap, ReadyHeap } from "../../../../src/engine/queues/slot-heap.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+/** Ready and held jobs of one tube, as an engine moves them. */
+class Bench {
+  readonly jobs = new JobTable();
+  readonly ready: GroupedReady;
+  #lastId = 0;
+
+  constructor(plain: readonly { readonly pri: number }[] = []) {
+    const heap = new ReadyHeap(this.jobs);
+    for (const { pri } of plain) heap.push(this.#insert(pri));
+    this.ready = new GroupedReady(this.jobs, heap, 0);
+  }
+
+  #insert(pri: number): number {
+    const slot = this.jobs.allocate();
+    const page = this.jobs.pageOf(slot);
+    page.id[rowOf(slot)] = ++this.#lastId;
+    page.pri[rowOf(slot)] = pri;
+    page.state[rowOf(slot)] = JobState.Ready;
+    return slot;
+  }
+
+  idOf(slot: number): number {
+    return this.jobs.pageOf(slot).id[rowOf(slot)]!;
+  }
+
+  put(key: string, weight = 1, pri = 0): number {
+    const slot = this.#insert(pri);
+    this.jobs.pageOf(slot).makeExtras().groupRow[rowOf(slot)] =
+      key === "" ? NO_GROUP : this.ready.groups.join(key, weight);
+    this.ready.push(slot);
+    return slot;
+  }
+
+  take(slot = this.ready.top): number {
+    this.ready.remove(slot);
+    this.ready.groups.hold(this.ready.groupOf(slot));
+    return slot;
+  }
+
+  giveBack(slot: number): void {
+    this.ready.groups.unhold(this.ready.groupOf(slot));
+    this.ready.push(slot);
+  }
+
+  end(slot: number): void {
+    const number = this.ready.groupOf(slot);
+    this.ready.groups.unhold(number);
+    if (number !== NO_GROUP) this.ready.groups.leave(number);
+    const { state, extras } = this.jobs.pageOf(slot);
+    state[rowOf(slot)] = JobState.Free;
+    extras?.clear(rowOf(slot));
+    this.jobs.free(slot);
+  }
+}
+
+interface ModelJob {
+  readonly slot: number;
+  readonly id: number;
+  readonly pri: number;
+  readonly key: string;
+  held: boolean;
+}
+
+interface ModelGroup {
+  weight: number;
+  turn: number;
+}
+
+/** The same told from all jobs, each time anew. */
+class Model {
+  readonly jobs = new Map<number, ModelJob>();
+  readonly groups = new Map<string, ModelGroup>([["", { weight: 1, turn: 0 }]]);
+  inWorkMax = Number.POSITIVE_INFINITY;
+  #time = 0;
+
+  inWork(key: string): number {
+    return [...this.jobs.values()].filter((job) => job.held && job.key === key).length;
+  }
+
+  #ready(key: string): ModelJob[] {
+    return [...this.jobs.values()]
+      .filter((job) => !job.held && job.key === key)
+      .sort((a, b) => a.pri - b.pri || a.id - b.id);
+  }
+
+  isBlocked(key: string): boolean {
+    return key !== "" && this.inWork(key) >= this.inWorkMax;
+  }
+
+  #group(key: string): ModelGroup {
+    return this.groups.get(key)!;
+  }
+
+  put(job: ModelJob, weight: number): void {
+    if (!this.groups.has(job.key)) this.groups.set(job.key, { weight, turn: this.#time });
+    if (job.key !== "") this.#group(job.key).weight = weight;
+    this.becomeReady(job);
+    this.jobs.set(job.id, job);
+  }
+
+  becomeReady(job: ModelJob): void {
+    job.held = false;
+    const group = this.#group(job.key);
+    const others = this.#ready(job.key).filter((each) => each !== job);
+    if (others.length === 0) group.turn = Math.max(group.turn, this.#time);
+  }
+
+  next(beyondLimits = false): ModelJob | undefined {
+    const heads = [...this.groups.keys()]
+      .filter((key) => this.#ready(key).length > 0 && (beyondLimits || !this.isBlocked(key)))
+      .map((key) => this.#ready(key)[0]!);
+    const share = ({ key }: ModelJob): number => this.inWork(key) / this.#group(key).weight;
+    return heads.sort(
+      (a, b) =>
+        a.pri - b.pri ||
+        (Math.abs(share(a) - share(b)) < 1e-9 ? 0 : share(a) - share(b)) ||
+        this.#group(a.key).turn - this.#group(b.key).turn ||
+        a.id - b.id,
+    )[0];
+  }
+
+  take(job: ModelJob): void {
+    // As it stands when the job has left: of the groups that have something to give, and its own.
+    job.held = true;
+    const waiting = [...this.groups.keys()].filter((key) => {
+      if (this.#ready(key).length === 0) return false;
+      const before = this.inWork(key) - (key === job.key ? 1 : 0);
+      return key === "" || before < this.inWorkMax;
+    });
+    const all = new Set([...waiting, job.key]);
+    const group = this.#group(job.key);
+    group.turn = Math.max(group.turn, this.#time) + 1 / group.weight;
+    this.#time += 1 / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    this.#forget();
+  }
+
+  end(job: ModelJob): void {
+    this.jobs.delete(job.id);
+    this.#forget();
+  }
+
+  #forget(): void {
+    const used = new Set([...this.jobs.values()].map(({ key }) => key));
+    for (const [key, { turn }] of this.groups)
+      if (key !== "" && !used.has(key) && turn <= this.#time) this.groups.delete(key);
+  }
+}
+
+const KEYS = ["", "a", "b", "c", "d"] as const;
+
+/** The groups and their model, which are told the same. */
+class Twins {
+  readonly #random: SeededRandom;
+  readonly #bench: Bench;
+  readonly #model = new Model();
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+    this.#bench = new Bench(
+      Array.from({ length: random.between(0, 3) }, () => ({ pri: random.between(0, 2) })),
+    );
+    const { jobs } = this.#bench;
+    jobs.forEach((slot) => {
+      this.#putInModel(slot, "", jobs.pageOf(slot).pri[rowOf(slot)]!, 1);
+    });
+  }
+
+  #putInModel(slot: number, key: string, pri: number, weight: number): void {
+    this.#model.put({ slot, id: this.#bench.idOf(slot), pri, key, held: false }, weight);
+  }
+
+  step(): void {
+    const random = this.#random;
+    const jobs = [...this.#model.jobs.values()];
+    const kind = random.weighted({ put: 5, take: 4, takeAny: 0.5, giveBack: 1.5, end: 2.5, limit: 0.3 });
+    if (kind === "put") this.#put();
+    else if (kind === "limit") this.#limit();
+    else if (kind === "take") this.#take(this.#model.next());
+    else if (kind === "takeAny") this.#take(random.pick(jobs.filter(({ held }) => !held)));
+    else this.#done(random.pick(jobs.filter(({ held }) => held)), kind === "giveBack");
+  }
+
+  #put(): void {
+    const random = this.#random;
+    const [key, weight, pri] = [random.pick(KEYS), random.pick([1, 1, 2, 3]), random.pick([0, 0, 0, 1])];
+    this.#putInModel(this.#bench.put(key, weight, pri), key, pri, weight);
+  }
+
+  #limit(): void {
+    this.#model.inWorkMax = this.#random.pick([1, 2, 3, Number.POSITIVE_INFINITY]);
+    this.#bench.ready.groups.limit(this.#model.inWorkMax);
+    while (this.#bench.ready.groups.unsettled > 0)
+      this.#bench.ready.groups.settle(this.#random.between(1, 3));
+  }
+
+  #take(job: ModelJob | undefined): void {
+    if (job === undefined) return;
+    this.#bench.take(job.slot);
+    this.#model.take(job);
+  }
+
+  #done(job: ModelJob | undefined, comesBack: boolean): void {
+    if (job === undefined) return;
+    if (comesBack) {
+      this.#bench.giveBack(job.slot);
+      this.#model.becomeReady(job);
+    } else {
+      this.#bench.end(job.slot);
+      this.#model.end(job);
+    }
+  }
+
+  compare(told: string): void {
+    const bench = this.#bench;
+    const model = this.#model;
+    const { top, best, size, groups } = bench.ready;
+    assert.equal(top === NO_SLOT ? undefined : bench.idOf(top), model.next()?.id, told);
+    assert.equal(best === NO_SLOT ? undefined : bench.idOf(best), model.next(true)?.id, told);
+    assert.equal(size, [...model.jobs.values()].filter((job) => !job.held).length, told);
+    assert.equal(groups.size, model.groups.size - 1, told);
+  }
+}
+
+describe("JobGroups", () => {
+  it("gives the jobs that a list gives which is sorted by pri, share of work, turn and id", () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const twins = new Twins(new SeededRandom(seed));
+      for (let step = 0; step < 150; step++) {
+        twins.step();
+        twins.compare(`seed ${seed}, step ${step}`);
+      }
+    }
+  });
+
+  it("keeps the shares in work of two backlogged groups within one job of each other, by their weights", () => {
+    const bench = new Bench();
+    for (let i = 0; i < 500; i++) {
+      bench.put("loud", 1);
+      bench.put("heavy", 3);
+    }
+    const random = new SeededRandom(7);
+    const held: number[] = [];
+    const inWork = (key: string): number =>
+      held.filter((slot) => bench.ready.groups.describe(bench.ready.groupOf(slot))!.key === key).length;
+    for (let step = 0; step < 600; step++) {
+      if (held.length < 20) held.push(bench.take());
+      else bench.end(held.splice(random.between(0, held.length - 1), 1)[0]!);
+      if (held.length === 20) assert.ok(Math.abs(inWork("loud") - inWork("heavy") / 3) <= 1);
+    }
+  });
+
+  it("serves a group with one job after at most one job a worker of a group with very many", () => {
+    const WORKERS = 8;
+    const bench = new Bench();
+    for (let i = 0; i < 10_000; i++) bench.put("loud");
+    const held = Array.from({ length: WORKERS }, () => bench.take());
+    const quiet = bench.put("quiet");
+    bench.end(held.shift()!);
+    assert.equal(bench.take(), quiet, "the next worker that is free gets it");
+  });
+
+  it("lets one that comes back with a job now and then wait for its turn", () => {
+    const bench = new Bench();
+    for (let i = 0; i < 100; i++) for (const key of ["a", "b", "c"]) bench.put(key);
+    const given: Record<string, number> = { a: 0, b: 0, c: 0, trickle: 0 };
+    // Always one job, put anew as soon as the last one is done.
+    bench.put("trickle");
+    for (let i = 0; i < 80; i++) {
+      const slot = bench.take();
+      const { key } = bench.ready.groups.describe(bench.ready.groupOf(slot))!;
+      given[key]!++;
+      bench.end(slot);
+      if (key === "trickle") bench.put("trickle");
+    }
+    for (const key of ["a", "b", "c"]) assert.ok(given["trickle"]! <= given[key]! + 1, JSON.stringify(given));
+  });
+
+  it("forgets a group without jobs for a new one where there may be no more", () => {
+    const bench = new Bench();
+    const jobs = Array.from({ length: 10 }, () => bench.put("a"));
+    bench.put("b");
+    assert.ok(bench.ready.groups.isFull("c", 2), "both have jobs");
+    for (const slot of jobs) bench.end(bench.take(slot));
+    assert.equal(bench.ready.groups.size, 2, "time has not passed its turn");
+    assert.ok(!bench.ready.groups.isFull("b", 1), "one that is there needs no room");
+    assert.ok(!bench.ready.groups.isFull("c", 2), "one of the two has none");
+    assert.equal(bench.ready.groups.size, 1);
+    assert.ok(bench.ready.groups.isFull("c", 1));
+  });
+
+  it("looks at as few jobs for the best one among 5,000 groups at their limits as among 50", () => {
+    const looksOf = (groups: number): number => {
+      const bench = new Bench();
+      bench.ready.groups.limit(1);
+      for (let i = 0; i < groups * 2; i++) bench.put(`key-${i >> 1}`);
+      while (bench.ready.top !== NO_SLOT) bench.take();
+      assert.equal(bench.ready.groups.blocked, groups);
+      bench.put("");
+      const pageOf = mock.method(bench.jobs, "pageOf");
+      assert.notEqual(bench.ready.best, NO_SLOT);
+      return pageOf.mock.callCount();
+    };
+    assert.ok(looksOf(50) > 0, "looks are counted");
+    assert.equal(looksOf(5000), looksOf(50));
+  });
+
+  it("forgets groups without jobs, however many keys there are", () => {
+    const bench = new Bench();
+    let most = 0;
+    for (let i = 0; i < 20_000; i++) {
+      bench.put(`key-${i}`);
+      if (i < 50) continue;
+      bench.end(bench.take());
+      most = Math.max(most, bench.ready.groups.size);
+    }
+    // Fifty have a job to give; those that are remembered are as many as time takes to pass them.
+    assert.ok(most <= 150, `${most} groups`);
+  });
+
+  /** Heavy groups hold time back while others come and go; then they leave, and time passes all turns at once. */
+  function manyPassed(count: number): Bench {
+    const bench = new Bench();
+    const anchors = Array.from({ length: 50 }, (_, i) => bench.put(`anchor-${i}`, 1000, 9));
+    for (let i = 0; i < count; i++) {
+      bench.put(`key-${i}`, 7);
+      bench.end(bench.take());
+    }
+    for (const slot of anchors) {
+      const group = bench.ready.groupOf(slot);
+      bench.ready.remove(slot);
+      bench.ready.groups.leave(group);
+    }
+    assert.ok(bench.ready.groups.size >= count - 100);
+    for (let i = 0; i < 3; i++) {
+      bench.put("last");
+      bench.end(bench.take());
+    }
+    return bench;
+  }
+
+  it("forgets some of those without jobs at once, and the others in slices", () => {
+    const { groups } = manyPassed(5000).ready;
+    assert.ok(groups.size > 4000 && groups.hasPassed);
+    let slices = 0;
+    for (; groups.hasPassed; slices++) assert.ok(groups.forgetPassed(500) <= 500);
+    assert.ok(slices >= 8, `${slices} slices`);
+    assert.ok(groups.size <= 1);
+  });
+
+  it("knows nothing more of one whose turn has passed, whether or not its slice has come", () => {
+    const bench = manyPassed(1000);
+    const { groups } = bench.ready;
+    const number = groups.join("key-999", 0);
+    assert.equal(groups.describe(number)?.weight, 1);
+    assert.equal(groups.describe(groups.join("key-998", 3))?.weight, 3);
+  });
+
+  it("makes room for a new group after its limit became less, a few at a time", () => {
+    const { groups } = manyPassed(5000).ready;
+    const before = groups.size;
+    assert.ok(!groups.isFull("new", 10));
+    assert.ok(groups.size < before && groups.size > before - 500);
+    for (let puts = 0; groups.size >= 10; puts++) {
+      assert.ok(puts < 1000, "it comes to that");
+      assert.ok(!groups.isFull("new", 10));
+    }
+  });
+});
+
+it("weighs after a start what the youngest of its jobs was put with, in whatever order the log has them", () => {
+  for (const ids of [
+    [3, 7, 5],
+    [7, 5, 3],
+    [5, 3, 7],
+  ]) {
+    const groups = new JobGroups(new JobTable(), new PriHeap(new JobTable()), 0);
+    for (const id of ids) groups.join("g", id * 10, id);
+    // A job that was moved there says nothing.
+    const number = groups.join("g", 0, 9);
+    assert.equal(groups.describe(number)!.weight, 70);
+    groups.join("g", 20);
+    assert.equal(groups.describe(number)!.weight, 20, "a put says what it weighs from then on");
+  }
+});

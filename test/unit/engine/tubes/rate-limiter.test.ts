@@ -1,0 +1,84 @@
+// How many jobs a tube gives in the course of time, where somebody waits for each.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Engine } from "../../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import type { SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
+import type { ClientEffects } from "../../../../src/engine/waiting/effects.ts";
+
+const SECOND_MS = 1000;
+
+class Given implements ClientEffects {
+  count = 0;
+
+  reserved(): void {
+    this.count++;
+  }
+  timedOut(): void {}
+  deadlineSoon(): void {}
+  waitDue(): void {}
+  claim(): boolean {
+    return true;
+  }
+  stillWaiting(): boolean {
+    return true;
+  }
+  nextTubeSequence(): number {
+    return 1;
+  }
+}
+
+function put(engine: Engine, tube: string, id: number, nowMs: number): void {
+  const times = { delaySeconds: 0, delayMillis: 0, ttrSeconds: 600, atMs: nowMs };
+  engine.put(engine.session(0), { id, pri: 0, bodyBytes: 0, ...times }, EMPTY_BODY, nowMs, tube);
+}
+
+/** How many of `jobs` clients that wait have one after a second in which the engine runs whenever it wants to. */
+function givenInSecond(values: Partial<SettingValues>, jobs: number): { given: number; turns: number } {
+  const effects = new Given();
+  const engine = new Engine({ effects, ownsDefaultTube: true });
+  engine.setTubes("t", values, 0);
+  for (let client = 1; client <= jobs; client++) {
+    engine.watch(engine.session(client), "t");
+    engine.reserve(engine.session(client), Number.POSITIVE_INFINITY, 0);
+  }
+  for (let id = 1; id <= jobs; id++) put(engine, "t", id, 0);
+  let turns = 0;
+  for (; engine.nextDueAtMs <= SECOND_MS; turns++) engine.runDue(engine.nextDueAtMs);
+  return { given: effects.count, turns };
+}
+
+describe("RateLimiter", () => {
+  for (const perSecond of [1, 3, 7, 300, 700, 1500, 5000])
+    it(`gives ${perSecond} in a second to those who wait, one at a time`, () => {
+      const { given, turns } = givenInSecond({ rate: `${perSecond}/1` }, perSecond + 10);
+      // The first is there at once, and rounding may make the last one a hair too late.
+      assert.ok(given === perSecond + 1 || given === perSecond, `${given} were given`);
+      assert.ok(turns <= perSecond + 1, `${turns} turns`);
+    });
+
+  it("is not full again when its tube comes back", () => {
+    const effects = new Given();
+    const engine = new Engine({ effects, ownsDefaultTube: true });
+    engine.setTubes("t", { rate: "1/10" }, 0);
+    const worker = engine.session(1);
+    const take = (id: number, nowMs: number): number => {
+      put(engine, "t", id, nowMs);
+      engine.watch(worker, "t");
+      const slot = engine.reserve(worker, 0, nowMs);
+      engine.delete(worker, id, nowMs);
+      engine.ignore(worker, "t");
+      assert.equal(engine.findTube("t"), undefined);
+      return slot;
+    };
+    assert.ok(take(1, 0) >= 0);
+    assert.ok(take(2, 1) < 0);
+    assert.ok(take(3, 9999) < 0);
+    assert.ok(take(4, 10_000) >= 0);
+    // With another rate it is another bucket.
+    engine.setTubes("t", { rate: "1/100" }, 10_001);
+    assert.ok(take(5, 10_001) >= 0);
+    assert.ok(take(6, 10_002) < 0);
+  });
+});

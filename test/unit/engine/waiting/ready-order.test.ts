@@ -1,0 +1,193 @@
+// A session with many ready tubes keeps them in an order: it gets the same jobs as one that looks at each, and looks at few.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { asciiBytes } from "../../../../src/base/bytes.ts";
+import { Engine, Outcome } from "../../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
+import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import type { SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
+import { Attribute } from "../../../../src/protocol/job-attribute.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
+import { printSeed, seed } from "../../../support/seeded-property.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+const RUNS = 60;
+const STEPS = 400;
+const SESSIONS = 3;
+const TUBES = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"] as const;
+const GROUPS = ["", "", "x", "y", "z"] as const;
+
+const LIMITS: readonly [Partial<SettingValues>, ...Partial<SettingValues>[]] = [
+  {},
+  { maxReserved: 1 },
+  { maxReserved: 3 },
+  { groupMaxReserved: 1 },
+  { rate: "1/1" },
+  { backoffMs: 500 },
+];
+
+interface Put {
+  readonly id: number;
+  readonly tube: string;
+  readonly pri: number;
+  readonly delaySeconds: number;
+  readonly group: string;
+  readonly weight: number;
+  readonly expiresAtMs: number;
+}
+
+function put(
+  engine: Engine,
+  { id, tube, pri, delaySeconds, group, weight, expiresAtMs }: Put,
+  nowMs: number,
+): void {
+  const attributes = new JobAttributes();
+  if (group !== "") {
+    attributes.fixed.text(Attribute.Group, asciiBytes(group), 0, group.length);
+    attributes.fixed.uint16(Attribute.Weight, weight);
+  }
+  attributes.expiresAtMs = expiresAtMs;
+  const job = { id, pri, delaySeconds, delayMillis: 0, ttrSeconds: 2, bodyBytes: 0, atMs: nowMs };
+  const isPlain = group === "" && expiresAtMs === 0;
+  const outcome = engine.put(
+    engine.session(0),
+    job,
+    EMPTY_BODY,
+    nowMs,
+    tube,
+    isPlain ? undefined : attributes,
+  );
+  assert.equal(outcome, Outcome.Done);
+}
+
+const idOf = (engine: Engine, slot: number): number =>
+  slot === NO_SLOT ? 0 : engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+
+/** One drawn change, to be made in each engine; returns what is to be compared. */
+type Change = (engine: Engine, nowMs: number) => unknown;
+
+class Draw {
+  readonly #random: SeededRandom;
+  #lastId = 0;
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+  }
+
+  next(nowMs: number): Change {
+    const random = this.#random;
+    const tube = random.pick(TUBES);
+    const index = random.between(0, SESSIONS - 1);
+    const id = random.between(1, Math.max(1, this.#lastId));
+    const pri = random.between(0, 3);
+    const limits = { jobsMax: random.between(1, 6), bytesMax: 1000 };
+    const kind = random.between(0, 18);
+    if (kind <= 4) {
+      const job: Put = {
+        id: ++this.#lastId,
+        tube,
+        pri,
+        delaySeconds: random.chance(0.2) ? 1 : 0,
+        group: random.pick(GROUPS),
+        weight: random.between(1, 3),
+        expiresAtMs: random.chance(0.4) ? nowMs + random.between(1, 1500) : 0,
+      };
+      return (engine) => put(engine, job, nowMs);
+    }
+    if (kind === 5) return (engine) => engine.watch(engine.session(index), tube);
+    if (kind === 6 && tube !== TUBES[0]) return (engine) => engine.ignore(engine.session(index), tube);
+    if (kind === 7) return (engine) => engine.delete(engine.session(index), id, nowMs);
+    if (kind === 8) return (engine) => engine.release(engine.session(index), id, pri, 0, nowMs);
+    if (kind === 9) return (engine) => engine.bury(engine.session(index), id, pri, nowMs);
+    if (kind === 10) return (engine) => engine.kickJob(id, nowMs);
+    if (kind === 11) {
+      const seconds = random.between(0, 1);
+      return (engine) => engine.pause(tube, seconds, nowMs);
+    }
+    if (kind === 12) {
+      const change = { pri, ttrSeconds: undefined, delayMs: undefined };
+      return (engine) => engine.update(engine.session(index), id, change, nowMs);
+    }
+    if (kind === 13) {
+      const values = random.pick(LIMITS);
+      const pattern = random.chance(0.5) ? "t*" : tube;
+      return (engine) => engine.setTubes(pattern, values, nowMs);
+    }
+    if (kind === 14) return (engine) => engine.reserveJob(engine.session(index), id, nowMs);
+    if (kind === 15)
+      return (engine) => {
+        const slots: number[] = [];
+        const isCut = engine.listBatch(engine.session(index), limits, nowMs, slots);
+        return [isCut, ...slots.map((slot) => idOf(engine, slot))];
+      };
+    if (kind === 16)
+      return (engine) => {
+        const slots: number[] = [];
+        engine.reserveBatch(engine.session(index), limits, 0, nowMs, slots);
+        return slots.map((slot) => idOf(engine, slot));
+      };
+    return (engine) => {
+      const slot = engine.reserve(engine.session(index), 0, nowMs);
+      return slot < 0 ? slot : idOf(engine, slot);
+    };
+  }
+}
+
+describe("the order of a session's ready tubes", () => {
+  it("gives the jobs that a look at each tube gives", (t) => {
+    printSeed(t);
+    for (let run = 0; run < RUNS; run++) {
+      const random = new SeededRandom(seed + run);
+      const turnDueMax = random.pick([1, 1000]);
+      const make = (orderedTubesMin: number): Engine =>
+        new Engine({ effects: unheardEffects(), ownsDefaultTube: true, orderedTubesMin, turnDueMax });
+      const ordered = make(random.pick([0, 0, 3]));
+      const naive = make(Number.POSITIVE_INFINITY);
+      const draw = new Draw(random);
+      let nowMs = 1000;
+      for (let step = 0; step < STEPS; step++) {
+        if (random.chance(0.2)) nowMs += random.chance(0.2) ? 3000 : random.between(1, 400);
+        const change = draw.next(nowMs);
+        const told = [ordered, naive].map((engine) => {
+          engine.beginTurn();
+          return change(engine, nowMs);
+        });
+        assert.deepEqual(told[0], told[1], `run ${run}, step ${step}`);
+        for (let index = 0; index < SESSIONS; index++) {
+          const best = [ordered, naive].map((engine) =>
+            idOf(engine, engine.bestReady(engine.session(index))),
+          );
+          assert.equal(best[0], best[1], `run ${run}, step ${step}, session ${index}`);
+        }
+      }
+    }
+  });
+
+  it("looks at few of 20,000 ready tubes for each reserve after the first, also while others put and take", () => {
+    const tubes = 20_000;
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const [client, other] = [engine.session(0), engine.session(1)];
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+    for (let id = 1; id <= tubes; id++) {
+      engine.watch(client, `q${id}`);
+      put(engine, { ...plain, id, tube: `q${id}` }, 0);
+    }
+    const looksOf = (act: () => void): number => {
+      engine.looks = 0;
+      act();
+      return engine.looks;
+    };
+    const reserve = (): void => assert.ok(engine.reserve(client, 0, 0) >= 0);
+    assert.ok(looksOf(reserve) <= tubes + 1);
+    for (let n = 0; n < 200; n++) {
+      put(engine, { ...plain, id: tubes + 1 + n, tube: `q${n * 7 + 1}`, pri: 4 }, 0);
+      engine.reserveJob(other, tubes - n, 0);
+      engine.watch(client, `later${n}`);
+      engine.ignore(client, `q${n + 10_000}`);
+      const looks = looksOf(reserve);
+      assert.ok(looks < 20, `reserve ${n} looked at ${looks} tubes`);
+    }
+  });
+});

@@ -1,0 +1,46 @@
+// Sessions: they end by their time, with their token, and the oldest where there are too many.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseTokenFile } from "../../../../../src/access/token-file.ts";
+import { Sessions } from "../../../../../src/http/api/access/sessions.ts";
+
+const NOW = 1_000_000;
+const HOURS_12 = 12 * 3_600_000;
+const SESSIONS_MAX = 10_000;
+const [identity] = parseTokenFile(`someone viewer sha256:${"0".repeat(64)}`).tokens;
+
+const cookieOf = (setCookie: string): string => setCookie.split(";")[0]!;
+const stands = (): boolean => true;
+
+describe("Sessions", () => {
+  it("ends one after 12 hours, for the browser and for itself", () => {
+    const sessions = new Sessions();
+    const setCookie = sessions.begin(identity!, NOW, true);
+    assert.match(setCookie, /; Max-Age=43200;/);
+    const cookie = cookieOf(setCookie);
+    assert.equal(sessions.find(cookie, NOW + HOURS_12 - 1, stands), identity);
+    assert.equal(sessions.find(cookie, NOW + HOURS_12, stands), undefined);
+    assert.equal(sessions.find(cookie, NOW, stands), undefined, "it is forgotten");
+  });
+
+  it("ends one whose token does not stand any more", () => {
+    const sessions = new Sessions();
+    const cookie = cookieOf(sessions.begin(identity!, NOW, true));
+    assert.equal(
+      sessions.find(cookie, NOW, () => false),
+      undefined,
+    );
+    assert.equal(sessions.find(cookie, NOW, stands), undefined, "it is forgotten");
+  });
+
+  it("ends the oldest where there are too many", () => {
+    const sessions = new Sessions();
+    const [first, second, ...others] = Array.from({ length: SESSIONS_MAX + 1 }, () =>
+      cookieOf(sessions.begin(identity!, NOW, true)),
+    );
+    assert.equal(sessions.find(first, NOW, stands), undefined);
+    assert.equal(sessions.find(second, NOW, stands), identity);
+    assert.equal(sessions.find(others.at(-1), NOW, stands), identity);
+  });
+});

@@ -1,0 +1,120 @@
+// MessagePack of clients: plain values, not too deep, and no names that mean something to objects.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { packMsgpack, parseMsgpack } from "../../../../../src/http/api/bodies/media.ts";
+import { Problem } from "../../../../../src/http/api/problem.ts";
+import { checkProperty } from "../../../../support/seeded-property.ts";
+
+/** A map with one field, 1. */
+const mapWith = (key: string): Buffer =>
+  Buffer.concat([Buffer.from([0x81, 0xa0 + key.length]), Buffer.from(key), Buffer.from([1])]);
+/** Arrays in each other, the innermost of them empty. */
+const arrays = (count: number): Buffer => Buffer.concat([Buffer.alloc(count - 1, 0x91), Buffer.from([0x90])]);
+const refuses = (bytes: Buffer, why: RegExp): void =>
+  assert.throws(
+    () => parseMsgpack(bytes),
+    (error) => error instanceof Problem && why.test(error.message),
+  );
+
+describe("parseMsgpack", () => {
+  it("takes plain values", () => {
+    const value = { a: [1, "b", null, true], body: Buffer.from([0, 255]) };
+    assert.deepEqual(parseMsgpack(packMsgpack(value)), value);
+  });
+
+  it("refuses what is nested more than 32 deep", () => {
+    parseMsgpack(arrays(33));
+    refuses(arrays(34), /more than 32 deep/);
+  });
+
+  it("refuses fields that are called as what objects have", () => {
+    refuses(mapWith("constructor"), /can't be constructor/);
+    assert.equal(Object.getPrototypeOf(parseMsgpack(mapWith("proto"))), Object.prototype);
+  });
+
+  it("refuses extensions: a time, and one that nobody knows", () => {
+    refuses(Buffer.from([0xd6, 0xff, 0, 0, 0, 1]), /extensions are not read|broken/);
+    refuses(Buffer.from([0xd4, 0x40, 0]), /extensions are not read|broken/);
+  });
+
+  it("refuses extensions before anything is made of them: a large integer, records, pointers", () => {
+    const text = (value: string): Buffer => Buffer.from([0xa0 + value.length, ...Buffer.from(value)]);
+    const long = Buffer.concat([Buffer.from([0xc9, 0, 0x7a, 0x12, 0, 0x42]), Buffer.alloc(8_000_000, 0x7f)]);
+    for (const value of [
+      long,
+      Buffer.from([0xd4, 0, 0]),
+      Buffer.from([0xd6, 0x70, 0, 0, 0, 1]),
+      Buffer.from([0xc7, 4, 0x74, 1, 2, 3, 4]),
+      Buffer.from([0xd8, 0x42, ...Buffer.alloc(16, 1)]),
+      Buffer.concat([Buffer.from([0xd4, 0x72, 0x40, 0x91]), text("a"), Buffer.from([1])]),
+    ]) {
+      refuses(value, /extensions are not read/);
+      refuses(Buffer.concat([Buffer.from([0x81]), text("json"), value]), /extensions are not read/);
+    }
+  });
+
+  it("refuses numbers that JSON can't say, and integers that no double is", () => {
+    const double = (value: number): Buffer => {
+      const bytes = Buffer.from([0xcb, ...Buffer.alloc(8)]);
+      bytes.writeDoubleBE(value, 1);
+      return bytes;
+    };
+    const integer = (head: number, value: bigint): Buffer => {
+      const bytes = Buffer.from([head, ...Buffer.alloc(8)]);
+      bytes.writeBigUInt64BE(BigInt.asUintN(64, value), 1);
+      return bytes;
+    };
+    for (const value of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
+      refuses(double(value), /no number that can be kept/);
+    refuses(Buffer.from([0xca, 0x7f, 0x80, 0, 0]), /no number that can be kept/);
+    assert.equal(parseMsgpack(double(1e300)), 1e300);
+    const safe = BigInt(Number.MAX_SAFE_INTEGER);
+    assert.equal(parseMsgpack(integer(0xcf, safe)), Number.MAX_SAFE_INTEGER);
+    assert.equal(parseMsgpack(integer(0xd3, -safe)), Number.MIN_SAFE_INTEGER);
+    for (const [head, value] of [
+      [0xcf, safe + 1n],
+      [0xcf, 2n ** 64n - 1n],
+      [0xd3, safe + 1n],
+      [0xd3, -(2n ** 63n)],
+    ] as const)
+      refuses(integer(head, value), /at most 2\^53 - 1/);
+  });
+
+  it("refuses keys that are no text or come twice, and text that is not UTF-8", () => {
+    refuses(Buffer.from([0x81, 0x01, 0x02]), /keys .* are text/);
+    refuses(Buffer.from([0x81, 0xc0, 0x02]), /keys .* are text/);
+    refuses(Buffer.from([0x82, 0xa1, 0x61, 0x01, 0xa1, 0x61, 0x02]), /The field a is there twice/);
+    refuses(mapWith("__proto__"), /can't be __proto__/);
+    refuses(Buffer.from([0xa2, 0xff, 0xfe]), /not UTF-8/);
+    refuses(Buffer.from([0x91, 0xd9, 2, 0xc3, 0x28]), /not UTF-8/);
+    // The same key in another map, and as a value.
+    const twice = [{ a: { a: "a" } }, { a: ["a", "a"] }];
+    assert.deepEqual(parseMsgpack(packMsgpack(twice)), twice);
+  });
+
+  it("reads what it packs, and ends with whatever bytes come", (t) => {
+    checkProperty(
+      t,
+      fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
+        try {
+          parseMsgpack(Buffer.from(bytes));
+        } catch (error) {
+          assert.ok(error instanceof Problem, `${error}`);
+        }
+      }),
+      2000,
+    );
+    const plain = fc
+      .jsonValue({ maxDepth: 6 })
+      .filter((value) => !/"(?:__proto__|constructor)":/.test(JSON.stringify(value)));
+    checkProperty(
+      t,
+      fc.property(plain, (value) =>
+        assert.equal(JSON.stringify(parseMsgpack(packMsgpack(value))), JSON.stringify(value)),
+      ),
+      500,
+    );
+  });
+});

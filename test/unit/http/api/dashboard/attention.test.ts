@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { attentionOf, type Signs } from "../../../../../src/http/api/dashboard/attention.ts";
+import { TubeEntry } from "../../../../../src/http/state/tube-cache.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../../src/message/control.ts";
+
+const AT_MS = 1_000_000;
+
+function tube(name: string, fields: Partial<Record<keyof typeof TubeField, number>>): TubeEntry {
+  const row = new Float64Array(TUBE_FIELDS);
+  row[TubeField.OldestReadyAtMs] = Number.POSITIVE_INFINITY;
+  for (const [field, value] of Object.entries(fields))
+    row[TubeField[field as keyof typeof TubeField]] = value;
+  return new TubeEntry(name, 0, row, AT_MS);
+}
+
+const WELL: Signs = {
+  tubes: [tube("well", { Ready: 5, Watchers: 1, OldestReadyAtMs: AT_MS - 60_000 })],
+  atMs: AT_MS,
+  puts: { ok: true, status: "ok", detail: "ok" },
+  isConfigTaken: true,
+  memoryShare: 0.8,
+  reserves: 100,
+  timeouts: 5,
+  timeoutsTube: "well",
+  syncs: { count: 1000, p99Seconds: 0.1 },
+};
+
+const said = (signs: Partial<Signs>): string[] =>
+  attentionOf({ ...WELL, ...signs }).map(({ tube, text }) => `${tube ?? "server"}: ${text}`);
+
+it("Nothing needs attention while all is at its limits or below", () => {
+  assert.deepEqual(said({}), []);
+  assert.deepEqual(said({ reserves: 0, timeouts: 0 }), []);
+});
+
+it("Timeouts need attention from one in twenty on, with the tube that has most of them", () => {
+  assert.deepEqual(said({ timeouts: 6 }), [
+    "well: 6 % of all jobs of the last ten minutes were not done in their time to run, most of them here",
+  ]);
+  assert.deepEqual(said({ reserves: 0, timeouts: 2, timeoutsTube: undefined }), [
+    "server: 100 % of all jobs of the last ten minutes were not done in their time to run",
+  ]);
+});
+
+it("Slow syncs need attention where one in a hundred takes over 100 ms, of a hundred at least", () => {
+  assert.deepEqual(said({ syncs: { count: 100, p99Seconds: 0.18 } }), [
+    "server: one sync in a hundred takes over 180 ms (limit 100)",
+  ]);
+  assert.deepEqual(said({ syncs: { count: 99, p99Seconds: 0.18 } }), []);
+});
+
+it("What is serious comes first: refused puts, tubes that nobody watches; then memory, the configuration, syncs, timeouts, buried jobs, old ones", () => {
+  const tubes = [
+    tube("old", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS - 125_000 }),
+    tube("both/sides", { Ready: 1000, Buried: 2, OldestReadyAtMs: AT_MS - 90_000 }),
+  ];
+  const syncs = { count: 100, p99Seconds: 0.5 };
+  const signs = { tubes, syncs, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
+  const words = [
+    "nobody watches",
+    "memory",
+    "configuration",
+    "sync",
+    "time to run",
+    "buried",
+    "waits for 2 min",
+  ];
+  const found = said(signs);
+  assert.equal(found.length, words.length);
+  for (const [index, word] of words.entries()) assert.match(found[index]!, new RegExp(word));
+  const puts = { ok: false, status: "disk-full", detail: "the disk is full" };
+  const all = attentionOf({ ...WELL, ...signs, puts });
+  assert.deepEqual([all[0]!.text, all[0]!.level], ["the disk is full", "bad"]);
+  assert.equal(all.length, words.length, "what is refused for memory is not said twice");
+});
+
+it("Each says what helps, and where more is to be seen", () => {
+  const tubes = [tube("both/sides", { Ready: 1000, Buried: 2 })];
+  const [ready, buried] = attentionOf({ ...WELL, tubes });
+  assert.deepEqual(ready, {
+    level: "bad",
+    tube: "both/sides",
+    page: "#/tubes/both%2Fsides?state=ready",
+    text: "1,000 ready, and nobody watches",
+    todo: "Start its workers.",
+  });
+  assert.equal(buried!.page, "#/tubes/both%2Fsides?state=buried");
+});
+
+it("Of many tubes with the same trouble two are named, so that they hide no other trouble", () => {
+  const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
+  assert.deepEqual(said({ tubes }), [
+    "t4: 5 ready, and nobody watches",
+    "t3: 4 ready, and nobody watches",
+    "server: 3 more have ready jobs, and nobody watches",
+    "t0: 1 buried",
+    "t1: 1 buried",
+    "t2: 1 buried",
+  ]);
+  assert.equal(attentionOf({ ...WELL, tubes })[2]!.page, "#/tubes?sort=ready");
+});

@@ -1,0 +1,92 @@
+// A request with an Idempotency-Key is done once: for its owner, for its content, and only if it was done.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { FastifyRequest } from "fastify";
+import { answeredOnce, noteContent } from "../../../../../src/http/api/limits/answered-once.ts";
+import { Problem } from "../../../../../src/http/api/problem.ts";
+import type { Service } from "../../../../../src/http/queue/service.ts";
+import { IdempotencyKeys } from "../../../../../src/http/state/idempotency.ts";
+
+interface Asked {
+  readonly owner?: string;
+  readonly key?: string;
+  readonly url?: string;
+  readonly body?: string;
+}
+
+const codeOf = (code: string) => (error: unknown) => error instanceof Problem && error.code === code;
+
+class Requests {
+  readonly #service = { keys: new IdempotencyKeys(() => 0) } as Pick<Service, "keys"> as Service;
+  done = 0;
+
+  send(asked: Asked, act?: () => Promise<void>): Promise<{ status: number; payload: { id: number } }> {
+    const { owner, key = "key", url = "/v1/tubes/a/jobs", body = "{}" } = asked;
+    const request = {
+      method: "POST",
+      url,
+      owner,
+      headers: { "idempotency-key": key },
+      body: {},
+      contentHash: "",
+    } as unknown as FastifyRequest;
+    noteContent(request, Buffer.from(body));
+    return answeredOnce(request, this.#service, async () => {
+      await act?.();
+      return { status: 201, payload: { id: ++this.done } };
+    });
+  }
+}
+
+describe("A request with an Idempotency-Key", () => {
+  it("is done once, and answered as it was", async () => {
+    const requests = new Requests();
+    const first = await requests.send({});
+    assert.deepEqual(await requests.send({}), first);
+    assert.equal(requests.done, 1);
+  });
+
+  it("is its owner's: another one with the same key is done, too, and sees no answer of the first", async () => {
+    const requests = new Requests();
+    const answers = [await requests.send({ owner: "a" }), await requests.send({ owner: "b" })];
+    assert.deepEqual(
+      answers.map(({ payload }) => payload.id),
+      [1, 2],
+    );
+    // Nor is anything told of it when the content is another.
+    assert.equal((await requests.send({ owner: "c", body: "[]" })).payload.id, 3);
+  });
+
+  it("is refused with other content or another address", async () => {
+    const requests = new Requests();
+    await requests.send({});
+    for (const other of [{ body: "{ }" }, { url: "/v1/tubes/b/jobs" }])
+      await assert.rejects(requests.send(other), codeOf("idempotency-mismatch"));
+  });
+
+  it("is refused while the first one is under way, and answered as that was then", async () => {
+    const requests = new Requests();
+    let finish = (): void => {};
+    const first = requests.send({}, () => new Promise((resolve) => (finish = resolve)));
+    await assert.rejects(requests.send({}), codeOf("idempotency-in-progress"));
+    finish();
+    const answer = await first;
+    assert.deepEqual(await requests.send({}), answer);
+    assert.equal(requests.done, 1);
+  });
+
+  it("may be sent again when it has failed", async () => {
+    const requests = new Requests();
+    const busy = (): Promise<void> => Promise.reject(new Problem("busy", "x"));
+    await assert.rejects(requests.send({}, busy), codeOf("busy"));
+    assert.equal((await requests.send({})).payload.id, 1);
+  });
+
+  it("has a key of 1 to 64 visible characters", async () => {
+    const requests = new Requests();
+    for (const key of ["", "a b", "ü", "x".repeat(65)])
+      await assert.rejects(requests.send({ key }), codeOf("bad-request"));
+    await requests.send({ key: "x".repeat(64) });
+  });
+});

@@ -1,0 +1,48 @@
+// How often a client may ask: exactly what is allowed in a second, each by itself, and nothing is kept for ever.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { RequestRate } from "../../../../../src/http/api/limits/request-rate.ts";
+
+/** How many of `times` are allowed. */
+function taken(rate: RequestRate, client: string, nowMs: number, times: number): number {
+  let count = 0;
+  for (let time = 0; time < times; time++) if (rate.take(client, nowMs)) count++;
+  return count;
+}
+
+describe("RequestRate", () => {
+  it("allows what may be asked in a second at once, and then as much as time brings", () => {
+    const rate = new RequestRate(10);
+    assert.equal(taken(rate, "a", 0, 50), 10);
+    assert.equal(taken(rate, "a", 99, 5), 0);
+    assert.equal(taken(rate, "a", 100, 5), 1);
+    assert.equal(taken(rate, "a", 600, 50), 5);
+    assert.equal(taken(rate, "a", 100_000, 50), 10);
+  });
+
+  it("is not eaten up by who is refused, and is each client's own", () => {
+    const rate = new RequestRate(2);
+    assert.equal(taken(rate, "a", 0, 1000), 2);
+    assert.equal(taken(rate, "b", 0, 1), 1);
+    let allowed = 0;
+    for (let nowMs = 1; nowMs <= 10_000; nowMs++) allowed += taken(rate, "a", nowMs, 3);
+    assert.equal(allowed, 20);
+  });
+
+  it("changes, and is none at Infinity", () => {
+    const rate = new RequestRate(Number.POSITIVE_INFINITY);
+    assert.equal(taken(rate, "a", 0, 1000), 1000);
+    rate.configure(1);
+    assert.equal(taken(rate, "a", 0, 10), 1);
+    rate.configure(Number.POSITIVE_INFINITY);
+    assert.equal(taken(rate, "a", 0, 1000), 1000);
+  });
+
+  it("remembers as many as it says, and forgets who has asked nothing for longest", () => {
+    const rate = new RequestRate(1);
+    for (let client = 0; client < 10_001; client++) assert.ok(rate.take(`${client}`, 0));
+    assert.ok(!rate.take("10000", 0), "the last is remembered");
+    assert.ok(rate.take("0", 0), "the first was forgotten");
+  });
+});

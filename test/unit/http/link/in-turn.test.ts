@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Busy } from "../../../../src/http/link/busy.ts";
+import { InTurn } from "../../../../src/http/link/in-turn.ts";
+
+const HERE = { destroyed: false };
+
+describe("in turn", () => {
+  it("each begins when the one before is done, also if that failed", async () => {
+    const turns = new InTurn();
+    const first = Promise.withResolvers<string>();
+    const began: string[] = [];
+    const begin = (name: string, result: Promise<string>) =>
+      turns.make(HERE, () => {
+        began.push(name);
+        return result;
+      });
+    const made = [begin("a", first.promise), begin("b", Promise.resolve("done"))];
+    await new Promise(setImmediate);
+    assert.deepEqual(began, ["a"]);
+    first.reject(new Error("failed"));
+    await assert.rejects(made[0]!, /failed/);
+    assert.equal(await made[1], "done");
+    assert.deepEqual(began, ["a", "b"]);
+  });
+
+  it("nothing is made for who is gone when it is his turn", async () => {
+    const turns = new InTurn();
+    const asker = { destroyed: false };
+    const first = Promise.withResolvers<void>();
+    const made = [turns.make(HERE, () => first.promise), turns.make(asker, () => assert.fail("it was made"))];
+    asker.destroyed = true;
+    first.resolve();
+    await made[0];
+    await assert.rejects(made[1]!, Busy);
+  });
+
+  it("a thousand may wait, and more when they are done", async () => {
+    const turns = new InTurn();
+    const first = Promise.withResolvers<void>();
+    const made = [turns.make(HERE, () => first.promise)];
+    await new Promise(setImmediate);
+    for (let each = 0; each < 1000; each++) made.push(turns.make(HERE, async () => {}));
+    await assert.rejects(
+      turns.make(HERE, async () => {}),
+      Busy,
+    );
+    first.resolve();
+    await Promise.all(made);
+    await turns.make(HERE, async () => {});
+  });
+});

@@ -1,0 +1,51 @@
+// What puts say to their shards, and that there is room for all of a batch before any of it goes.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { PutLanes } from "../../../../src/http/link/put-lanes.ts";
+import type { WireClients } from "../../../../src/http/link/wire-clients.ts";
+import type { PutOutcome } from "../../../../src/http/link/wire-connection.ts";
+
+const MIB = 1 << 20;
+const put = { tube: "t", pri: 0, delay: 0, ttr: 1 };
+
+function scene(): { lanes: PutLanes; lines: string[]; puts: PromiseWithResolvers<PutOutcome>[] } {
+  const lines: string[] = [];
+  const puts: PromiseWithResolvers<PutOutcome>[] = [];
+  const lane = {
+    ...{ isGone: false, underWay: 0, close() {} },
+    put(line: string) {
+      lines.push(line);
+      const outcome = Promise.withResolvers<PutOutcome>();
+      puts.push(outcome);
+      return outcome.promise;
+    },
+  };
+  return { lanes: new PutLanes({ open: () => lane } as unknown as WireClients, 1), lines, puts };
+}
+
+describe("PutLanes", () => {
+  it("says delays in milliseconds, as the command takes them", () => {
+    const { lanes, lines } = scene();
+    for (const delay of [0, 1, 0.1 + 0.2, 1e-7, 0.0005, 1.9996, 2 ** 32 - 1])
+      void lanes.put({ ...put, delay }, "");
+    assert.deepEqual(
+      lines.map((line) => line.split(" ")[3]),
+      ["0", "1", "0.3", "0", "0.001", "2", "4294967295"],
+    );
+  });
+
+  it("has room for a batch of large bodies, or puts none of them", async () => {
+    const { lanes, puts } = scene();
+    const batch = lanes.putMany([MIB, 20 * MIB].map((bytes) => ({ put, body: new Uint8Array(bytes) })));
+    // Comes while the first is under way, and is more than there is room for beside both.
+    const other = (async () => lanes.put(put, new Uint8Array(120 * MIB)))();
+    other.catch(() => {});
+    puts[0]!.resolve({ id: 1 });
+    while (puts.length < 2) await Promise.resolve();
+    puts[1]!.resolve({ id: 2 });
+    puts[2]?.resolve({ id: 3 });
+    assert.deepEqual(await batch, [{ id: 1 }, { id: 2 }]);
+    await assert.rejects(other, /too many bytes/);
+  });
+});

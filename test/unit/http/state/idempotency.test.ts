@@ -1,0 +1,65 @@
+// Keys of requests that may come twice: while they are under way, when they have failed, and when they are old.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { IdempotencyKeys } from "../../../../src/http/state/idempotency.ts";
+
+const KEPT_MS = 10 * 60_000;
+const answer = { status: 201, payload: { id: 1 } };
+
+describe("IdempotencyKeys", () => {
+  const keysAt = (): { keys: IdempotencyKeys; time: { nowMs: number } } => {
+    const time = { nowMs: 5000 };
+    return { keys: new IdempotencyKeys(() => time.nowMs), time };
+  };
+
+  it("answers as before for ten minutes, and begins anew then", () => {
+    const { keys, time } = keysAt();
+    assert.equal(keys.begin("a", "x"), "begun");
+    keys.end("a", answer, 1);
+    time.nowMs += KEPT_MS;
+    assert.equal(keys.begin("a", "x"), answer);
+    assert.equal(keys.begin("a", "y"), "mismatch");
+    time.nowMs++;
+    assert.equal(keys.begin("a", "y"), "begun");
+    assert.equal(keys.size, 1);
+  });
+
+  it("begins anew when the first one has failed, also with other content", () => {
+    const { keys } = keysAt();
+    assert.equal(keys.begin("a", "x"), "begun");
+    keys.forget("a");
+    assert.equal(keys.begin("a", "y"), "begun");
+  });
+
+  it("says that one is under way, however long that takes and however many others come", () => {
+    const { keys, time } = keysAt();
+    assert.equal(keys.begin("a", "x"), "begun");
+    time.nowMs += 2 * KEPT_MS;
+    for (let other = 0; other < 100_001; other++) {
+      keys.begin(`${other}`, "x");
+      keys.end(`${other}`, answer, 1);
+    }
+    assert.equal(keys.begin("a", "x"), "in-progress");
+    assert.equal(keys.begin("a", "y"), "mismatch");
+    keys.end("a", answer, 1);
+    assert.equal(keys.begin("a", "x"), answer);
+  });
+
+  it("keeps 100,000 answers, and of a million jobs: the oldest go first", () => {
+    const { keys } = keysAt();
+    const keep = (key: string, weight: number): void => {
+      keys.begin(key, "x");
+      keys.end(key, answer, weight);
+    };
+    for (let key = 0; key <= 100_000; key++) keep(`${key}`, 1);
+    assert.equal(keys.size, 100_000);
+    assert.equal(keys.begin("0", "x"), "begun");
+    assert.equal(keys.begin("1", "x"), answer);
+    for (let batch = 0; batch < 1000; batch++) keep(`batch ${batch}`, 1000);
+    assert.equal(keys.begin("100000", "x"), "begun", "the batches weigh as much as is kept");
+    assert.equal(keys.begin("batch 0", "x"), answer);
+    keep("batch 1000", 1000);
+    assert.equal(keys.begin("batch 0", "x"), "begun");
+  });
+});

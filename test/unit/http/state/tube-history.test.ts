@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
+import { TubeHistory } from "../../../../src/http/state/tube-history.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+
+function tube(name: string, sequence: number, ready: number): [string, TubeEntry] {
+  const row = new Float64Array(TUBE_FIELDS);
+  row[TubeField.Sequence] = sequence;
+  row[TubeField.Ready] = ready;
+  return [name, new TubeEntry(name, 0, row, 0)];
+}
+
+it("The history of a tube is its last 300 points, from when it was made on, for as many tubes as have room", () => {
+  const history = new TubeHistory(2);
+  history.note(new Map([tube("a", 1, 7)]), 0);
+  for (let n = 1; n <= 400; n++)
+    history.note(new Map([tube("c", 3, n), tube("b", 2, 2 * n), tube("a", 1, n)]), n * 10_000);
+  const a = history.of("a", ["ready"], 0)!["ready"]!;
+  assert.deepEqual([a.length, a[0], a.at(-1)], [300, [1010, 101], [4000, 400]]);
+  assert.deepEqual(history.of("b", ["ready"], 3_990_000), {
+    ready: [
+      [3990, 798],
+      [4000, 800],
+    ],
+  });
+  assert.equal(history.of("c", ["ready"], 0), undefined, "two have room, and it was made last");
+});
+
+it("Another tube of the same name begins anew", () => {
+  const history = new TubeHistory(2);
+  history.note(new Map([tube("a", 1, 7)]), 10_000);
+  history.note(new Map([tube("a", 5, 8)]), 20_000);
+  assert.deepEqual(history.of("a", ["ready"], 0), { ready: [[20, 8]] });
+});
+
+it("The tube of which a counter has grown most since a moment is told", () => {
+  const history = new TubeHistory(3);
+  const counting = (name: string, sequence: number, timeouts: number): [string, TubeEntry] => {
+    const [, entry] = tube(name, sequence, 0);
+    entry.row[TubeField.Timeouts] = timeouts;
+    return [name, entry];
+  };
+  history.note(new Map([counting("a", 1, 0), counting("b", 2, 0)]), 10_000);
+  assert.equal(history.mostGrown("timeouts", 0), undefined);
+  history.note(new Map([counting("a", 1, 9), counting("b", 2, 0)]), 20_000);
+  history.note(new Map([counting("a", 1, 9), counting("b", 2, 3)]), 30_000);
+  assert.equal(history.mostGrown("timeouts", 0), "a");
+  assert.equal(history.mostGrown("timeouts", 20_000), "b");
+});

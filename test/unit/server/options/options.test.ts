@@ -1,0 +1,211 @@
+// Flags over variables over the file over defaults; what is wrong is told with its place.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { variableOf } from "../../../../src/config/setting.ts";
+import { TomlSource } from "../../../../src/config/toml-source.ts";
+import { exampleSettings, printSettings } from "../../../../src/config/write-settings.ts";
+import { HTTP_ALSO_SETTINGS } from "../../../../src/server/options/http-also.ts";
+import { LISTENER_SETTINGS } from "../../../../src/server/options/listener-settings.ts";
+import {
+  checkFile,
+  type Environment,
+  type Options,
+  parseOptions,
+} from "../../../../src/server/options/options.ts";
+import { defaultSettings, SETTINGS } from "../../../../src/server/options/settings.ts";
+import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
+
+function fileOf(t: TestContext, text: string): string {
+  const path = join(temporaryFolder(t, "config"), "runnerbean.toml");
+  writeFileSync(path, text);
+  return path;
+}
+
+function optionsOf(args: readonly string[], environment: Environment = {}): Options {
+  const options = parseOptions(args, "runnerbean", environment);
+  assert.ok(!("exitCode" in options), JSON.stringify(options));
+  return options;
+}
+
+function refusalOf(args: readonly string[], environment: Environment = {}): string {
+  const exit = parseOptions(args, "runnerbean", environment);
+  assert.ok("exitCode" in exit, "it was not refused");
+  assert.equal(exit.exitCode, 5);
+  return exit.stderr;
+}
+
+describe("options", () => {
+  it("are taken from flags, then variables, then the file, then defaults", (t) => {
+    const config = fileOf(t, 'port = 1\nshards = 2\nacceptors = 3\nbinlog = "/b"\n');
+    const environment = { RUNNERBEAN_PORT: "4", RUNNERBEAN_SHARDS: "5" };
+    const options = optionsOf(["-p", "6", "--config", config], environment);
+    assert.deepEqual([options.port, options.shards, options.acceptors, options.fsyncMs], ["6", 5, 3, 50]);
+    assert.equal(options.config, config);
+    assert.deepEqual(
+      ["port", "shards", "acceptors", "binlog", "fsync"].map((key) => options.sources.get(key)),
+      ["-p", "RUNNERBEAN_SHARDS", `${config}:3`, `${config}:4`, undefined],
+    );
+  });
+
+  it("read a file named by a variable, and none unasked", (t) => {
+    const config = fileOf(t, 'max-job-size = "64K"\nfsync = "1s"\nverbose = 2\n');
+    const { jobBytesMax, fsyncMs, verbose } = optionsOf([], { RUNNERBEAN_CONFIG: config });
+    assert.deepEqual([jobBytesMax, fsyncMs, verbose], [65536, 1000, 2]);
+    assert.equal(optionsOf([]).config, undefined);
+  });
+
+  it("count -V and let -f come behind -F", () => {
+    assert.equal(optionsOf(["-VV", "-V"]).verbose, 3);
+    assert.equal(optionsOf(["-F", "-f", "7"]).fsyncMs, 7);
+    assert.equal(optionsOf(["-f", "7", "-F"]).fsyncMs, Number.POSITIVE_INFINITY);
+  });
+
+  it("take a number of threads only where each has an acceptor", () => {
+    assert.equal(optionsOf(["--acceptors", "3", "--threads", "2"]).threads, 2);
+    assert.match(refusalOf(["--acceptors", "2", "--threads", "3"]), /--threads 3: each has .* --acceptors 3/);
+    assert.match(
+      refusalOf(["--threads", "1", "--placement", "apart"]),
+      /--threads is for --placement together/,
+    );
+  });
+
+  it("of beanstalkd take digits only behind their flags, as beanstalkd does", () => {
+    assert.match(refusalOf(["-z", "10k"]), /^runnerbean: invalid size: 10k\nrunnerbean --help .*\n$/);
+    assert.match(
+      refusalOf(["tube5"]),
+      /^runnerbean: unknown argument: tube5: is tubes meant\?\n.* --help .*\n$/,
+    );
+    assert.match(refusalOf(["--shard", "2"]), /^runnerbean: unknown flag: --shard: is --shards meant\?\n/);
+    assert.doesNotMatch(refusalOf(["nothing"]), /meant|reserve-with-timeout/);
+    assert.equal(optionsOf([], { RUNNERBEAN_MAX_JOB_SIZE: "10K" }).jobBytesMax, 10240);
+  });
+
+  it("that a file has wrong are all told, each with line and nearest key", (t) => {
+    const config = fileOf(t, 'shardz = 2\nsalvage = "no"\n\n[nothing.x]\ny = 1\n[log]\nlevel = 1\n');
+    const { faults } = checkFile(config);
+    assert.deepEqual(
+      faults.map(({ line }) => line),
+      [1, 2, 4, 6],
+    );
+    assert.match(faults[1]!.message, /^salvage: "no" is neither true nor false/);
+    assert.match(faults[2]!.message, /^unknown key nothing/);
+    assert.match(faults[0]!.message, /is shards meant/);
+    assert.match(refusalOf(["--config", config]), /has 4 faults:\n.*runnerbean\.toml:1: unknown key shardz/);
+  });
+
+  it("of a file have the type that they are for: of each setting all others are refused, with the line", (t) => {
+    const values = {
+      text: '"x y"',
+      number: "5",
+      decimal: "5.5",
+      switch: "true",
+      date: "1979-05-27",
+      list: "[5]",
+    };
+    const taken: Readonly<Record<string, readonly string[]>> = {
+      text: ["text"],
+      number: ["number"],
+      counter: ["number"],
+      decimal: ["number", "decimal"],
+      port: ["text", "number"],
+      size: ["text", "number", "decimal"],
+      milliseconds: ["text", "number", "decimal"],
+      seconds: ["text", "number", "decimal"],
+      switch: ["switch"],
+      list: [],
+      tables: [],
+    };
+    type Row = { readonly key: string; readonly kind: string };
+    for (const [type, value] of Object.entries({ ...values, table: "{ a = 1 }" })) {
+      const refuses = ({ kind }: Row): boolean =>
+        !taken[kind]!.includes(type) && (kind !== "tables" || type !== "table");
+      for (const [head, all] of [
+        ["# each in a line", SETTINGS],
+        ["[[listener]]", LISTENER_SETTINGS],
+        ["[[http.also]]", HTTP_ALSO_SETTINGS],
+      ] as const satisfies readonly (readonly [string, readonly Row[]])[]) {
+        const rows = all.filter(refuses);
+        const text = `${head}\n${rows.map(({ key }) => `${key} = ${value}\n`).join("")}`;
+        const faults = checkFile(fileOf(t, text)).faults.filter(({ line }) => line > 1);
+        const told = faults.map(
+          ({ line, message }) => `${line} ${/^([\w.-]+): .* is n(?:ot|either) /.exec(message)?.[1]}`,
+        );
+        assert.deepEqual(
+          told,
+          rows.map(({ key }, index) => `${index + 2} ${key}`),
+          `${type}: ${JSON.stringify(faults)}`,
+        );
+      }
+    }
+  });
+
+  it("of a file that are a section have keys", (t) => {
+    const { faults } = checkFile(fileOf(t, 'http = 5\n[[listener]]\naddress = "a:1"\ntls = "x"\n'));
+    assert.deepEqual(
+      faults.map(({ line, message }) => `${line} ${message}`),
+      ["1 http: 5 is not a table: write http.listen = …", '4 tls: "x" is not a table: write tls.cert = …'],
+    );
+  });
+
+  it("of a file may be a port with or without quotes", (t) => {
+    const config = fileOf(t, 'port = 7\n[http]\nlisten = 8\n[[http.also]]\nlisten = "9"\n');
+    const { port, http, httpAlso } = optionsOf(["--config", config]);
+    assert.deepEqual(
+      [port, http, httpAlso[0]?.address],
+      ["7", { host: "127.0.0.1", port: 8 }, { host: "127.0.0.1", port: 9 }],
+    );
+  });
+
+  it("of a file that is not there, or is no TOML, are refused", (t) => {
+    assert.match(refusalOf(["--config", "/nonexistent"]), /cannot be read/);
+    assert.match(refusalOf(["--config", fileOf(t, "port = 1\nport = 2\n")]), /runnerbean\.toml:2: /);
+  });
+
+  it("by variables: a bad one is refused, an unknown one noted, what Kubernetes sets ignored", () => {
+    assert.match(refusalOf([], { RUNNERBEAN_SHARDS: "0" }), /RUNNERBEAN_SHARDS: /);
+    assert.match(refusalOf([], { RUNNERBEAN_SALVAGE: "perhaps" }), /RUNNERBEAN_SALVAGE: /);
+    const { notices, port } = optionsOf([], {
+      RUNNERBEAN_SHARDZ: "1",
+      RUNNERBEAN_PORT: "tcp://10.0.0.1:11300",
+      RUNNERBEAN_PORT_11300_TCP_ADDR: "10.0.0.1",
+      RUNNERBEAN_SERVICE_HOST: "10.0.0.1",
+      RUNNERBEAN_URL: "tls://x",
+      PATH: "/bin",
+    });
+    assert.equal(port, "11300");
+    assert.equal(notices.length, 2, notices.join("\n"));
+    assert.match(notices.join("\n"), /RUNNERBEAN_SHARDZ: is RUNNERBEAN_SHARDS meant/);
+  });
+
+  it("are shown with their source, as a file that says the same", (t) => {
+    const options = optionsOf(["-p", "7", "-F"], { RUNNERBEAN_COMPAT: "1.12" });
+    const text = printSettings(SETTINGS, options, options.sources);
+    assert.match(text, /^port = 7 {2}# -p$/m);
+    assert.match(text, /^compat = "1.12" {2}# RUNNERBEAN_COMPAT$/m);
+    const again = optionsOf(["--config", fileOf(t, text)]);
+    for (const row of SETTINGS) assert.deepEqual(row.show(again), row.show(options), row.key);
+  });
+
+  it("stand all in the example, which changes nothing, and says a right file when it is uncommented", (t) => {
+    const example = exampleSettings(SETTINGS, defaultSettings());
+    const source = TomlSource.read(example);
+    assert.ok(source instanceof TomlSource);
+    // The headings of sections stand as they are.
+    for (const section of Object.values(source.table)) assert.deepEqual({ ...(section as object) }, {});
+    const uncommented = example
+      .replaceAll(/^# (?=\[|[\w.-]+ = )/gm, "")
+      // The one file that has to be there to be right.
+      .replace("/etc/runnerbean/tubes", fileOf(t, "mails max-jobs=5\n"));
+    const { faults } = checkFile(fileOf(t, uncommented));
+    assert.deepEqual(faults, []);
+    for (const row of SETTINGS) assert.ok(uncommented.includes(row.key.split(".").at(-1)!), row.key);
+  });
+
+  it("have each a variable of their own", () => {
+    const variables = SETTINGS.map((row) => variableOf(row.key));
+    assert.equal(new Set(variables).size, variables.length);
+  });
+});

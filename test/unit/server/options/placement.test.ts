@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createTopology, hostOfAcceptor, hostOfShard } from "../../../../src/message/topology.ts";
+import { choosePlacement } from "../../../../src/server/options/placement.ts";
+import { cgroupPath, coresWithin } from "../../../../src/server/options/usable-cores.ts";
+
+const auto = (shards: number, acceptors: number, cores: number): string =>
+  choosePlacement({ shards, acceptors, placement: "auto" }, cores).placement;
+
+describe("placement", () => {
+  it("puts shards beside acceptors where a core for each and one for the others can't be had", () => {
+    assert.equal(auto(1, 1, 1), "together");
+    assert.equal(auto(1, 1, 2), "together");
+    assert.equal(auto(1, 1, 3), "apart");
+    assert.equal(auto(4, 1, 4), "together");
+    assert.equal(auto(2, 5, 8), "apart");
+  });
+
+  it("is as asked, and says what it is and why", () => {
+    const asked = choosePlacement({ shards: 7, acceptors: 3, placement: "apart" }, 2);
+    assert.deepEqual(asked, {
+      placement: "apart",
+      threads: 10,
+      cores: 2,
+      hasResidentLog: false,
+      why: "apart in 10 threads (as asked)",
+    });
+    const chosen = choosePlacement({ shards: 1, acceptors: 1, placement: "auto" }, 1);
+    assert.equal(chosen.why, "together in 1 thread (1 usable core)");
+  });
+
+  it("puts the log into the thread that serves, if that is one and replies wait for syncs, or it is asked to", () => {
+    const log = (placement: "together" | "apart" | "auto", more: object = {}): boolean => {
+      const options = { placement, repliesWaitForSync: true, isInGroup: false, ...more };
+      return choosePlacement({ shards: 1, acceptors: 1, placement: "auto", log: options }, 2).hasResidentLog;
+    };
+    assert.equal(log("auto"), true);
+    assert.equal(log("apart"), false);
+    assert.equal(log("auto", { repliesWaitForSync: false }), false);
+    assert.equal(log("together", { repliesWaitForSync: false }), true);
+    assert.equal(log("together", { isInGroup: true }), false);
+    const options = { placement: "auto", repliesWaitForSync: true, isInGroup: false } as const;
+    const chosen = (acceptors: number, cores: number, threads?: number): string =>
+      choosePlacement({ shards: 1, acceptors, placement: "together", threads, log: options }, cores).why;
+    assert.equal(chosen(1, 2), "together in 1 thread, with the log (as asked)");
+    assert.equal(chosen(2, 2), "together in 1 thread, with the log (as asked)");
+    assert.equal(chosen(2, 2, 2), "together in 2 threads (as asked)");
+    assert.equal(
+      choosePlacement({ shards: 1, acceptors: 1, placement: "auto", log: options }, 4).why,
+      "apart in 2 threads (4 usable cores)",
+    );
+  });
+
+  it("has as many threads together as leave a core, if they are not given, and never more than acceptors", () => {
+    const threads = (acceptors: number, cores: number, given?: number): number =>
+      choosePlacement({ shards: 2, acceptors, placement: "together", threads: given }, cores).threads;
+    assert.equal(threads(3, 1), 1);
+    assert.equal(threads(3, 2), 1);
+    assert.equal(threads(3, 3), 2);
+    assert.equal(threads(3, 64), 3);
+    assert.equal(threads(3, 1, 2), 2);
+    const given = choosePlacement({ shards: 1, acceptors: 1, placement: "auto", threads: 1 }, 64);
+    assert.equal(given.placement, "together");
+  });
+
+  it("spreads any number of roles over any number of threads, each with an acceptor", () => {
+    for (const [shards, acceptors, threads] of [
+      [1, 1, 1],
+      [1, 3, 2],
+      [7, 3, 2],
+      [64, 16, 5],
+    ] as const) {
+      const topology = createTopology({
+        ...{ shards, acceptors, threads, placement: "together" },
+        ...{ jobBytesMax: 65535, ringBytes: 4096 },
+      });
+      assert.equal(topology.hosts.length, threads);
+      for (let shard = 0; shard < shards; shard++)
+        assert.ok(topology.hosts[hostOfShard(topology, shard)]!.shards.includes(shard));
+      for (let acceptor = 0; acceptor < acceptors; acceptor++)
+        assert.ok(topology.hosts[hostOfAcceptor(topology, acceptor)]!.acceptors.includes(acceptor));
+      const counts = topology.hosts.map((host) => host.acceptors.length);
+      assert.ok(Math.min(...counts) > 0 && Math.max(...counts) <= Math.ceil(acceptors / threads));
+      const residents = topology.hosts.map((host) => host.shards.length);
+      assert.equal(
+        residents.reduce((sum, count) => sum + count),
+        shards,
+      );
+      assert.ok(Math.max(...residents) <= Math.ceil(shards / threads));
+    }
+  });
+});
+
+describe("usable cores", () => {
+  const group = (files: Record<string, string>) => (path: string) => files[path] ?? "";
+
+  it("are those of the machine without a limit", () => {
+    assert.equal(coresWithin(8, "/a/b", group({ "/a/b": "max 100000\n", "/a": "" })), 8);
+  });
+
+  it("are those that the control group and all above it allow, in whole cores, and one at least", () => {
+    assert.equal(coresWithin(8, "/a/b", group({ "/a/b": "250000 100000\n" })), 2);
+    assert.equal(coresWithin(8, "/a/b", group({ "/a/b": "max 100000", "/a": "100000 50000" })), 2);
+    assert.equal(coresWithin(8, "", group({ "": "300000 100000" })), 3);
+    assert.equal(coresWithin(8, "/a", group({ "/a": "50000 100000" })), 1);
+  });
+
+  it("are looked for in the unified hierarchy", () => {
+    assert.equal(cgroupPath("12:cpu:/x\n0::/user.slice/a b\n"), "/user.slice/a b");
+    assert.equal(cgroupPath("0::/\n"), "");
+    assert.equal(cgroupPath("12:cpu:/x\n"), "");
+  });
+});

@@ -1,0 +1,20 @@
+// Strings of tube names that are kept.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Span } from "../../../../src/protocol/request.ts";
+import { TubeNames } from "../../../../src/shard/intake/tube-names.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+test("a name is its bytes, however many came before it", () => {
+  const random = new SeededRandom(11);
+  const names = new TubeNames();
+  const span = new Span();
+  for (let i = 0; i < 5000; i++) {
+    // Few letters and lengths, so that many have the same place, length or end.
+    const text = Array.from({ length: random.below(5) }, () => random.pick(["a", "b", "é"])!).join("");
+    const bytes = Buffer.from(`#${text}#`, "latin1");
+    span.set(bytes, 1, bytes.length - 1);
+    assert.equal(names.textOf(span), text);
+  }
+});

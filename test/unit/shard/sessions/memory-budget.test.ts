@@ -1,0 +1,142 @@
+// What jobs of all shards take together is never more than the limit, and puts are not refused much too early.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { BodyArena, CELL_BYTES_MAX } from "../../../../src/engine/jobs/body-arena.ts";
+import { BYTES_OF } from "../../../../src/engine/memory-use.ts";
+import { createTopology, memoryWords } from "../../../../src/message/topology.ts";
+import { MemoryWords } from "../../../../src/ring/memory-words.ts";
+import { MemoryBudget } from "../../../../src/shard/sessions/memory-budget.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+const MIB = 1 << 20;
+
+/** A shard as far as its budget sees it. */
+class Shard {
+  readonly bodies = new BodyArena();
+  readonly jobs = { live: 0 };
+  readonly handles: number[] = [];
+  readonly budget: MemoryBudget;
+
+  constructor(words: ReturnType<typeof memoryWords>, shards: number) {
+    this.budget = new MemoryBudget(this, words, shards);
+    this.bodies.limit = this.budget;
+  }
+
+  get memoryBytes(): number {
+    return this.bodies.usedBytes + this.jobs.live * BYTES_OF.job;
+  }
+
+  /** As PutIntake. */
+  put(bytes: number): boolean {
+    const handle = this.bodies.allocate(bytes);
+    this.bodies.write(handle, 0, new Uint8Array(bytes), 0, bytes);
+    if (!this.bodies.mayStay) {
+      this.bodies.free(handle);
+      return false;
+    }
+    this.jobs.live++;
+    this.handles.push(handle);
+    return true;
+  }
+
+  delete(): void {
+    const handle = this.handles.pop();
+    if (handle === undefined) return;
+    this.bodies.free(handle);
+    this.jobs.live--;
+  }
+}
+
+function shardsWith(
+  count: number,
+  limitBytes: number,
+): { words: ReturnType<typeof memoryWords>; shards: Shard[] } {
+  const words = memoryWords(
+    createTopology({ shards: count, acceptors: 1, jobBytesMax: MIB, ringBytes: 1 << 16 }),
+  );
+  words.limitBytes = limitBytes;
+  return { words, shards: Array.from({ length: count }, () => new Shard(words, count)) };
+}
+
+const sum = (shards: readonly Shard[]): number => shards.reduce((total, each) => total + each.memoryBytes, 0);
+
+/** Puts and deletes at random, ever more and ever less; returns how many puts were refused. */
+function putAndDelete(shards: readonly Shard[], limitBytes: number): number {
+  const random = new SeededRandom(7);
+  // One that is refused because others hold pages in advance: two lots of a page, and what the body rounds up to.
+  const early = 0.98 * limitBytes - shards.length * 3 * 4096;
+  let refused = 0;
+  for (let step = 0; step < 4000; step++) {
+    const shard = random.pick(shards)!;
+    const bytes = random.between(0, random.chance(0.05) ? 3 * CELL_BYTES_MAX : 2000);
+    const before = sum(shards);
+    if (!random.chance(step % 2000 < 1200 ? 0.9 : 0.1)) shard.delete();
+    else if (!shard.put(bytes)) {
+      refused++;
+      const takes = bytes > CELL_BYTES_MAX ? MIB : bytes * 1.25 + 16 + BYTES_OF.job;
+      assert.ok(before + takes > early, `step ${step}: ${bytes} refused at ${before}`);
+    }
+    assert.ok(sum(shards) <= limitBytes, `step ${step}: ${sum(shards)}`);
+    shard.budget.settle();
+  }
+  return refused;
+}
+
+describe("MemoryBudget", () => {
+  for (const [count, limitBytes] of [
+    [1, MIB],
+    [3, 2 * MIB],
+    [4, 16 * MIB],
+  ] as const) {
+    it(`keeps ${count} shards at ${limitBytes / MIB} MiB together`, () => {
+      const { words, shards } = shardsWith(count, limitBytes);
+      const refused = putAndDelete(shards, limitBytes);
+      assert.ok(refused > 0, "the limit is reached");
+      for (const shard of shards) while (shard.handles.length > 0) shard.delete();
+      for (const shard of shards) shard.budget.settle();
+      assert.ok(!words.isFull);
+      assert.ok(words.usedBytes <= count * 2 * 4096, "all is given back but what is held in advance");
+      assert.ok(shards[0]!.put(1000));
+    });
+  }
+
+  it("takes puts again below 98 %, not at once", () => {
+    const { words, shards } = shardsWith(1, MIB);
+    const [shard] = shards as [Shard];
+    while (shard.put(1000));
+    shard.delete();
+    shard.budget.settle();
+    assert.ok(!shard.put(0), "one job less is not enough");
+    while (sum(shards) > 0.96 * MIB) shard.delete();
+    shard.budget.settle();
+    assert.ok(!words.isFull);
+    assert.ok(shard.put(1000));
+  });
+
+  it("leaves what is there, and counts what the server writes by itself", () => {
+    const { words, shards } = shardsWith(2, Number.POSITIVE_INFINITY);
+    const [full, other] = shards as [Shard, Shard];
+    for (let job = 0; job < 2000; job++) assert.ok(full.put(1000));
+    full.budget.settle();
+    assert.ok(words.usedBytes >= full.memoryBytes);
+    words.limitBytes = MIB;
+    assert.ok(words.isFull);
+    assert.ok(!other.put(0));
+    assert.equal(full.jobs.live, 2000);
+    words.limitBytes = 8 * MIB;
+    assert.ok(other.put(0));
+    // As attributes, or a log that is loaded.
+    const before = words.usedBytes;
+    full.bodies.allocate(CELL_BYTES_MAX);
+    full.budget.settle();
+    assert.ok(words.usedBytes > before);
+  });
+});
+
+it("a limit of more than a word holds is the most that it does", () => {
+  const words = new MemoryWords(new Int32Array(3), 0, 1, 2);
+  words.limitBytes = 2 ** 50;
+  assert.ok(words.claim(1000));
+  assert.equal(words.limitBytes, (2 ** 31 - 1) * 4096);
+});
