@@ -14,7 +14,7 @@ import { ROWS, type Row } from "./documented-commands.ts";
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const PAGES = ["README.md", "CONTRIBUTING.md", "{docs,test,bench,native-bench}/*.md", "src/**/README.md"];
+const PAGES = ["README.md", "CONTRIBUTING.md", "{docs,test,bench,native-bench}/**/*.md", "src/**/README.md"];
 const read = (path: string): string => readFileSync(`${ROOT}${path}`, "utf8");
 const SCRIPTS = Object.keys(JSON.parse(read("package.json")).scripts).map((name) =>
   name === "start" || name === "test" ? `npm ${name}` : `npm run ${name}`,
