@@ -1,0 +1,98 @@
+// How much code a command passes through: files and functions of src/ that V8 counts while one put,
+// and one reserve that waits over two shards, run in process without a log.
+
+import assert from "node:assert/strict";
+import { Session } from "node:inspector/promises";
+import { describe, it } from "node:test";
+import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";
+
+const SRC = new URL("../../src/", import.meta.url).href;
+
+/**
+ * The most that each path may pass. The goal is 40 files and 150 functions. Lower these numbers when
+ * a path gets shorter.
+ */
+const PATHS = {
+  put: { files: 62, functions: 240 },
+  wait: { files: 53, functions: 180 },
+};
+
+interface Passed {
+  readonly files: readonly string[];
+  readonly functions: readonly string[];
+}
+
+/** Returns the files and functions of src/ that run during `action`. */
+async function passedBy(action: () => void): Promise<Passed> {
+  const session = new Session();
+  session.connect();
+  await session.post("Profiler.enable");
+  await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+  await session.post("Profiler.takePreciseCoverage");
+  action();
+  const { result } = await session.post("Profiler.takePreciseCoverage");
+  session.disconnect();
+  const scripts = result
+    .filter(({ url }) => url.startsWith(SRC))
+    .map(({ url, functions }) => ({
+      file: url.slice(SRC.length),
+      names: functions
+        .filter(({ functionName, ranges }) => functionName !== "" && ranges[0]!.count > 0)
+        .map(({ functionName }) => functionName),
+    }))
+    .filter(({ names }) => names.length > 0);
+  return {
+    files: scripts.map(({ file }) => file),
+    functions: scripts.flatMap(({ file, names }) => names.map((name) => `${file} ${name}`)),
+  };
+}
+
+/** Returns two tubes that live on different shards of two. */
+function tubesApart(): readonly [string, string] {
+  const names = Array.from({ length: 100 }, (_, n) => `t${n}`);
+  const isOnFirst = (name: string): boolean => shardOfTube(Buffer.from(name), 0, name.length, 2) === 0;
+  return [names.find(isOnFirst)!, names.find((name) => !isOnFirst(name))!];
+}
+
+function check(name: keyof typeof PATHS, passed: Passed, t: { diagnostic(message: string): void }): void {
+  const { files, functions } = PATHS[name];
+  t.diagnostic(`${name}: ${passed.files.length} files, ${passed.functions.length} functions`);
+  assert.ok(passed.files.length > 10 && passed.functions.length > 30, "the path is seen");
+  assert.ok(passed.files.length <= files, `${passed.files.length} files:\n${passed.files.join("\n")}`);
+  assert.ok(
+    passed.functions.length <= functions,
+    `${passed.functions.length} functions:\n${passed.functions.join("\n")}`,
+  );
+}
+
+describe("the code that a command passes through", () => {
+  it("is short for a put", async (t) => {
+    const server = new HandDrivenServer(1);
+    const client = server.connect(true);
+    client.say("put 0 0 60 5\r\nhello\r\n");
+    server.settle();
+    const passed = await passedBy(() => {
+      client.say("put 0 0 60 5\r\nhello\r\n");
+      server.settle();
+    });
+    assert.equal(client.take(), "INSERTED 1\r\nINSERTED 2\r\n");
+    check("put", passed, t);
+  });
+
+  it("is short for a reserve that waits over two shards", async (t) => {
+    const server = new HandDrivenServer(2);
+    const [one, other] = tubesApart();
+    const worker = server.connect(true);
+    worker.say(`watch ${one}\r\nwatch ${other}\r\nignore default\r\n`);
+    for (let n = 0; n < 100; n++) worker.say("reserve-with-timeout 0\r\n");
+    server.settle();
+    worker.take();
+    const passed = await passedBy(() => {
+      worker.say("reserve\r\n");
+      server.settle();
+    });
+    assert.equal(worker.take(), "", "it waits");
+    check("wait", passed, t);
+  });
+});
