@@ -16,6 +16,7 @@ import { defaultTransport } from "../src/server/options/machine-defaults.ts";
 import { choosePlacement } from "../src/server/options/placement.ts";
 import { usableCores } from "../src/server/options/usable-cores.ts";
 import { endHungFiles } from "./support/end-hung-files.ts";
+import { busyness } from "./support/machine/busyness.ts";
 import { remediesOf } from "./support/machine/need.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
@@ -78,7 +79,7 @@ const CORES = Math.max(2, availableParallelism());
 const AT_ONCE = 2 + CORES;
 
 /** Longer than any test takes. */
-const { TEST_SECONDS = "280" } = process.env;
+const { TEST_SECONDS = `${280 * busyness()}` } = process.env;
 const TEST_MS = Number(TEST_SECONDS) * 1000;
 /** Longer than any file takes, also where others use the machine; one that hangs is ended. */
 const FILE_MS = 2 * TEST_MS;

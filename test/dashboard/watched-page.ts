@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 
 /** What has to be seen may take so long on a busy machine. */
-export const SEEN_MS = 20_000;
+export const SEEN_MS = 60_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export interface Look {

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "../support/eventually.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
 import { KillLedger } from "../support/server/kill-ledger.ts";
@@ -30,7 +31,7 @@ const MODES = [
 for (const { name, fsync, kills } of MODES) {
   const count = rounds === "" ? kills : Number(rounds);
   test(`what was acknowledged under ${name} survives ${count} kills`, {
-    timeout: count * 15_000,
+    timeout: count * 120_000,
   }, async (t) => {
     t.diagnostic(
       `replay: SEED=${SEED} ROUNDS=${count} FSYNC="${name}" node --test test/process/kill.test.ts`,
@@ -53,7 +54,9 @@ for (const { name, fsync, kills } of MODES) {
         Array.from({ length: CLIENTS }, () => WireClient.connect(server.address)),
       );
       const work = clients.map((client) => ledger.work(client, random.between(0, 2 ** 31 - 1)));
+      const before = ledger.acknowledgedPuts;
       await sleep(random.between(LOAD_MS, 2 * LOAD_MS));
+      await eventually("the clients have put jobs", () => ledger.acknowledgedPuts > before + CLIENTS);
       await server.kill();
       await Promise.all(work);
     }
