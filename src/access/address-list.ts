@@ -1,4 +1,4 @@
-// Lists of addresses and networks: "10.0.0.0/8", "fd00::/8", "192.0.2.7".
+// Lists of addresses and networks, such as "10.0.0.0/8", "fd00::/8" and "192.0.2.7".
 
 import ipaddr from "ipaddr.js";
 
@@ -7,12 +7,12 @@ type Address = ReturnType<typeof ipaddr.process>;
 export class AddressList {
   readonly #networks: readonly [Address, number][];
 
-  /** Throws TypeError, naming what is no address. */
+  /** Throws a TypeError that names the first text that is not an address or a network. */
   constructor(texts: readonly string[]) {
     this.#networks = texts.map(parseNetwork);
   }
 
-  /** Whether the address is in it. One of IPv4 that comes in the clothes of IPv6 is one of IPv4. */
+  /** Returns whether the list contains the address. An IPv4-mapped IPv6 address counts as IPv4. */
   includes(text: string): boolean {
     if (!ipaddr.isValid(text)) return false;
     const address = ipaddr.process(text);
@@ -28,7 +28,7 @@ function parseNetwork(text: string): [Address, number] {
       const [address, bits] = ipaddr.parseCIDR(text);
       return [address, bits];
     }
-    // Not "10.1" or a number, which stand for addresses in C only.
+    // Rejects "10.1" and plain numbers, which only C's address parsers accept.
     if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) throw new Error();
     const address = ipaddr.process(text);
     return [address, address.kind() === "ipv4" ? 32 : 128];

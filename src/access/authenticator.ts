@@ -1,26 +1,29 @@
-// Finds out who somebody is, by a token, a name with a password, or the names of a certificate.
+// Authenticates clients by a token, by a name and password, or by the names in a certificate.
 
 import type { Identity } from "./identity.ts";
 import { hashOf, isPassword, sameHash } from "./secrets.ts";
 import { type Proof, type Token, tokenLine } from "./token-file.ts";
 
-/** Passwords that are checked at a time: each takes 32 MiB and 50 ms. */
+/** Maximum number of concurrent password checks: each takes 32 MiB and 50 ms. */
 const CHECKS_MAX = 4;
-/** So many may wait for that; more are refused. Many clients come back at once when a server was restarted. */
+/**
+ * Maximum number of checks that wait for a slot; more are refused. After a restart of the server,
+ * many clients reconnect at once.
+ */
 const WAITING_MAX = 1000;
-/** A longer secret is none of ours, and is not hashed. */
+/** A longer secret can't be valid and is not hashed. */
 const SECRET_LENGTH_MAX = 256;
 
 export class Authenticator {
   readonly #byHash = new Map<string, Token>();
   readonly #byName = new Map<string, Token>();
-  /** What `stillValid` found: it is asked for each command. */
+  /** Results of `stillValid`, which runs for each command. */
   readonly #standing = new WeakMap<Identity, boolean>();
   #checks = 0;
   readonly #waiting: (() => void)[] = [];
   readonly #waitingMax: number;
 
-  /** `waitingMax` passwords may wait to be checked. */
+  /** At most `waitingMax` password checks wait for a slot. */
   constructor(tokens: readonly Token[], waitingMax: number = WAITING_MAX) {
     this.#waitingMax = waitingMax;
     for (const token of tokens) {
@@ -29,7 +32,7 @@ export class Authenticator {
     }
   }
 
-  /** Whose secret this is; `nowMs` is Unix time. */
+  /** Returns the identity that owns the secret; `nowMs` is Unix time. */
   byToken(secret: string, nowMs: number): Identity | undefined {
     if (secret.length > SECRET_LENGTH_MAX) return undefined;
     const hash = hashOf(secret);
@@ -38,7 +41,7 @@ export class Authenticator {
     return valid(token, nowMs);
   }
 
-  /** A name with its secret, drawn or chosen: as in HTTP's Basic. */
+  /** Returns the identity for a name and its secret, generated or chosen, as in HTTP's Basic. */
   async byPassword(name: string, secret: string, nowMs: number): Promise<Identity | undefined> {
     const token = this.#byName.get(name);
     if (token === undefined || secret.length > SECRET_LENGTH_MAX) return undefined;
@@ -57,14 +60,17 @@ export class Authenticator {
     try {
       return await isPassword(secret, proof);
     } finally {
-      // Its place goes to the next one.
+      // Hands the slot to the next check.
       const next = this.#waiting.shift();
       if (next === undefined) this.#checks--;
       else next();
     }
   }
 
-  /** The first of a certificate's names that has a line; the certificate itself has been checked by TLS. */
+  /**
+   * Returns the identity of the first certificate name that has a line in the token file. TLS has
+   * already verified the certificate itself.
+   */
   byCertificate(names: readonly string[], nowMs: number): Identity | undefined {
     for (const name of names) {
       const token = this.#byName.get(name);
@@ -73,7 +79,10 @@ export class Authenticator {
     return undefined;
   }
 
-  /** Whether the line of an identity that was found before still stands in the file as it was. */
+  /**
+   * Returns whether the token file still contains the line of `identity`, unchanged and not
+   * expired.
+   */
   stillValid(identity: Identity, nowMs: number): boolean {
     let stands = this.#standing.get(identity);
     if (stands === undefined) {

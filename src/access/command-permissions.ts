@@ -1,4 +1,4 @@
-// What one has to be allowed for each command of the wire.
+// The permissions that each command of the wire requires.
 
 import { Op } from "../protocol/commands.ts";
 import { Permission } from "./permission.ts";
@@ -6,8 +6,9 @@ import { Permission } from "./permission.ts";
 const { View, Bodies, Put, Work, Manage } = Permission;
 
 /**
- * Any of these bits is enough; 0 is for what everybody may who is let in. Workers may ask for the state of jobs and
- * tubes, because client libraries do so for each job, as Laravel's. A new command has to have its row: it does not compile without.
+ * Each value lists permission bits, any one of which is enough. 0 means every admitted client.
+ * Workers may query jobs and tubes, because client libraries such as Laravel's do so for each job.
+ * The type requires a row for each new command.
  */
 export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.Put]: Put,
@@ -40,7 +41,7 @@ export const COMMAND_PERMISSIONS: Readonly<Record<Exclude<Op, 0>, number>> = {
   [Op.InspectJob]: View | Work,
   [Op.InspectTube]: View | Work,
   [Op.UpdateJob]: Work | Manage,
-  // Whoever may search bodies may find out what is in them.
+  // Searching bodies reveals what they contain.
   [Op.ListJobs]: Bodies,
   [Op.ClearTube]: Manage,
   [Op.Auth]: 0,

@@ -1,4 +1,5 @@
-// Limits how often an address may guess a secret: ten failures a minute, and no more guesses at once than failures are left.
+// Limits guesses of secrets per address: ten failures a minute, and never more concurrent checks
+// than failures left.
 
 import ipaddr from "ipaddr.js";
 
@@ -6,14 +7,17 @@ import { RecentMap } from "../base/recent-map.ts";
 
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-/** Addresses that are remembered; those that failed longest ago are forgotten first. */
+/** Maximum number of remembered addresses; the map forgets the oldest failures first. */
 const ADDRESSES_MAX = 10_000;
-/** Guesses of all addresses that may wait until earlier ones are checked. */
+/** Maximum number of guesses, over all addresses, that wait for earlier checks. */
 const WAITING_MAX = 1000;
-/** 16-bit groups of an IPv6 address that name a network: everybody in it can take any address of the rest. */
+/**
+ * Number of 16-bit groups that form the network part of an IPv6 address. A client can usually
+ * choose the rest freely.
+ */
 const NETWORK_GROUPS = 4;
 
-/** Secrets of an address that are being checked, and those that wait for these. */
+/** Number of checks in progress for a network, and the guesses that wait for them. */
 interface UnderWay {
   count: number;
   readonly waiting: (() => void)[];
@@ -26,7 +30,7 @@ export class FailureLimit {
   readonly #underWay = new Map<string, UnderWay>();
   #waiting = 0;
 
-  /** Whether the address has to wait before it may try again. */
+  /** Returns whether the address has to wait before it may try again. */
   isOver(address: string, nowMs: number): boolean {
     return this.#left(networkOf(address), nowMs) <= 0;
   }
@@ -42,8 +46,9 @@ export class FailureLimit {
   }
 
   /**
-   * Returns what `check` finds, or "over" without a check. A check that finds nobody is a failure. While a check is under way it
-   * counts as one, so that guesses sent at once are no more than those sent one after the other; guesses beyond that wait.
+   * Returns the result of `check`, or "over" without calling it. A check that finds nothing is a
+   * failure. A check in progress counts as a failure too, so concurrent guesses get no more tries
+   * than sequential ones; guesses beyond that wait.
    */
   attempt<T extends object>(
     address: string,
@@ -70,7 +75,7 @@ export class FailureLimit {
     await new Promise<void>((resolve) => this.#underWay.get(network)!.waiting.push(resolve));
     this.#waiting--;
     const found = this.attempt(network, nowMs, check);
-    // One that is being checked lets the next one go on when it ends.
+    // An asynchronous check releases the next waiter itself when it ends.
     if (!(found instanceof Promise)) this.#goOn(network);
     return await found;
   }
@@ -89,7 +94,7 @@ export class FailureLimit {
     }
   }
 
-  /** Lets the next one that waits go on. */
+  /** Lets the next waiter continue. */
   #goOn(network: string): void {
     const underWay = this.#underWay.get(network);
     if (underWay === undefined) return;
@@ -98,7 +103,7 @@ export class FailureLimit {
     else if (underWay.count === 0) this.#underWay.delete(network);
   }
 
-  /** How many failures the network has left. */
+  /** Returns how many failures the network has left. */
   #left(network: string, nowMs: number): number {
     const failures = this.#failures.get(network);
     return failures === undefined || nowMs >= failures.sinceMs + WINDOW_MS
@@ -107,7 +112,7 @@ export class FailureLimit {
   }
 }
 
-/** The address itself, or for IPv6 the network that its owner has; the same again for what this returned. */
+/** Returns the network of an IPv6 address, and any other address as it is. Idempotent. */
 function networkOf(address: string): string {
   if (!address.includes(":") || !ipaddr.IPv6.isValid(address)) return address;
   const parsed = ipaddr.IPv6.parse(address);

@@ -1,18 +1,18 @@
-// What somebody may do, as bits, and the roles that stand for several of them.
+// Permission bits, and the roles that combine them.
 
 export const Permission = {
-  /** Metrics. */
+  /** Read metrics. */
   Metrics: 1,
-  /** States and counts: stats, lists. */
+  /** Read states and counts: stats and lists. */
   View: 2,
-  /** Bodies of jobs without reserving them. */
+  /** Read the bodies of jobs without reserving them. */
   Bodies: 4,
   Put: 8,
-  /** Reserve, and what is done with a reserved job. */
+  /** Reserve jobs, and finish reserved ones. */
   Work: 16,
-  /** Kick, pause, clear, move, delete what others put. */
+  /** Kick, pause, clear, move, and delete other clients' jobs. */
   Manage: 32,
-  /** The server itself: drain, reload, close connections. */
+  /** Control the server itself: drain, reload, close connections. */
   Admin: 64,
 } as const;
 
@@ -29,7 +29,7 @@ export const ROLES: Readonly<Record<string, number>> = {
   admin: ALL_PERMISSIONS,
 };
 
-/** The names of the bits that are set, as the API and messages say them. */
+/** Returns the names of the bits that are set, as the API and messages write them. */
 export function permissionNames(permissions: number): string[] {
   return Object.entries(Permission)
     .filter(([, bit]) => (permissions & bit) !== 0)

@@ -1,4 +1,4 @@
-// Secrets: drawn, hashed, compared.
+// Generates, hashes and compares secrets.
 
 import { createHash, randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 import type { Proof, ScryptCost } from "./token-file.ts";
@@ -8,33 +8,36 @@ const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 const PREFIX = "rb1_";
 const COST: ScryptCost = { N: 2 ** 15, r: 8, p: 1 };
-/** What scrypt needs is 128 * N * r bytes. */
+/** Memory limit for scrypt, which needs 128 * N * r bytes. */
 const SCRYPT_BYTES_MAX = 256 * 2 ** 20;
 
-/** "rb1_" and 43 characters: 256 random bits. */
+/** Returns a new secret: "rb1_" and 43 characters that encode 256 random bits. */
 export function drawSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString("base64url");
 }
 
-/** The hash of a drawn secret, in hex. */
+/** Returns the hash of a generated secret, in hex. */
 export function hashOf(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 
-/** The proof of a secret that a person chose. */
+/** Returns the proof of a secret that a person chose. */
 export async function proofOfPassword(password: string): Promise<Proof> {
   const salt = randomBytes(SALT_BYTES).toString("base64url");
   const hash = await derive(password, salt, COST);
   return { kind: "scrypt", cost: COST, salt, hash: hash.toString("base64url") };
 }
 
-/** Takes some 50 ms of a thread of libuv's pool, not of the caller's. */
+/**
+ * Returns whether the password matches. Takes about 50 ms on a thread of libuv's pool, not on the
+ * caller's.
+ */
 export async function isPassword(password: string, proof: Proof & { kind: "scrypt" }): Promise<boolean> {
   const hash = await derive(password, proof.salt, proof.cost);
   return timingSafeEqual(hash, Buffer.from(proof.hash, "base64url"));
 }
 
-/** Whether two hashes in hex are the same, in a time that does not tell where they differ. */
+/** Returns whether two hex hashes are equal, in constant time. */
 export function sameHash(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }

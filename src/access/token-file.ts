@@ -1,17 +1,17 @@
-// The file of tokens: a line for each, with the hash of its secret and never the secret itself.
+// The token file: one line per token, with the hash of its secret and never the secret itself.
 //
 //   # name  role[,role]  sha256:<hex> | scrypt:<N>:<r>:<p>:<salt>:<hash> | certificate  [tubes=mail-*,sms] [expires=2027-01-31]
 
 import type { Identity } from "./identity.ts";
 import { ROLES } from "./permission.ts";
 
-/** How a token is proven. */
+/** How a client proves that it holds a token. */
 export type Proof =
   /** A random secret of 256 bits: a plain hash is enough. */
   | { readonly kind: "sha256"; readonly hash: string }
   /** A secret that a person chose. */
   | { readonly kind: "scrypt"; readonly cost: ScryptCost; readonly salt: string; readonly hash: string }
-  /** A client certificate whose common name or URI is the token's name. */
+  /** A client certificate whose common name or URI equals the token's name. */
   | { readonly kind: "certificate" };
 
 export interface ScryptCost {
@@ -37,13 +37,16 @@ export interface TokenFile {
 export const TOKEN_NAME = /^[A-Za-z0-9][A-Za-z0-9._@:/-]{0,127}$/;
 const DATE = /^\d{4}-\d\d-\d\d$/;
 const DAY_MS = 86_400_000;
-/** A guess must cost something, and must not cost the server more than that. */
+/**
+ * Bounds of scrypt's cost: high enough to make guessing expensive, low enough not to overload the
+ * server.
+ */
 const SCRYPT_N_MIN = 2 ** 14;
 const SCRYPT_N_MAX = 2 ** 17;
 
 class LineFault extends Error {}
 
-/** All lines of a file, and what is wrong with it. With any fault no token of it counts. */
+/** Parses a whole file. If it has any fault, the caller must use none of its tokens. */
 export function parseTokenFile(text: string): TokenFile {
   const tokens: Token[] = [];
   const faults: TokenFault[] = [];
@@ -70,7 +73,7 @@ function parseLine([name = "", roleList = "", proof = "", ...rest]: readonly str
   const roles = roleList.split(",");
   let permissions = 0;
   for (const role of roles) {
-    // "constructor" is no role, although every object has one.
+    // Every object inherits "constructor", which is not a role.
     const bits = Object.hasOwn(ROLES, role) ? ROLES[role] : undefined;
     if (bits === undefined)
       throw new LineFault(`${role || "nothing"} is no role: ${Object.keys(ROLES).join(", ")}`);
@@ -93,7 +96,7 @@ function parseProof(text: string): Proof {
     if (isPower && r === 8 && p === 1 && parts[3] !== "" && /^[\w-]{43}$/.test(parts[4]!))
       return { kind, cost: { N, r, p }, salt: parts[3]!, hash: parts[4]! };
   }
-  // What stands there may be a secret by mistake, so it is not repeated.
+  // The word may be a secret written here by mistake, so the message doesn't repeat it.
   throw new LineFault(
     "the third word is no hash: make the line with `runnerbean token add`, or write sha256:<64 hex digits> or certificate",
   );
@@ -111,16 +114,16 @@ function parseRest(words: readonly string[]): Pick<Token, "tubes" | "expiresAtMs
   return { tubes, expiresAtMs };
 }
 
-/** The end of that day, UTC. */
+/** Returns the end of the day, UTC. */
 function endOfDay(text: string): number {
   const ms = DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // Date.parse takes the 31st of February for a day of March.
+  // Date.parse turns February 31 into a day in March.
   if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== text)
     throw new LineFault(`${text} is no day: expires=2027-01-31`);
   return ms + DAY_MS;
 }
 
-/** The line of a token. */
+/** Returns the token's line in the file. */
 export function tokenLine(token: Token): string {
   const words = [token.name, token.roles.join(","), proofText(token.proof)];
   if (token.tubes !== undefined) words.push(`tubes=${token.tubes.join(",")}`);

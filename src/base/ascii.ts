@@ -1,4 +1,4 @@
-// Bytes of the wire, by name.
+// ASCII bytes of the wire protocol, by name.
 
 export const TAB = 0x09;
 export const LF = 0x0a;

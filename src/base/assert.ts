@@ -1,7 +1,10 @@
-// Asserts an invariant; a broken one ends the process (the message must be a literal: a template costs even
-// when it holds).
+// Assertions of invariants; a broken one ends the process. Messages must be literals: a template
+// costs time even when the condition holds.
 
-/** Throws when `condition` is false. Nothing catches it: a thread with a broken invariant must die loudly. */
+/**
+ * Throws when `condition` is false. Nothing catches the error: a thread with a broken invariant
+ * must die loudly.
+ */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new Error(`broken invariant: ${message}`);
 }

@@ -2,7 +2,7 @@
 
 import * as ascii from "./ascii.ts";
 
-// As a constant of this file: an import is loaded anew at each use.
+// A local constant, because each use of an imported one loads it again.
 const { ZERO } = ascii;
 
 /** Writes the non-negative safe integer `value` at `at`; returns the position after its last digit. */
@@ -21,7 +21,7 @@ export function writeDecimal(target: Uint8Array, at: number, value: number): num
   return at + digits;
 }
 
-/** How many digits `value` has. */
+/** Returns the number of decimal digits of `value`. */
 export function decimalDigits(value: number): number {
   let digits = 1;
   for (let limit = 10; value >= limit; limit *= 10) digits++;

@@ -1,10 +1,13 @@
 // Glob patterns: "*" matches any characters, "?" exactly one.
 
-/** Returns whether the whole name matches. Takes at most the product of both lengths in steps. */
+/**
+ * Returns whether the whole name matches. The number of steps is at most the product of both
+ * lengths.
+ */
 export function matchesGlob(pattern: string, name: string): boolean {
   let at = 0;
   let i = 0;
-  // Behind the last star, and how much of the name it stood for when that was last tried.
+  // Position after the last star, and the end of the text that the star matched in the latest try.
   let star = -1;
   let starAt = 0;
   while (at < name.length) {

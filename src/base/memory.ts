@@ -1,6 +1,6 @@
-// Bytes that are read and written as numbers, too.
+// A byte array with a view of the same memory for numbers.
 
-/** `bytes`, and a view of the same memory for numbers. */
+/** `bytes`, and a DataView of the same memory. */
 export class Memory {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -10,7 +10,7 @@ export class Memory {
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
-  /** A zeroed block of this size. */
+  /** Returns a zeroed block of `bytes` bytes. */
   static ofSize(bytes: number): Memory {
     return new Memory(new Uint8Array(bytes));
   }

@@ -1,7 +1,8 @@
-// The hash that decides which shard a tube lives on (FNV-1a, 32 bits, then mixed so that low bits are good).
+// The hash that decides which shard owns a tube: 32-bit FNV-1a with a final mix for good low bits.
 
 /**
- * Hash of the tube name in `bytes[start, end)`; a pure function of the name, so any thread may compute it.
+ * Returns the hash of the tube name in `bytes[start, end)`. It depends on the name alone, so any
+ * thread can compute it.
  */
 export function tubeHash(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c9dc5;
@@ -10,7 +11,7 @@ export function tubeHash(bytes: Uint8Array, start: number, end: number): number 
   return (hash ^ (hash >>> 13)) >>> 0;
 }
 
-/** The shard, 0 to `shardCount - 1`, of the tube name in `bytes[start, end)`. */
+/** Returns the shard, 0 to `shardCount - 1`, that owns the tube name in `bytes[start, end)`. */
 export function shardOfTube(bytes: Uint8Array, start: number, end: number, shardCount: number): number {
   return shardCount === 1 ? 0 : tubeHash(bytes, start, end) % shardCount;
 }

@@ -1,9 +1,9 @@
-// The known word that is most like an unknown one, for "did you mean".
+// Finds the known word closest to an unknown one, for "did you mean".
 
-/** Further away than this share of its letters nothing is meant. */
+/** Maximum distance of a suggestion, as a share of the word's letters. */
 const DISTANCE_SHARE_MAX = 0.5;
 
-/** The nearest of `words`, or undefined if none is near. */
+/** Returns the nearest of `words`, or undefined if none is near. */
 export function nearestWord(word: string, words: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(word.length * DISTANCE_SHARE_MAX)) + 1;
@@ -16,7 +16,7 @@ export function nearestWord(word: string, words: Iterable<string>): string | und
   return best;
 }
 
-/** How many letters have to be added, taken away or changed. */
+/** Returns how many letters have to be added, removed or changed. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let i = 1; i <= from.length; i++) {

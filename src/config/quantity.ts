@@ -1,4 +1,4 @@
-// Sizes as "64M" and times as "30s", for files, variables and the flags that are not beanstalkd's.
+// Sizes like "64M" and times like "30s", for files, variables and the flags that beanstalkd lacks.
 
 const SIZE_UNITS: Readonly<Record<string, number>> = {
   "": 1,
@@ -9,7 +9,10 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
 };
 const MS_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Bytes of "4096", "64K", "8G", "8GiB"; a unit is a power of 1024. Undefined for anything else. */
+/**
+ * Returns the bytes of "4096", "64K", "8G" or "8GiB"; units are powers of 1024. Returns undefined
+ * for other texts.
+ */
 export function parseSize(text: string): number | undefined {
   const [, digits, unit] = /^(\d+(?:\.\d+)?) ?([KMGT]?)(?:i?B)?$/i.exec(text.trim()) ?? [];
   if (digits === undefined) return undefined;
@@ -17,7 +20,10 @@ export function parseSize(text: string): number | undefined {
   return Number.isSafeInteger(Math.round(bytes)) ? Math.round(bytes) : undefined;
 }
 
-/** Milliseconds of "250ms", "30s", "10m", "12h", "7d"; a bare number is in `bareUnit`. Undefined for anything else. */
+/**
+ * Returns the milliseconds of "250ms", "30s", "10m", "12h" or "7d"; a bare number is in `bareUnit`.
+ * Returns undefined for other texts.
+ */
 export function parseDurationMs(text: string, bareUnit: "ms" | "s"): number | undefined {
   const [, digits, unit] = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)?$/.exec(text.trim()) ?? [];
   if (digits === undefined) return undefined;
@@ -25,7 +31,7 @@ export function parseDurationMs(text: string, bareUnit: "ms" | "s"): number | un
   return Number.isSafeInteger(Math.round(ms)) ? Math.round(ms) : undefined;
 }
 
-/** "64M" for 67108864: the largest unit that divides it. */
+/** Returns "64M" for 67108864: uses the largest unit that divides the number. */
 export function sizeText(bytes: number): string {
   for (const unit of ["T", "G", "M", "K"]) {
     const factor = SIZE_UNITS[unit]!;

@@ -1,4 +1,4 @@
-// Applies what a file, the variables of the environment and flags say to the options; finds every fault.
+// Applies a file, the environment and flags to the options, and reports every fault.
 
 import { nearestWord } from "./nearest-word.ts";
 import { parseDurationMs, parseSize } from "./quantity.ts";
@@ -23,7 +23,7 @@ const EXPECTED: Readonly<Record<ScalarKind, string>> = {
   seconds: 'a time, as "30s" or "10m"; a bare number is in seconds',
 };
 
-/** What a file has for it: numbers stand there without quotes, and nothing else does. */
+/** The file's types for each kind. Only numbers stand without quotes. */
 const TYPES: Readonly<Record<ScalarKind, readonly string[]>> = {
   text: ["string"],
   number: ["number"],
@@ -37,17 +37,20 @@ const TYPES: Readonly<Record<ScalarKind, readonly string[]>> = {
 const notExpected = (kind: ScalarKind, value: unknown): SettingError =>
   new SettingError(`${said(value)} is not ${EXPECTED[kind]}`);
 
-/** Makes of a value what the setting takes: bytes, milliseconds, or as it is. Throws SettingError. */
+/**
+ * Converts a value to what the setting takes: bytes, milliseconds, or the text itself. Throws
+ * SettingError.
+ */
 type ReadScalar = (kind: ScalarKind, value: unknown) => string;
 
-/** A value of a file, whose type counts. */
+/** Converts a value of a file, whose type matters. */
 const fileScalar: ReadScalar = (kind, value) => {
   if (!TYPES[kind].includes(typeof value)) throw notExpected(kind, value);
   if (kind === "port" && typeof value === "number") return scalarText("number", value);
   return scalarText(kind, value);
 };
 
-/** A value of the environment, or from behind a flag, which is a text in any case. */
+/** Converts a value of the environment or of a flag, which is always a text. */
 const scalarText: ReadScalar = (kind, value) => {
   const text = `${value}`;
   if (kind === "text" || kind === "port") return text;
@@ -62,7 +65,7 @@ const scalarText: ReadScalar = (kind, value) => {
 
 function said(value: unknown): string {
   if (value instanceof Date) return value.toISOString();
-  // JSON has no infinity, which TOML has.
+  // TOML has infinity; JSON has not.
   return (typeof value === "number" ? undefined : JSON.stringify(value)) ?? String(value);
 }
 
@@ -77,7 +80,7 @@ function mapOf(value: unknown): Record<string, string> {
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
-/** Applies a value that is no table; throws SettingError. */
+/** Applies a value that is not a table; throws SettingError. */
 function applyValue<O>(setting: Setting<O>, options: O, value: unknown, read: ReadScalar): void {
   switch (setting.kind) {
     case "tables":
@@ -100,7 +103,7 @@ function applyValue<O>(setting: Setting<O>, options: O, value: unknown, read: Re
   }
 }
 
-/** Applies what stands behind a flag; throws SettingError. A switch and a counter take nothing. */
+/** Applies the value of a flag; throws SettingError. Switches and counters take no value. */
 export function applyFlag<O>(setting: Setting<O>, options: O, text: string, timesBefore: number): void {
   if (setting.kind === "switch") setting.set(options, true);
   else if (setting.kind === "counter") setting.set(options, timesBefore + 1);
@@ -113,12 +116,15 @@ export function applyFlag<O>(setting: Setting<O>, options: O, text: string, time
 const splitList = (text: string): string[] =>
   text.split(",").flatMap((each) => (each.trim() === "" ? [] : [each.trim()]));
 
-// --- the file -----------------------------------------------------------------------------------------------
+// --- the file ---------------------------------------------------------------------------------
 
 const isTable = (value: unknown): value is FileTable =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 
-/** Applies a file. Returns its faults in the order of lines; `onApplied` hears of each key with its line. */
+/**
+ * Applies a file. Returns its faults in the order of lines; calls `onApplied` for each key with its
+ * line.
+ */
 export function applyFile<O>(
   rows: readonly Setting<O>[],
   options: O,
@@ -139,7 +145,7 @@ class FileReader {
     this.#faults = faults;
   }
 
-  /** Applies the entries of a table at `path` of the file. */
+  /** Applies the entries of the table at `path` in the file. */
   table<O>(
     rows: readonly Setting<O>[],
     options: O,
@@ -161,7 +167,10 @@ class FileReader {
     }
   }
 
-  /** Keys with the names of the tables that they are in: "http.listen". What no row knows is one entry. */
+  /**
+   * Yields keys prefixed with their tables: "http.listen". A section without rows is a single
+   * entry.
+   */
   *#entries<O>(
     rows: readonly Setting<O>[],
     table: FileTable,
@@ -225,12 +234,15 @@ class FileReader {
   }
 }
 
-// --- the environment ----------------------------------------------------------------------------------------
+// --- the environment --------------------------------------------------------------------------
 
-/** What Kubernetes puts into a container for a service of the name "runnerbean". */
+/** Variables that Kubernetes sets in a container for a service named "runnerbean". */
 const KUBERNETES = /^RUNNERBEAN_(?:SERVICE_|PORT_\d+_)/;
 
-/** Applies the variables. Throws SettingError for a bad value; `notice` hears of what nobody knows. */
+/**
+ * Applies the variables. Throws SettingError for a bad value; reports unknown variables to
+ * `notice`.
+ */
 export function applyEnvironment<O>(
   rows: readonly Setting<O>[],
   options: O,
@@ -255,7 +267,7 @@ export function applyEnvironment<O>(
   }
 }
 
-/** Maps and tables are for the file. */
+/** Only the file can set maps and tables. */
 const takesText = <O>(row: Setting<O>): boolean => row.kind !== "map" && row.kind !== "tables";
 
 function applyVariable<O>(row: Setting<O>, options: O, name: string, value: string): void {
@@ -274,7 +286,7 @@ function switchOf(text: string): boolean {
   throw new SettingError(`${said(text)} is neither true nor false`);
 }
 
-/** The long flags of the rows, for messages. */
+/** Returns the long flags of the rows, for messages. */
 export function flagsOf<O>(rows: readonly Setting<O>[]): string[] {
   return rows.flatMap((row) => ("flags" in row ? (longFlagOf(row) ?? []) : []));
 }

@@ -1,34 +1,43 @@
-// What can be set: a row says its key, its flag, what it takes and what it does. Flags, variables, the
-// file, `config print` and `config example` all read the same rows.
+// Descriptions of settings: each row has a key, a flag, a kind and an effect. Flags, variables, the
+// file, `config print` and `config example` share the rows.
 
-/** A value that cannot be taken; the message names it and what may stand there. */
+/** A rejected value; the message names it and says which values are allowed. */
 export class SettingError extends Error {}
 
 interface Described<O> {
-  /** Where it stands in the file: "max-memory", or "http.listen" for `listen` in `[http]`. */
+  /** The key in the file: "max-memory", or "http.listen" for `listen` in `[http]`. */
   readonly key: string;
-  /** What it is, in a line. */
+  /** A one-line description. */
   readonly text: string;
-  /** A change of it counts after SIGHUP; all others need a restart. */
+  /** SIGHUP applies a change; all other settings need a restart. */
   readonly reloads?: true;
-  /** Names what of it, changed in the file, needs a restart all the same. */
+  /** Names the part of the setting that, if changed in the file, needs a restart nevertheless. */
   restartPart?(options: O): string;
-  /** What `config example` shows where there is no default. */
+  /** The value in `config example` for a setting without a default. */
   readonly example?: unknown;
 }
 
-/** What a text stands for; sizes and times may have units. A port may be part of a text, "127.0.0.1:11380". */
+/**
+ * The meaning of a text. Sizes and times may have units. A port may be part of a text:
+ * "127.0.0.1:11380".
+ */
 export type ScalarKind = "text" | "number" | "decimal" | "port" | "size" | "milliseconds" | "seconds";
 
 export interface ScalarSetting<O> extends Described<O> {
   readonly kind: ScalarKind;
-  /** As commander reads it: "-b, --binlog <dir>". */
+  /** The flags in commander's syntax: "-b, --binlog <dir>". */
   readonly flags?: string;
-  /** What stands behind the flag is taken as it is: beanstalkd's take digits only, others tell what is wrong themselves. */
+  /**
+   * Takes the flag's value literally: beanstalkd's flags accept digits only, and others report
+   * their own errors.
+   */
   readonly plainFlag?: true;
-  /** A size in bytes and a time in ms, both as digits; anything else as it was written. Throws SettingError. */
+  /**
+   * Sets the option. Sizes arrive in bytes and times in ms, both as digits, other values as
+   * written. Throws SettingError.
+   */
   apply(options: O, value: string): void;
-  /** What counts, as it would be written in the file; undefined for nothing. */
+  /** Returns the current value as the file would write it; undefined for none. */
   show(options: O): string | number | undefined;
 }
 
@@ -39,7 +48,7 @@ export interface SwitchSetting<O> extends Described<O> {
   show(options: O): boolean | undefined;
 }
 
-/** Counted by the flag ("-VV"), a number in the file. */
+/** A count of repeated flags ("-VV"), and a number in the file. */
 export interface CounterSetting<O> extends Described<O> {
   readonly kind: "counter";
   readonly flags?: string;
@@ -47,7 +56,7 @@ export interface CounterSetting<O> extends Described<O> {
   show(options: O): number | undefined;
 }
 
-/** Several texts: an array in the file; with commas between them in a variable and behind the flag. */
+/** A list of texts: an array in the file, separated by commas in a variable or flag. */
 export interface ListSetting<O> extends Described<O> {
   readonly kind: "list";
   readonly flags?: string;
@@ -55,17 +64,17 @@ export interface ListSetting<O> extends Described<O> {
   show(options: O): readonly string[] | undefined;
 }
 
-/** Texts by names that the operator chooses. */
+/** Texts under names that the operator chooses. */
 export interface MapSetting<O> extends Described<O> {
   readonly kind: "map";
   set(options: O, entries: Readonly<Record<string, string>>): void;
   show(options: O): Readonly<Record<string, string>> | undefined;
 }
 
-/** A table of the file, as the parser made it. */
+/** A table of the file, as the parser returns it. */
 export type FileTable = Readonly<Record<string, unknown>>;
 
-/** Reads a table by rows of its own into `target`; `required` keys have to be there. Faults are noted. */
+/** Reads a table by its own rows into `target`; `required` keys must be present. Records faults. */
 export type ReadTable = <E>(
   rows: readonly Setting<E>[],
   required: readonly string[],
@@ -73,10 +82,10 @@ export type ReadTable = <E>(
   table: FileTable,
 ) => void;
 
-/** Tables of a kind, `[[listener]]`, with rows of their own. */
+/** An array of tables such as `[[listener]]`, with rows of its own. */
 export interface TablesSetting<O> extends Described<O> {
   readonly kind: "tables";
-  /** For `config example`. */
+  /** Rows for `config example`. */
   readonly rows: readonly Setting<never>[];
   apply(options: O, tables: readonly FileTable[], read: ReadTable): void;
   show(options: O): readonly FileTable[];
@@ -90,12 +99,12 @@ export type Setting<O> =
   | MapSetting<O>
   | TablesSetting<O>;
 
-/** The variable of a setting: RUNNERBEAN_MAX_MEMORY, RUNNERBEAN_HTTP_LISTEN. */
+/** Returns the variable of a setting: RUNNERBEAN_MAX_MEMORY, RUNNERBEAN_HTTP_LISTEN. */
 export function variableOf(key: string): string {
   return `RUNNERBEAN_${key.replace(/[.-]/g, "_").toUpperCase()}`;
 }
 
-/** The long flag of a setting: "--max-memory". */
+/** Returns the long flag of a setting: "--max-memory". */
 export function longFlagOf(setting: { readonly flags?: string }): string | undefined {
   return /--[\w-]+/.exec(setting.flags ?? "")?.[0];
 }

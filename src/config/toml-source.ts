@@ -1,18 +1,18 @@
-// A file in TOML, and on which line of it each key stands.
+// A TOML file, with the line number of each key.
 
 import { parse, TomlError } from "smol-toml";
 import type { FileTable } from "./setting.ts";
 
-/** Larger ones are none of ours; finding lines takes time by the square of their number. */
+/** Maximum size of a file: finding line numbers takes time quadratic in the number of lines. */
 const BYTES_MAX = 256 * 1024;
 
-/** What is wrong, and where; a line of 0 is the file as a whole. */
+/** A fault and its line; line 0 means the file as a whole. */
 export interface Fault {
   readonly line: number;
   readonly message: string;
 }
 
-/** A place in the file: names of tables and keys, and indexes of arrays of tables. */
+/** A position in the file: names of tables and keys, and indexes into arrays of tables. */
 export type Path = readonly (string | number)[];
 
 export class TomlSource {
@@ -25,7 +25,7 @@ export class TomlSource {
     this.table = table;
   }
 
-  /** The file, or what is wrong with its syntax: a parser stops at the first fault. */
+  /** Returns the file, or its first syntax error, where the parser stops. */
   static read(text: string): TomlSource | Fault {
     if (text.length > BYTES_MAX) return { line: 0, message: `is larger than ${BYTES_MAX} bytes` };
     try {
@@ -37,7 +37,7 @@ export class TomlSource {
     }
   }
 
-  /** The line of what is at `path`, or of the nearest thing around it. */
+  /** Returns the line of the value at `path`, or of the nearest enclosing one. */
   lineOf(path: Path): number {
     this.#lines ??= linesOf(this.#text);
     for (let length = path.length; length > 0; length--) {
@@ -49,8 +49,9 @@ export class TomlSource {
 }
 
 /**
- * The parser does not say where a key stands. But a key is in the file from that line on with which a parse of
- * the beginning first has it; what takes several lines began behind the last line that could be parsed.
+ * Maps each path to its line, which the parser doesn't report. A key's line follows from the
+ * shortest prefix of the file whose parse contains the key. A value of several lines begins after
+ * the last prefix that parses.
  */
 function linesOf(text: string): Map<string, number> {
   const found = new Map<string, number>();

@@ -1,9 +1,12 @@
-// Settings as a file: what counts now, or an example of all that can be said.
+// Writes settings as a file: the current values, or an example of all settings.
 
 import { stringify } from "smol-toml";
 import { longFlagOf, type Setting, variableOf } from "./setting.ts";
 
-/** `sources` says of a key where its value comes from; a key that it does not know has its default. */
+/**
+ * Returns the current settings as a file. `sources` maps each key to the origin of its value; a
+ * missing key has its default.
+ */
 export function printSettings<O>(
   rows: readonly Setting<O>[],
   options: O,
@@ -23,7 +26,10 @@ export function printSettings<O>(
   });
 }
 
-/** Every key with what it means, as comments, so that the file changes nothing until a line is uncommented. */
+/**
+ * Returns every key with its meaning, all as comments, so that the file changes nothing until a
+ * line is uncommented.
+ */
 export function exampleSettings<O>(rows: readonly Setting<O>[], defaults: O): string {
   const intro = "# Every key is optional. Sizes: 64K, 8G; times: 250ms, 30s, 10m.\n";
   return `${intro}\n${inSections(rows, (row, name) => {
@@ -33,7 +39,7 @@ export function exampleSettings<O>(rows: readonly Setting<O>[], defaults: O): st
   })}`;
 }
 
-/** "# text (flag, variable)" and whether it counts without a restart. */
+/** Returns "# text [flag, variable]", and whether SIGHUP applies a change. */
 function about<O>(row: Setting<O>): string {
   const flag = "flags" in row ? longFlagOf(row) : undefined;
   const takesVariable = row.kind !== "map" && row.kind !== "tables";
@@ -68,7 +74,10 @@ function assignment(name: string, value: unknown): string {
     .replace(/^value/, name);
 }
 
-/** Rows of no section first, then each section under its heading, with "tls.cert" for what is deeper, then tables. */
+/**
+ * Writes rows without a section first, then each section under its heading (deeper keys as
+ * "tls.cert"), then tables.
+ */
 function inSections<O>(
   rows: readonly Setting<O>[],
   write: (row: Setting<O>, name: string) => string,

@@ -1,14 +1,14 @@
-// The table of commands for people: in `--help`, and in README.md of this room.
+// The table of commands for people: `--help`, and README.md in this directory.
 
 import { AUTH, COMMANDS, commandUsage, hasBody } from "./commands.ts";
 
 const ALL = [...COMMANDS, AUTH];
 
-/** What is longer stands above its explanation. */
+/** A longer usage goes on a line of its own above its explanation. */
 const USAGE_WIDTH = 38;
 const LINE_WIDTH = 110;
 
-/** Each command with what it does, for a terminal. */
+/** Returns each command with its help text, for a terminal. */
 export function commandListText(): string {
   const indent = " ".repeat(USAGE_WIDTH + 3);
   return ALL.map((command) => {
@@ -28,12 +28,12 @@ function wrapped(usage: string): string {
   });
 }
 
-/** A table in Markdown, with replies and sections. */
+/** Returns the commands as a Markdown table, with replies and sections. */
 export function commandListMarkdown(): string {
   const rows = [
     ["command", "what it does", "replies", "section"],
     ...ALL.map((command) => [
-      // A bar would end the cell, also within code.
+      // A bar would end the cell, even within code.
       `\`${commandUsage(command).replaceAll("|", "\\|")}\`${hasBody(command) ? ", body" : ""}`,
       command.help,
       command.replies.map(replyMarkdown).join(", "),
@@ -47,7 +47,7 @@ export function commandListMarkdown(): string {
   return [head, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body].join("\n");
 }
 
-/** The words of the wire as code, and what is said of them as text. */
+/** Returns a reply with its wire words as code and the explanation as text. */
 function replyMarkdown(reply: string): string {
   return reply.replace(/^[A-Z_]+(?: <[a-z]+>)*/, (words) => `\`${words}\``);
 }

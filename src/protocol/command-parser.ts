@@ -1,4 +1,4 @@
-// Parses one command line into a Request that is used again for the next: nothing is allocated.
+// Parses command lines into one reused Request, without allocating.
 
 import * as ascii from "../base/ascii.ts";
 import { type CommandWord, type CommandWords, commandWords, startsWith } from "./command-words.ts";
@@ -9,32 +9,37 @@ import { OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { Request } from "./request.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
-// As constants of this file: an import is loaded anew at each use.
+// Local constants, because each use of an imported one loads it again.
 const { HYPHEN, SPACE } = ascii;
 
-/** What a line is, besides its command. */
+/** The result of parsing a line, apart from its command. */
 export const Syntax = {
-  /** A command to execute. */
+  /** Execute the command. */
   Ok: 0,
-  /** Answer BAD_FORMAT and count nothing. */
+  /** Reply BAD_FORMAT and count nothing. */
   BadFormat: 1,
-  /** Answer BAD_FORMAT, but the command counts (a late error: put's trailing text, pause-tube's bad name). */
+  /**
+   * Reply BAD_FORMAT, but count the command. For late errors: trailing text of a put, a bad name in
+   * pause-tube.
+   */
   BadFormatCounted: 2,
-  /** Answer UNKNOWN_COMMAND. */
+  /** Reply UNKNOWN_COMMAND. */
   Unknown: 3,
-  /** A put over the size limit: swallow `bodyBytes + 2` bytes, then answer JOB_TOO_BIG. */
+  /** A put over the size limit: discard `bodyBytes + 2` bytes, then reply JOB_TOO_BIG. */
   TooBig: 4,
   /**
-   * An extension's option is wrong: answer BAD_FORMAT. Of a command with a body, count it and swallow that
-   * before.
+   * An extension's option is malformed: reply BAD_FORMAT. If the command has a body, count the
+   * command and discard the body first.
    */
   BadOption: 5,
-  /** The same, but nobody knows the option: answer UNKNOWN_OPTION with the parser's `unknownOption`. */
+  /**
+   * The same, but the option is unknown: reply UNKNOWN_OPTION with the parser's `unknownOption`.
+   */
   UnknownOption: 6,
 } as const;
 export type Syntax = (typeof Syntax)[keyof typeof Syntax];
 
-/** Parses lines one at a time; `request` holds what the last one said, and is overwritten by the next. */
+/** Parses one line at a time; `request` holds the latest result until the next call. */
 export class CommandParser {
   readonly request: Request = new Request();
   readonly #number = new NumberReader();
@@ -42,26 +47,27 @@ export class CommandParser {
   readonly #options = new OptionParser();
   readonly #jobBytesMax: number;
 
-  /** Knows `commands` and no other word. */
+  /** Accepts `commands` and no other words. */
   constructor(jobBytesMax: number, commands: readonly Command[] = COMMANDS) {
     this.#jobBytesMax = jobBytesMax;
     this.#words = commandWords(commands);
   }
 
-  /** Most bytes of the line that `bytes[start, end)` begins, with its CR LF. */
+  /** Returns the length limit, including CR LF, of the line that `bytes[start, end)` begins. */
   lineBytesMax(bytes: Uint8Array, start: number, end: number): number {
     const word = this.#wordOf(bytes, start, end);
     return word?.isExtension === true ? EXTENSION_LINE_BYTES_MAX : LINE_BYTES_MAX;
   }
 
-  /** The name of the option that the last line had and nobody knows. */
+  /** The name of the unknown option in the last line. */
   get unknownOption(): string {
     return this.#options.unknown.text;
   }
 
   /**
-   * Parses `bytes[start, end)`, a line without its CR LF and without NUL bytes. The tube of the request is a
-   * part of `bytes`. Its op is that of the word, also where the arguments are wrong.
+   * Parses `bytes[start, end)`, a line without its CR LF and without NUL bytes. The request's tube
+   * refers to `bytes`. The request's op is that of the command word, even if the arguments are
+   * malformed.
    */
   parse(bytes: Uint8Array, start: number, end: number): Syntax {
     const word = this.#wordOf(bytes, start, end);
@@ -75,7 +81,7 @@ export class CommandParser {
     return this.#arguments(word.args, bytes, at, end);
   }
 
-  /** The word of the command that `bytes[start, end)` begins with, if any. */
+  /** Returns the command word that `bytes[start, end)` begins with, if any. */
   #wordOf(bytes: Uint8Array, start: number, end: number): CommandWord | undefined {
     const words = this.#words[bytes[start]!];
     if (words === undefined) return undefined;
@@ -124,8 +130,8 @@ export class CommandParser {
     }
   }
 
-  // Arguments, the size limit, and then options: a wrong option is known only behind the size of the body that comes
-  // with it (protocol/README.md 18.1).
+  // Reads the arguments, checks the size limit, then reads the options. A malformed option is
+  // reported only after the body size is known (protocol/README.md 18.1).
   #extension(
     { args, options, needsOption }: CommandWord,
     bytes: Uint8Array,
@@ -157,7 +163,10 @@ export class CommandParser {
     return true;
   }
 
-  /** The same for the one that comes as often as put: written out it takes half the time. */
+  /**
+   * Does the same for the variant of put, which is as frequent as put itself; written out, it takes
+   * half the time.
+   */
   #tubePut(bytes: Uint8Array, end: number): boolean {
     return (
       this.#tube(bytes, end) &&
@@ -172,13 +181,13 @@ export class CommandParser {
     );
   }
 
-  /** Whether a blank or the end is behind the argument. */
+  /** Returns whether a blank or the end follows the argument. */
   #isApart(bytes: Uint8Array, end: number): boolean {
     const { at } = this.#number;
     return at >= end || bytes[at] === SPACE;
   }
 
-  /** Reads an argument of an extension. */
+  /** Reads one argument of an extension. */
   #field(field: Field, bytes: Uint8Array, end: number): boolean {
     const { request } = this;
     const number = this.#number;
@@ -223,7 +232,7 @@ export class CommandParser {
     return true;
   }
 
-  /** Blanks, and a tube name up to the next blank or the end. */
+  /** Reads blanks, then a tube name up to the next blank or the end. */
   #tube(bytes: Uint8Array, end: number): boolean {
     let start = this.#number.at;
     while (start < end && bytes[start] === SPACE) start++;
@@ -234,7 +243,7 @@ export class CommandParser {
     return isTubeName(bytes, start, nameEnd);
   }
 
-  /** Blanks, and a tube or `*` up to the next blank or the end. */
+  /** Reads blanks, then a tube or `*` up to the next blank or the end. */
   #target(bytes: Uint8Array, end: number): boolean {
     let start = this.#number.at;
     while (start < end && bytes[start] === SPACE) start++;
@@ -245,20 +254,22 @@ export class CommandParser {
     return isTubeName(bytes, start, nameEnd) || isEveryTube(this.request.body);
   }
 
-  /** Blanks, and a pattern of tubes up to the next blank or the end. */
+  /** Reads blanks, then a tube pattern up to the next blank or the end. */
   #pattern(bytes: Uint8Array, end: number): boolean {
     this.#tube(bytes, end);
     return isTubePattern(bytes, this.request.tube.start, this.request.tube.end);
   }
 
-  /** More than a batch may have means as many as it may. */
+  /** A count above the maximum batch size means the maximum. */
   #batchCount(bytes: Uint8Array, end: number): boolean {
     const well = this.#number.readU32(bytes, end);
     this.request.count = Math.min(this.#number.value, BATCH_JOBS_MAX);
     return well && this.request.count > 0;
   }
 
-  /** All ids up to the end: their bytes are the body of the request, and how many they are its count. */
+  /**
+   * Reads all ids up to the end. Their bytes become the request's body, and their number its count.
+   */
   #ids(bytes: Uint8Array, end: number): boolean {
     const number = this.#number;
     const start = number.at;
@@ -284,7 +295,10 @@ export class CommandParser {
     return well;
   }
 
-  /** What a line is that should end behind its numbers, `well` if these are. */
+  /**
+   * Returns the syntax of a line that must end after its numbers; `well` says whether these are
+   * well formed.
+   */
   #ends(well: boolean, end: number): Syntax {
     return well && this.#number.at === end ? Syntax.Ok : Syntax.BadFormat;
   }
@@ -314,8 +328,8 @@ export class CommandParser {
     return well;
   }
 
-  // "put <pri> <delay> <ttr> <bytes>": numbers first, then the size limit, then trailing text
-  // (protocol/README.md 3.1).
+  // Parses "put <pri> <delay> <ttr> <bytes>": first the numbers, then the size limit, then trailing
+  // text (protocol/README.md 3.1).
   #put(bytes: Uint8Array, end: number): Syntax {
     const request = this.request;
     const number = this.#number;
@@ -325,8 +339,8 @@ export class CommandParser {
     return number.at === end ? Syntax.Ok : Syntax.BadFormatCounted;
   }
 
-  // The one command that tolerates blanks around its tube's name, and whose name is judged after it is
-  // counted.
+  // Parses the only command that tolerates blanks around its tube name, and that is counted before
+  // the name is checked.
   #tubeDelay(bytes: Uint8Array, at: number, end: number): Syntax {
     let start = at;
     while (start < end && bytes[start] === SPACE) start++;

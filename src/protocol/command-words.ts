@@ -1,4 +1,4 @@
-// Finds the command that a line begins with.
+// A lookup table from the first bytes of a line to its command.
 
 import { asciiBytes } from "../base/bytes.ts";
 import type { Args, Command, Op } from "./commands.ts";
@@ -13,12 +13,14 @@ export interface CommandWord {
   readonly needsOption: boolean;
 }
 
-/** For each first byte the words that begin with it, in the order in which they are tried. */
+/**
+ * For each first byte, the words that begin with it, in the order in which the parser tries them.
+ */
 export type CommandWords = readonly (readonly CommandWord[] | undefined)[];
 
 /**
- * The words of a table. They are tried in its order, but for one that begins another: that is tried behind
- * it.
+ * Returns the words of a command table in its order, except that a word comes after any longer word
+ * that begins with it.
  */
 export function commandWords(commands: readonly Command[]): CommandWords {
   const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);
@@ -38,7 +40,7 @@ export function commandWords(commands: readonly Command[]): CommandWords {
   return byFirstByte;
 }
 
-/** Whether `bytes[start, end)` begins with `prefix`. */
+/** Returns whether `bytes[start, end)` begins with `prefix`. */
 export function startsWith(bytes: Uint8Array, start: number, end: number, prefix: Uint8Array): boolean {
   if (end - start < prefix.length) return false;
   for (let i = 0; i < prefix.length; i++) if (bytes[start + i] !== prefix[i]) return false;

@@ -1,5 +1,6 @@
-// The table of commands: everything that is decided by which command it is and nothing else. Parser,
-// acceptor, shard, `stats`, `--help` and the list in README.md read it. How to add one: CONTRIBUTING.md.
+// The table of commands: every property that depends on the command alone. The parser, the
+// acceptor, the shards, `stats`, `--help` and the list in README.md read it. CONTRIBUTING.md
+// explains how to add a command.
 
 import { CLEAR_OPTIONS, LIST_OPTIONS, MOVE_OPTIONS, UPDATE_OPTIONS } from "./job-options.ts";
 import { WEIGHT_MAX } from "./limits.ts";
@@ -7,8 +8,8 @@ import { batchAbort, batchBytes, batchTubes, OptionKind, type OptionRow, OptionT
 import { SETTING_ROWS } from "./setting-rows.ts";
 
 /**
- * What a message asks for: commands of the wire. Numbers below 128; they are used between threads only, in no
- * order.
+ * Operations of the wire, below 128. Only threads of one process exchange them; their order has no
+ * meaning.
  */
 export const Op = {
   Unknown: 0,
@@ -49,49 +50,52 @@ export const Op = {
   ReserveBatch: 60,
   DeleteBatch: 61,
   TouchAll: 62,
-  /** Only where a listener demands it: see AUTH. */
+  /** Known only on listeners that require it: see AUTH. */
   Auth: 127,
 } as const;
 export type Op = (typeof Op)[keyof typeof Op];
 
-/** Ops of commands are below this, those of other messages are not. */
+/** Exclusive upper bound of command ops; other messages use this value and above. */
 export const COMMAND_OPS = 128;
 
-/** What follows the word of a command, and how strictly it is read (README.md, "Lines"). */
+/**
+ * The arguments that follow a command word, and how strictly the parser reads them (README.md,
+ * "Lines").
+ */
 export const Args = {
   /** Nothing. */
   None: 0,
-  /** Anything, ignored. */
+  /** Any text, ignored. */
   Ignored: 1,
   Id: 2,
   IdPri: 3,
   IdPriDelay: 4,
   Put: 5,
-  /** A number of jobs, read as C's strtol does. */
+  /** A number of jobs, parsed as C's strtol does. */
   Bound: 6,
   /** Seconds, or -1. */
   Timeout: 7,
   Tube: 8,
-  /** A tube and a delay; blanks before the tube are skipped, and its name is judged last. */
+  /** A tube and a delay; the parser skips blanks before the tube and checks its name last. */
   TubeDelay: 9,
-  /** A tube, and then what put takes. */
+  /** A tube, followed by the arguments of put. */
   TubePut: 10,
   /** A secret: bytes without a blank. */
   Secret: 11,
-  /** A tube, or the beginning of its name and `*`, or `*`. */
+  /** A tube, a prefix of a tube name followed by `*`, or `*`. */
   Pattern: 20,
-  /** A tube, and another one, or `*`. */
+  /** A tube, followed by another tube or `*`. */
   TubeTarget: 21,
   /** A tube, or `*`. */
   TubeOrAll: 22,
-  /** A number of jobs, and how long to wait for the first. */
+  /** A number of jobs, and the timeout for the first one. */
   CountTimeout: 30,
-  /** Ids, as many as a batch may have. */
+  /** Ids, up to the maximum batch size. */
   Ids: 31,
 } as const;
 export type Args = (typeof Args)[keyof typeof Args];
 
-/** What one argument is, as a person calls it. */
+/** The name of an argument in help texts. */
 export type Field =
   | "id"
   | "pri"
@@ -108,7 +112,7 @@ export type Field =
   | "count"
   | "ids";
 
-/** The arguments that each Args stands for, in their order. Behind a line with `bytes` comes a body of that size. */
+/** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
 export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.None]: [],
   [Args.Ignored]: [],
@@ -129,31 +133,31 @@ export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
   [Args.Ids]: ["ids"],
 };
 
-/** Where a command is executed. */
+/** Where the server executes a command. */
 export const Route = {
-  /** On the shard of the tube in use or of the one that it names, with a body. */
+  /** On the shard of the tube in use, or of the named tube; has a body. */
   Put: 0,
-  /** On the shards of the watched tubes, maybe after a wait. */
+  /** On the shards of the watched tubes, possibly after a wait. */
   Reserve: 1,
-  /** On the shard of the job, or on all of them where nobody knows it. */
+  /** On the job's shard, or on all shards if the job's shard is unknown. */
   Job: 2,
   /** On the shard of the tube in use. */
   UsedTube: 3,
-  /** On the shard of the tube that it names. */
+  /** On the shard of the named tube. */
   NamedTube: 4,
-  /** It changes what its connection uses and watches. */
+  /** On the acceptor: changes the tubes that the connection uses and watches. */
   TubeSet: 5,
-  /** It is answered by the acceptor, of what it knows or asks all shards for. */
+  /** On the acceptor, which answers from its own state or asks all shards. */
   Report: 6,
-  /** It ends the connection. */
+  /** Ends the connection. */
   End: 7,
-  /** On the shards of all tubes that it means. */
+  /** On the shards of all matching tubes. */
   Pattern: 8,
-  /** On the shard of the tube that it names, or for `*` on all. */
+  /** On the shard of the named tube, or on all shards for `*`. */
   NamedTubes: 9,
-  /** On the shards of the jobs that it names. */
+  /** On the shards of the named jobs. */
   Jobs: 10,
-  /** On the shards where its connection holds jobs. */
+  /** On the shards where the connection holds jobs. */
   Held: 11,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
@@ -161,27 +165,30 @@ export type Route = (typeof Route)[keyof typeof Route];
 export interface Command {
   readonly op: Op;
   /**
-   * What a line begins with, with the blank where one is needed. Nothing else may follow unless `args` reads
-   * it.
+   * The beginning of the line, including the blank where one is required. Nothing may follow unless
+   * `args` reads it.
    */
   readonly word: string;
   readonly args: Args;
   readonly route: Route;
-  /** It has a counter in `stats`: `cmd-` and its name. They stand there in the order of this table. */
+  /** The command has a counter in `stats`, `cmd-` and its name, in the order of this table. */
   readonly inStats?: true;
   /**
-   * beanstalkd does not know it: its line may be longer, its durations have decimals, and `options` may follow
-   * its arguments.
+   * beanstalkd lacks the command: its line may be longer, its durations may have decimals, and
+   * `options` may follow its arguments.
    */
   readonly extension?: true;
   readonly options?: readonly OptionRow[];
-  /** Without any it is BAD_FORMAT. */
+  /** A line without options is BAD_FORMAT. */
   readonly needsOption?: true;
-  /** Its replies, besides BAD_FORMAT, the usual one first; how a body or text follows stands behind it. */
+  /**
+   * The replies other than BAD_FORMAT, the usual one first; a description of the body or text
+   * follows the words.
+   */
   readonly replies: readonly string[];
-  /** The section of README.md that tells of it. */
+  /** The section of README.md that specifies the command. */
   readonly section: string;
-  /** What it does, in a few words. */
+  /** A short description. */
   readonly help: string;
 }
 
@@ -299,7 +306,10 @@ export const COMMANDS: readonly Command[] = [
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for tubes, by name or by the beginning of their names" },
 ];
 
-/** Known only on listeners that demand it; elsewhere it is as unknown as it is to beanstalkd. See acceptor/admission/auth-filter.ts. */
+/**
+ * Known only on listeners that require it; elsewhere as unknown as it is to beanstalkd. See
+ * acceptor/admission/auth-filter.ts.
+ */
 export const AUTH: Command = {
   op: Op.Auth,
   word: "auth ",
@@ -314,30 +324,30 @@ const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS 
   [...COMMANDS, AUTH].find((command) => command.op === op),
 );
 
-/** The Route of each op of a command. */
+/** The Route of each command op. */
 export const ROUTE_OF: Uint8Array = Uint8Array.from(ROWS, (row) => row?.route ?? 0);
 
-/** The commands that beanstalkd does not have. */
+/** The commands that beanstalkd lacks. */
 export const EXTENSIONS: readonly Command[] = COMMANDS.filter(({ extension }) => extension);
 
-/** The name of a command, as `stats` and people write it. */
+/** Returns the name of a command, as `stats` and documents write it. */
 export function commandName(command: Command): string {
   return command.word.trimEnd();
 }
 
-/** Whether a body follows the line of a command. */
+/** Returns whether a body follows the command's line. */
 export function hasBody(command: Command): boolean {
   return FIELDS[command.args].includes("bytes");
 }
 
-/** A command as a person writes it: its word, its arguments and its options. */
+/** Returns the usage of a command: its word, arguments and options. */
 export function commandUsage(command: Command): string {
   const fields = FIELDS[command.args].map((field) => `<${field}>`);
   const options = (command.options ?? []).map(({ name, usage }) => `[${name}=${usage}]`);
   return [commandName(command), ...fields, ...options].join(" ");
 }
 
-/** The word of a command as beanstalkd's -VV prints it. */
+/** Returns the command word as beanstalkd's -VV prints it. */
 export function wordOf(op: number): string {
   return ROWS[op]?.word ?? "<unknown>";
 }

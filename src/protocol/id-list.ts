@@ -1,15 +1,15 @@
-// Reads the ids of a delete-batch, one after the other.
+// Iterates over the ids of a delete-batch.
 
 import { SPACE } from "../base/ascii.ts";
 import { latin1 } from "../base/bytes.ts";
 import { NumberReader } from "./number-reader.ts";
 import type { Span } from "./request.ts";
 
-/** Ids that the parser has found well formed, in bytes that stay as long as they are read. */
+/** Ids that the parser has validated, in bytes that stay valid during the iteration. */
 export class IdList {
-  /** The id that `next` came to; 0 for one that no job can have. */
+  /** The current id; 0 for an id that no job can have. */
   id = 0;
-  /** Its bytes, as they were given. */
+  /** Position of the id as the client wrote it. */
   start = 0;
   end: number;
   readonly #bytes: Uint8Array;
@@ -22,7 +22,7 @@ export class IdList {
     this.#last = end;
   }
 
-  /** Goes on to the next id; false if there is none. */
+  /** Advances to the next id; returns false at the end. */
   next(): boolean {
     const number = this.#number;
     let at = this.end;
@@ -35,7 +35,7 @@ export class IdList {
     return true;
   }
 
-  /** The id as it was given. */
+  /** The id as the client wrote it. */
   get text(): string {
     return latin1(this.#bytes, this.start, this.end);
   }

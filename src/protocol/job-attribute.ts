@@ -1,68 +1,77 @@
-// What a job may have besides its old fields, as a list of tag, length and value (TLV): how the log has it, and
-// how what never changes of it is kept.
+// Extended attributes of a job as a tag-length-value list. The log stores them all in this form,
+// and the engine keeps the immutable ones in it.
 //
-//   0  u8  tag; 0 ends the list, and pads it
+//   0  u8  tag; 0 ends and pads the list
 //   1  u8  length of the value
 //   2  the value, little endian
 //
-// Times are wall-clock ms. Options of a put (options.ts) become attributes in its shard, which knows when.
+// Times are wall-clock ms. The shard turns the options of a put (options.ts) into attributes,
+// because it knows the time.
 
 import type { Memory } from "../base/memory.ts";
 
 export const Attribute = {
   /** 1 to 200 bytes. */
   UniqueKey: 1,
-  /** No value: the key ends with the first reservation instead of with the job. */
+  /** No value. The key ends with the first reservation instead of with the job. */
   UntilReserve: 2,
-  /** f64, when the key may be put again at the earliest. */
+  /** f64. The earliest time at which the key may be put again. */
   UniqueUntil: 3,
   /** 1 to 200 bytes. */
   Group: 5,
   /** u16, 1 to 1000. */
   Weight: 6,
-  // From here on they may change in a job's life: every UPDATE has all of them.
-  /** f64, when the job expires. */
+  // The attributes from here on are mutable: every UPDATE contains all of them.
+  /** f64. The time at which the job expires. */
   ExpiresAt: 16,
-  /** u32, reservations that do not count as attempts. */
+  /** u32. Number of reservations that do not count as attempts. */
   AttemptsBase: 18,
-  /** The tube that it died in. */
+  /** The tube in which the job died. */
   Origin: 19,
-  /** u8, a DeathReason. */
+  /** u8. A DeathReason. */
   Reason: 20,
-  /** No value: the job is in another tube than its PUT says, so that each UPDATE has to name it. */
+  /**
+   * No value. The job is not in the tube that its PUT names, so each UPDATE has to name the tube.
+   */
   Moved: 21,
-  /** No value: it is dead, and on its way to the dead-letter tube of its tube. */
+  /** No value. The job is dead, and moving to the dead-letter tube of its tube. */
   Leaving: 22,
-  /** u8, a KeyState: what has become of the unique key of a job that was put with one. Without it an older server wrote the record. */
+  /** u8. A KeyState: the state of the job's unique key. Records of older servers lack it. */
   Key: 23,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
 
-/** What has become of the unique key that a job was put with. */
+/** The state of the unique key that a job was put with. */
 export const KeyState = {
-  /** The job doesn't have it any more: it has died or moved, and another job may have it. */
+  /** The job died or moved and no longer holds the key, so another job may hold it. */
   Lost: 0,
-  /** The job holds it, and it ends with the job. */
+  /** The job holds the key until the job ends. */
   Held: 1,
-  /** The job holds it, and it is remembered until UniqueUntil. */
+  /** The job holds the key, which is remembered until UniqueUntil. */
   HeldFor: 2,
-  /** The job was given out, which has ended it; it is remembered until UniqueUntil. */
+  /** A reservation ended the key, which is remembered until UniqueUntil. */
   Remembered: 3,
 } as const;
 export type KeyState = (typeof KeyState)[keyof typeof KeyState];
 
-/** Why a job died. */
+/** The reason why a job died. */
 export const DeathReason = { None: 0, Attempts: 1, Expired: 2 } as const;
 export type DeathReason = (typeof DeathReason)[keyof typeof DeathReason];
 
-/** Attributes from this tag on are in each UPDATE; those before are in the PUT alone. */
+/**
+ * The first mutable tag. Each UPDATE contains the attributes from this tag on; only the PUT
+ * contains those before.
+ */
 export const FIRST_MUTABLE_ATTRIBUTE: number = Attribute.ExpiresAt;
-/** All attributes of a job together; a record says it in units of four bytes. */
+/** Maximum bytes of all attributes of a job; a record stores the size in units of four bytes. */
 export const ATTRIBUTE_BYTES_MAX = 1020;
-/** A key or the name of a group. */
+/** Maximum bytes of a key or a group name. */
 export const KEY_BYTES_MAX = 200;
 
-/** Where the value of an attribute begins in `bytes[start, end)`, or -1. Its length stands before it. */
+/**
+ * Returns where the value of an attribute begins in `bytes[start, end)`, or -1. The byte before it
+ * is its length.
+ */
 export function findAttribute(bytes: Uint8Array, start: number, end: number, tag: number): number {
   let at = start;
   while (at + 2 <= end) {
@@ -75,14 +84,14 @@ export function findAttribute(bytes: Uint8Array, start: number, end: number, tag
   return -1;
 }
 
-/** How many attributes `bytes[start, end)` has. */
+/** Returns the number of attributes in `bytes[start, end)`. */
 export function countAttributes(bytes: Uint8Array, start: number, end: number): number {
   let count = 0;
   for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!) count++;
   return count;
 }
 
-/** Whether `bytes[start, end)` is a list that ends where it says. */
+/** Returns whether `bytes[start, end)` is a complete list, padded with zeros only. */
 export function attributesAreWhole(bytes: Uint8Array, start: number, end: number): boolean {
   let at = start;
   while (at < end && bytes[at] !== 0) at += 2 + (bytes[at + 1] ?? 0);
@@ -91,12 +100,12 @@ export function attributesAreWhole(bytes: Uint8Array, start: number, end: number
   return true;
 }
 
-/** Builds a list; used again for the next one after `clear`. */
+/** Builds an attribute list; `clear` prepares it for the next one. */
 export class AttributeWriter {
   readonly #memory: Memory;
   length = 0;
 
-  /** `memory` has room for ATTRIBUTE_BYTES_MAX. */
+  /** `memory` must hold ATTRIBUTE_BYTES_MAX bytes. */
   constructor(memory: Memory) {
     this.#memory = memory;
   }
@@ -135,7 +144,9 @@ export class AttributeWriter {
     for (let i = start; i < end; i++) this.#memory.bytes[at + i - start] = source[i]!;
   }
 
-  /** Pads the list with zeros to a multiple of four bytes, as a record wants it; returns its length. */
+  /**
+   * Pads the list with zeros to a multiple of four bytes, as records require; returns its length.
+   */
   pad(): number {
     while (this.length % 4 !== 0) this.#memory.bytes[this.length++] = 0;
     return this.length;

@@ -1,18 +1,21 @@
-// The options of commands that concern many jobs of a tube, and those of one that changes a job.
+// Options of commands that list, move, clear or update jobs.
 
 import { U32_MAX } from "./limits.ts";
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 
-/** The words of `state`. */
+/** The words of the option `state`. */
 export const STATE_WORDS = ["ready", "delayed", "buried", "reserved"] as const;
 
-/** Most jobs in a list, and in one that does not say; most bytes of a body that it shows, and of all its lines. */
+/** Limits of a list: jobs (maximum and default), shown bytes per body, and bytes of all lines. */
 export const LIST_LIMIT_MAX = 1000;
 export const LIST_LIMIT_USUAL = 100;
 export const SHOWN_BYTES_MAX = 4096;
 export const LIST_TEXT_BYTES_MAX: number = 48 * 1024;
 
-/** The text of a list: behind which id the next one goes on, 0 for nowhere, and a line for each job. */
+/**
+ * Returns the text of a list: the id after which the next page continues (0 at the end), and a line
+ * per job.
+ */
 export function listText(next: number, lines: readonly string[]): string {
   return `---\nnext: ${next}\njobs:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
 }
@@ -26,7 +29,7 @@ const limit = (max: number, usage: string): OptionRow => ({
   usage,
 });
 
-/** Which jobs of a tube are meant. */
+/** Filters that select jobs of a tube. */
 const FILTERS: readonly OptionRow[] = [
   { name: "state", tag: OptionTag.State, kind: OptionKind.Words, words: STATE_WORDS, usage: "<states>" },
   { name: "older", tag: OptionTag.Older, kind: OptionKind.Duration, usage: "<age>" },
@@ -47,7 +50,7 @@ export const LIST_OPTIONS: readonly OptionRow[] = [
   { name: "show", tag: OptionTag.Show, kind: OptionKind.Number, max: SHOWN_BYTES_MAX, usage: "<bytes>" },
 ];
 
-/** Reserved jobs are their holders': they are not moved. */
+/** Reserved jobs belong to their holders and can't be moved. */
 export const MOVE_OPTIONS: readonly OptionRow[] = [
   {
     name: "state",
@@ -63,7 +66,7 @@ export const MOVE_OPTIONS: readonly OptionRow[] = [
 
 export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "<count>")];
 
-/** What update-job changes. */
+/** The properties that update-job changes. */
 export const UPDATE_OPTIONS: readonly OptionRow[] = [
   { name: "pri", tag: OptionTag.Pri, kind: OptionKind.Number, max: U32_MAX, usage: "<pri>" },
   { name: "delay", tag: OptionTag.Delay, kind: OptionKind.Duration, usage: "<delay>" },

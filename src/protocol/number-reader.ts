@@ -1,20 +1,18 @@
-// Reads decimal arguments of a command line, with the exact limits of the C server's two widths.
+// Reads the decimal arguments of a command line, with the exact limits of the C server's two
+// integer widths.
 
 import * as ascii from "../base/ascii.ts";
 import { TIMEOUT_SECONDS_MAX, U32_MAX } from "./limits.ts";
 
-// As constants of this file: an imported one is loaded anew at each use, which costs 2 to 4 ns a line.
+// Local constants: each use of an imported one loads it again, which costs 2 to 4 ns a line.
 const { CR, DOT, HYPHEN, NINE, PLUS, SPACE, TAB, ZERO } = ascii;
-/** Digits behind the point of a duration: milliseconds. */
+/** Maximum number of decimals of a duration: milliseconds. */
 const DECIMALS_MAX = 3;
 const U64_MAX_DIGITS = "18446744073709551615";
 
 const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= ZERO && byte <= NINE;
 
-/**
- * Whether the digits in `bytes[start, end)`, the first of which is not 0, are a number that 64 bits can't
- * hold.
- */
+/** Returns whether the digits in `bytes[start, end)`, which don't start with 0, exceed 64 bits. */
 function exceedsU64(bytes: Uint8Array, start: number, end: number): boolean {
   const digits = U64_MAX_DIGITS.length;
   if (end - start !== digits) return end - start > digits;
@@ -26,17 +24,18 @@ function exceedsU64(bytes: Uint8Array, start: number, end: number): boolean {
 }
 
 /**
- * One reader per parser, used for one argument after the other: each `read…` starts at `at`, returns whether
- * the argument is well formed, and leaves its value in `value` and the position behind it in `at`.
+ * Reads one argument after another; each parser has its own reader. Each `read…` starts at `at` and
+ * returns whether the argument is well formed. It leaves the value in `value` and the position
+ * after it in `at`.
  */
 export class NumberReader {
-  /** The number read last. An id above 2^53 becomes 0, which like it never exists. */
+  /** The latest number. An id above 2^53 becomes 0, since no job can have either. */
   value = 0;
-  /** The position behind what was read. */
+  /** The position after the latest number. */
   at = 0;
   #isZero = false;
 
-  /** Spaces, then digits up to 4294967295. */
+  /** Reads spaces, then digits up to 4294967295. */
   readU32(bytes: Uint8Array, end: number): boolean {
     if (!this.#skipToDigits(bytes, end)) return false;
     let value = 0;
@@ -52,7 +51,7 @@ export class NumberReader {
     return true;
   }
 
-  /** Digits up to `max`, which is at most 2^53 - 1. */
+  /** Reads digits up to `max`, which is at most 2^53 - 1. */
   readUpTo(bytes: Uint8Array, end: number, max: number): boolean {
     let value = 0;
     let at = this.at;
@@ -66,7 +65,7 @@ export class NumberReader {
     return true;
   }
 
-  /** Spaces, then seconds up to 4294967295 with up to three decimals. The value is in ms. */
+  /** Reads spaces, then seconds up to 4294967295 with up to three decimals. The value is in ms. */
   readDuration(bytes: Uint8Array, end: number): boolean {
     if (!this.readU32(bytes, end)) return false;
     const seconds = this.value;
@@ -84,7 +83,7 @@ export class NumberReader {
     return true;
   }
 
-  /** The same, or -1, which means forever and gives `Infinity`. */
+  /** Reads a duration, or -1, which means forever and yields `Infinity`. */
   readWait(bytes: Uint8Array, end: number): boolean {
     let at = this.at;
     while (at < end && bytes[at] === SPACE) at++;
@@ -95,15 +94,15 @@ export class NumberReader {
     return true;
   }
 
-  /** Spaces, then digits up to 18446744073709551615. */
+  /** Reads spaces, then digits up to 18446744073709551615. */
   readU64(bytes: Uint8Array, end: number): boolean {
     if (!this.#skipToDigits(bytes, end)) return false;
     return this.#readMagnitude(bytes, end);
   }
 
   /**
-   * The argument of reserve-with-timeout in seconds; -1 means forever and gives `Infinity`. Later text is
-   * ignored.
+   * Reads the timeout of reserve-with-timeout in seconds; -1 means forever and yields `Infinity`.
+   * Ignores trailing text.
    */
   readTimeout(bytes: Uint8Array, end: number): boolean {
     let at = this.at;
@@ -121,9 +120,9 @@ export class NumberReader {
   }
 
   /**
-   * The argument of kick: any blanks, an optional sign, digits; later text is ignored. What C's 64 bits can't
-   * hold is malformed; what 32 bits can't hold, and any negative number, means all (protocol/README.md 14 row
-   * 3).
+   * Reads the bound of kick: any blanks, an optional sign, digits. Ignores trailing text. A number
+   * beyond 64 bits is malformed. A number beyond 32 bits, or a negative one, means all
+   * (protocol/README.md 14 row 3).
    */
   readKickBound(bytes: Uint8Array, end: number): boolean {
     let at = this.at;

@@ -1,4 +1,5 @@
-// Reads the options at the end of an extension's line: `name=value`, each at most once, with blanks before them.
+// Parses the options at the end of an extension's line: `name=value`, each at most once, separated
+// by blanks.
 
 import * as ascii from "../base/ascii.ts";
 import { U32_MAX } from "./limits.ts";
@@ -8,28 +9,31 @@ import { OptionWriter } from "./options.ts";
 import { Span } from "./request.ts";
 import { isTubeName } from "./tube-name.ts";
 
-// As constants of this file: an import is loaded anew at each use.
+// Local constants, because each use of an imported one loads it again.
 const { COMMA, DELETE, EQUALS, HYPHEN, LOWER_A, LOWER_Z, PERCENT, SLASH, SPACE } = ascii;
 
-/** What the options of a line are. */
+/** The result of parsing the options of a line. */
 export const OptionsSyntax = {
   Ok: 0,
-  /** BAD_FORMAT. */
+  /** Reply BAD_FORMAT. */
   Bad: 1,
-  /** UNKNOWN_OPTION, with the name in `unknown`. */
+  /** Reply UNKNOWN_OPTION with the name in `unknown`. */
   Unknown: 2,
 } as const;
 export type OptionsSyntax = (typeof OptionsSyntax)[keyof typeof OptionsSyntax];
 
-/** One per parser, used for one line after the other. */
+/** Parses one line after another; each command parser has its own. */
 export class OptionParser {
-  /** The name of the option that nobody knows: a part of the line. */
+  /** The name of the unknown option: a part of the line. */
   readonly unknown: Span = new Span();
   readonly #writer = new OptionWriter();
   readonly #number = new NumberReader();
   readonly #text = new Uint8Array(OPTION_VALUE_BYTES_MAX);
 
-  /** Reads `bytes[at, end)`, whose options `rows` describes; what they say is `into`, valid until the next call. */
+  /**
+   * Parses the options in `bytes[at, end)` as `rows` describes them. The encoded options in `into`
+   * stay valid until the next call.
+   */
   parse(bytes: Uint8Array, at: number, end: number, rows: readonly OptionRow[], into: Span): OptionsSyntax {
     this.#writer.begin();
     let start = at;
@@ -122,7 +126,7 @@ export class OptionParser {
   }
 }
 
-/** The end of the blanks in `bytes[at, end)`. */
+/** Returns the end of the blanks in `bytes[at, end)`. */
 function blanksEnd(bytes: Uint8Array, at: number, end: number): number {
   let position = at;
   while (position < end && bytes[position] === SPACE) position++;
@@ -135,7 +139,9 @@ function tokenEnd(bytes: Uint8Array, at: number, end: number): number {
   return position;
 }
 
-/** Where the name before `=` ends, or -1 if there is none that may be echoed. */
+/**
+ * Returns where the name before `=` ends, or -1 if the option has no name that a reply may echo.
+ */
 function optionNameEnd(bytes: Uint8Array, start: number, end: number): number {
   let at = start;
   while (at < end && ((bytes[at]! >= LOWER_A && bytes[at]! <= LOWER_Z) || bytes[at] === HYPHEN)) at++;
@@ -168,7 +174,10 @@ function wordAt(bytes: Uint8Array, start: number, end: number, { words = [] }: O
   return words.findIndex((word) => isName(bytes, start, end, word));
 }
 
-/** Copies `bytes[at, end)` to `target`, each `%XX` as one byte. Returns the length, or -1 for what is no text. */
+/**
+ * Copies `bytes[at, end)` to `target` and decodes `%XX`. Returns the length, or -1 if it is not
+ * valid text.
+ */
 function decode(bytes: Uint8Array, at: number, end: number, target: Uint8Array): number {
   let length = 0;
   for (let position = at; position < end; position++) {
@@ -186,7 +195,10 @@ function decode(bytes: Uint8Array, at: number, end: number, target: Uint8Array):
   return length;
 }
 
-/** The value of a hexadecimal digit; for what is none a number so low that no sum with it is positive. */
+/**
+ * Returns the value of a hexadecimal digit. For other bytes, returns a number so low that no sum
+ * with it is positive.
+ */
 function hexValue(byte: number): number {
   const digit = Number.parseInt(String.fromCharCode(byte), 16);
   return Number.isNaN(digit) ? -1000 : digit;

@@ -1,6 +1,7 @@
-// What an option of an extension's line may be, `name=value`, and the number under which it travels to a shard.
+// Descriptions of an extension's options, `name=value`, and the tags under which they travel to a
+// shard.
 
-/** Numbers of options, 1 to 255: they are used between threads only. */
+/** Tags of options, 1 to 255. Only threads of one process exchange them. */
 export const OptionTag = {
   State: 1,
   Older: 2,
@@ -37,23 +38,23 @@ export const OptionTag = {
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 
-/** How a value is read. */
+/** How the parser reads a value. */
 export const OptionKind = {
   /** Digits: a number from `min` to `max`. */
   Number: 0,
   /** Seconds with up to three decimals. The value is in ms. */
   Duration: 1,
-  /** Bytes, of which `%XX` is one. */
+  /** Bytes, in which `%XX` stands for one byte. */
   Text: 2,
-  /** One of `words`: the value is its index. */
+  /** One of `words`; the value is its index. */
   Word: 3,
-  /** Some of `words`, with commas between: the value has their bits. */
+  /** Some of `words`, separated by commas; the value is a bit set. */
   Words: 4,
-  /** Bytes without controls, as they are. */
+  /** Bytes without control characters, taken literally. */
   Key: 5,
-  /** A name of a tube. */
+  /** A tube name. */
   Tube: 6,
-  /** `<n>/<seconds>`, each from 1 to 4294967295: the value is these very bytes. */
+  /** `<n>/<seconds>`, each from 1 to 4294967295; the value is the text itself. */
   Rate: 7,
 } as const;
 export type OptionKind = (typeof OptionKind)[keyof typeof OptionKind];
@@ -62,21 +63,21 @@ export interface OptionRow {
   readonly name: string;
   readonly tag: OptionTag;
   readonly kind: OptionKind;
-  /** Of a number. */
+  /** Minimum of a number. */
   readonly min?: number;
   readonly max?: number;
   readonly words?: readonly string[];
-  /** An empty value takes away what was set. */
+  /** An empty value removes the setting. */
   readonly mayBeEmpty?: true;
-  /** What a person writes for the value. */
+  /** The value as help texts write it. */
   readonly usage: string;
 }
 
-/** Most bytes of a value on the line. */
+/** Maximum bytes of a value on the line. */
 export const OPTION_VALUE_BYTES_MAX = 200;
-/** Most bytes of an option's name. */
+/** Maximum bytes of an option's name. */
 export const OPTION_NAME_BYTES_MAX = 32;
-/** Most bytes of all options of a line, as they travel. */
+/** Maximum bytes of all encoded options of a line. */
 export const OPTIONS_BYTES_MAX = 1020;
 
 // The options of reserve-batch.

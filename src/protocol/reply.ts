@@ -63,7 +63,10 @@ export function touchedAllReply(count: number): Uint8Array {
   return line(`TOUCHED_ALL ${count}`);
 }
 
-/** `DELETED_BATCH <deleted> <missing>[ <id> …]`, where `ids` are the missing ones as they were given. */
+/**
+ * `DELETED_BATCH <deleted> <missing>[ <id> …]`, where `ids` are the missing ids as the client wrote
+ * them.
+ */
 export function deletedBatchReply(deleted: number, ids: readonly string[]): Uint8Array {
   return line(["DELETED_BATCH", deleted, ids.length, ...ids].join(" "));
 }

@@ -1,19 +1,23 @@
-// A command with its arguments, or another message to a shard: one struct that parser, ring and shard share.
+// A command with its arguments, or another message to a shard: one struct that parser, ring and
+// shard share.
 //
-// It is used again for each command, so that none is allocated; who fills it sets what the op needs, and who
-// reads it reads no more. `message/request.ts` has the ops that are no commands, the flags, and how it looks
-// in a ring.
+// Each thread reuses one struct, so commands allocate nothing. A writer sets only the fields that
+// the op needs, and a reader reads only those. `message/request.ts` defines the ops that are not
+// commands, the flags, and the layout in a ring.
 
 import { copyBytes, latin1 } from "../base/bytes.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
-/** A part of an array: `bytes[start, end)`. Whoever fills it says how long the bytes stay valid. */
+/**
+ * A part of an array: `bytes[start, end)`. The code that fills it defines how long the bytes stay
+ * valid.
+ */
 export class Span {
   bytes: Uint8Array = NO_BYTES;
   start = 0;
   end = 0;
-  /** What `copyOf` copies to, again and again. */
+  /** The reused target of `copyOf`. */
   #own: Uint8Array = NO_BYTES;
 
   get length(): number {
@@ -35,7 +39,7 @@ export class Span {
     this.set(NO_BYTES, 0, 0);
   }
 
-  /** Makes it a copy of another, with bytes of its own, which are overwritten by the next copy. */
+  /** Makes this span a copy of another, in memory of its own that the next copy overwrites. */
   copyOf({ bytes, start, end }: Span): void {
     const length = end - start;
     if (length > this.#own.length) this.#own = new Uint8Array(length);
@@ -43,7 +47,7 @@ export class Span {
     this.set(this.#own, 0, length);
   }
 
-  /** Copies the bytes to `target[at]`; returns the position behind them. */
+  /** Copies the bytes to `target[at]`; returns the position after them. */
   copyTo(target: Uint8Array, at: number): number {
     const length = this.end - this.start;
     copyBytes(target, at, this.bytes, this.start, length);
@@ -52,41 +56,44 @@ export class Span {
 }
 
 export class Request {
-  /** An Op, or a RequestOp. */
+  /** An Op or a RequestOp. */
   op = 0;
   /** RequestFlags. */
   flags = 0;
-  /** The Op that counts when the shard executes this, or 0. */
+  /** The Op to count when the shard executes this request, or 0. */
   counted = 0;
-  /** Slot of the connection at its acceptor. */
+  /** The connection's slot at its acceptor. */
   slot = 0;
-  /** Job id; 0 for one that no job can have. Of Take with `pri`: a better job than this is taken. */
+  /**
+   * Job id; 0 for an id that no job can have. For a Take with `pri`: the request takes a job only
+   * if it is better than this one.
+   */
   id = 0;
   pri = 0;
-  /** Of put, release and pause-tube. */
+  /** For put, release and pause-tube. */
   delaySeconds = 0;
-  /** What an extension's delay has besides its seconds: 0 to 999 ms. */
+  /** The fraction of an extension's delay: 0 to 999 ms. */
   delayMillis = 0;
   ttrSeconds = 0;
-  /** Size of a put's whole body, without its CR LF. */
+  /** Size of the whole body of a put, without its CR LF. */
   bodyBytes = 0;
-  /** When a put was read, and when a shared wait times out, in monotonic ms. */
+  /** When the acceptor read a put, or when a shared wait times out; monotonic ms. */
   atMs = 0;
-  /** How long a reserve waits at most, in ms; Infinity for ever. */
+  /** Maximum wait of a reserve in ms; Infinity for no limit. */
   timeoutMs = 0;
-  /** How many jobs a kick moves at most; tubes watched after a watch or ignore. */
+  /** Maximum number of jobs to kick; after a watch or ignore, the number of watched tubes. */
   count = 0;
   /** Number of a shared wait. */
   waitNumber = 0;
-  /** Bytes of replies that the client has read: see message/reply-credit.ts. */
+  /** Number of reply bytes that the client has read: see message/reply-credit.ts. */
   readBytes = 0;
   readonly tube: Span = new Span();
-  /** What options say: see options.ts. Its length is a multiple of 4. */
+  /** Encoded options: see options.ts. The length is a multiple of 4. */
   readonly options: Span = new Span();
-  /** The body, a piece of it, or the bytes of a reply that goes around. */
+  /** The body, a piece of it, or the bytes of a reply in transit. */
   readonly body: Span = new Span();
 
-  /** Makes it a request for `op` and nothing else. */
+  /** Resets the struct to a request for `op`. */
   begin(op: number): this {
     this.op = op;
     this.flags = 0;
@@ -108,7 +115,7 @@ export class Request {
     return this;
   }
 
-  /** Makes it the put that `request` says, without its body; its tube and options are copied. */
+  /** Makes this the put in `request`, without its body; copies its tube and options. */
   beginPut(request: Request): void {
     this.op = request.op;
     this.flags = 0;
@@ -123,7 +130,7 @@ export class Request {
     this.atMs = request.atMs;
   }
 
-  /** A copy that stays valid, with bytes of its own. */
+  /** Returns a copy that stays valid, with bytes of its own. */
   clone(): Request {
     const copy = new Request();
     Object.assign(copy, this, { tube: copy.tube, options: copy.options, body: copy.body });

@@ -1,4 +1,4 @@
-// What can be set for tubes, as options of set-tube and as words of a line of `--tubes FILE`.
+// Settings of tubes, as options of set-tube and as words in a line of `--tubes FILE`.
 
 import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 

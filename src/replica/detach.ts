@@ -1,4 +1,5 @@
-// Ends a group by hand: a LEAD of nobody, after which no server of it takes the lead.
+// Dissolves a group by hand: appends a LEAD of no node, after which no server of the group takes
+// the lead.
 
 import { Memory } from "../base/memory.ts";
 import {
@@ -13,10 +14,10 @@ import { follows, placeBefore } from "./chain.ts";
 import { DETACHED, newTag } from "./follower-core.ts";
 import { LogError, type SharedLog } from "./shared-log.ts";
 
-/** The primary may append in between: then it is tried again. */
+/** Number of attempts: the primary may append in between. */
 const TRIES = 50;
 
-/** Returns what was done, in words. */
+/** Returns a description of what was done. */
 export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {

@@ -1,16 +1,17 @@
-// Where each segment begins in the part of the shared log that a node did not read, because its own log had all of it. Only a node that
-// leads wants to know: it purges below such a place, which is looked up, never computed.
+// Finds where each segment begins in the part of the shared log that a node skipped because its
+// local log had it. Only a leader needs this: it purges below such a message, and looks the
+// position up instead of computing it.
 
 import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import { follows, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
 
 export class FirstMessages {
-  /** For each segment the first message with a valid batch of it. */
+  /** For each segment, the first message that contains a valid batch of it. */
   readonly sequences = new Map<number, number>();
   #place: ChainPlace | undefined;
 
-  /** Takes the first message of the log, then the next, and so on. */
+  /** Takes the messages of the log in order, from the first. */
   take({ sequence, bytes }: LogMessage): void {
     for (const { header } of batchesOf(bytes) ?? []) {
       this.#place ??= placeBefore(header);

@@ -1,5 +1,6 @@
-// A node that follows: reads the shared log, writes what is valid into its own, and takes the lead when nobody else has it. Plain
-// code: time and messages come in, effects go out through its host. The rules are in README.md.
+// A standby node: reads the shared log, writes valid batches to its local log, and takes the lead
+// when no other node has it. Pure code: time and messages come in as arguments, effects go out
+// through its host. README.md has the rules.
 
 import {
   type Batch,
@@ -14,38 +15,48 @@ import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import { OwnChain } from "./own-chain.ts";
 import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
 
-/** Silence counts as such only between answers of the log that are no further apart. */
+/** Silence counts only between answers of the log that are at most this far apart. */
 const ANSWERS_APART_MS_MAX = 1000;
-/** A try to take the lead whose LEAD does not show up is given up after this. */
+/** A node gives up an attempt to take the lead if its LEAD doesn't appear within this time. */
 const TRY_MS = 4000;
-/** A server that has fallen behind may answer for a while, and say less than was read. */
+/**
+ * Maximum number of stale answers: a log server that lags behind may answer with less than was
+ * already read.
+ */
 const STALE_ANSWERS_MAX = 50;
-/** One that has lost its store says that there is nothing until another leads and it has all again: longer than two elections. */
+/**
+ * Maximum number of empty answers, longer than two elections. A log server that lost its store
+ * reports an empty log until another leads and has restored it.
+ */
 const EMPTY_ANSWERS_MAX = 300;
 
 export type FollowEnd =
-  /** What the log had acknowledged is not there any more. */
+  /** Data that the log had acknowledged is missing. */
   | "log-lost"
-  /** The own log can't go on behind what the shared log still has: it is to be set aside. */
+  /** The local log can't continue from what the shared log still has, and must be set aside. */
   | "start-anew"
-  /** The own log holds jobs that the group does not know. */
+  /** The local log holds jobs that the group does not know. */
   | "stranger"
   /** A message can't be read. */
   | "hole";
 
 export interface FollowerHost {
-  /** Writes a valid batch into the own log, behind all others. */
+  /** Appends a valid batch to the local log. */
   apply(batch: Batch): void;
-  /** Cuts the own log behind batch `n`. */
+  /** Truncates the local log after batch `n`. */
   cutAfter(n: number): void;
   /**
-   * Appends the batches of the own log behind batch `after` to the shared log, which ends at message `expectedLast`; `tailSent` is
-   * called, however it went. `lost`: some of them had been acknowledged.
+   * Appends the local batches after batch `after` to the shared log, which ends at message
+   * `expectedLast`. Calls `tailSent` in any case. `lost` says that the shared log had acknowledged
+   * some of them.
    */
   appendTail(after: number, expectedLast: number, lost: boolean): void;
-  /** Appends a LEAD that follows the last batch that was applied, with this tag; `expectedLast` is the last message read. */
+  /**
+   * Appends a LEAD with this tag after the last applied batch; `expectedLast` is the last message
+   * read.
+   */
   tryLead(tag: number, expectedLast: number): void;
-  /** The own LEAD is valid, and applied: this node has the lead. */
+  /** The node's own LEAD is valid and applied: the node has the lead. */
   lead(place: ChainPlace, sequence: number): void;
   ended(how: FollowEnd, why: string): void;
 }
@@ -53,14 +64,17 @@ export interface FollowerHost {
 export interface FollowerOptions {
   host: FollowerHost;
   node: number;
-  /** The batches of the own log, in order. */
+  /** The batches of the local log, in order. */
   own: readonly KnownBatch[];
-  /** There are jobs in the own log that the group does not know: it may only begin a group. */
+  /**
+   * Whether the local log has jobs that the group does not know: such a node may only start a
+   * group.
+   */
   hasOwnJobs: boolean;
-  /** The node that has to begin the group, after a reseed; 0: any. */
+  /** The node that has to start the group after a reseed; 0 for any. */
   seed: number;
   leaseMs: number;
-  /** 0 to 1. */
+  /** Returns a random number from 0 to 1. */
   random: () => number;
 }
 
@@ -68,15 +82,15 @@ export class FollowerCore {
   readonly #host: FollowerHost;
   readonly #options: FollowerOptions;
   readonly #own: OwnChain;
-  /** The last valid batch of the shared log that was read; undefined before the first message. */
+  /** The last valid batch read from the shared log; undefined before the first message. */
   #place: ChainPlace | undefined;
-  /** The next message to read; 0: the first that there is. */
+  /** The next message to read; 0 for the first one in the log. */
   protected wanted = 0;
-  /** For each segment the first message with a valid batch of it. */
+  /** For each segment, the first message that contains a valid batch of it. */
   readonly firstSequences = new Map<number, number>();
-  /** All that the log had at one time has been read. */
+  /** Whether the node has read everything that the log had at some time. */
   #caughtUp = false;
-  /** When the last valid batch came, and how long there was none although the log answered. */
+  /** When the last valid batch arrived, and for how long none did although the log answered. */
   #heardAtMs = 0;
   #silenceMs = 0;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
@@ -88,15 +102,15 @@ export class FollowerCore {
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #patienceMs: number;
   #ended = false;
-  /** What it may not do without: all that counts is in its own log. */
+  /** Whether the local log has all data that counts; required for taking the lead. */
   isComplete = true;
   ignored = 0;
-  /** A batch of the present lead that there must be. */
+  /** A batch of the current lead that must exist. */
   #promised = 0;
   #readAgainFor = 0;
   #staleAnswers = 0;
   #tailSentAtMs = Number.NEGATIVE_INFINITY;
-  /** The message with which reading began, if that was not the first; and its segment. */
+  /** The message at which reading started, if not the first, and its segment. */
   beganAt = 0;
   #beganIn = 0;
   /** The last message that the log is known to have. */
@@ -113,7 +127,7 @@ export class FollowerCore {
     return this.#options.leaseMs + 300 * this.#options.random();
   }
 
-  /** The next message that is wanted; 0: the first that there is. */
+  /** The next message to read; 0 for the first one in the log. */
   get next(): number {
     return this.wanted;
   }
@@ -130,7 +144,10 @@ export class FollowerCore {
     return this.#heardAtMs;
   }
 
-  /** Whether the lead was given up, or its holder is dead for sure: a new one need not wait for the end of its lease. */
+  /**
+   * Whether the lead was given up or its holder is certainly dead. A new leader then need not wait
+   * until the lease expires.
+   */
   get mayServeAtOnce(): boolean {
     return this.#yielded || this.#leaderIsGone;
   }
@@ -157,7 +174,10 @@ export class FollowerCore {
     }
   }
 
-  /** One that goes on behind what was read says that something was missed, or is still to come. */
+  /**
+   * A batch ahead of the current place proves that the node missed some, or that they are yet to
+   * come.
+   */
   #ignore({ epoch, n }: BatchHeader): void {
     this.ignored++;
     const place = this.place;
@@ -171,9 +191,9 @@ export class FollowerCore {
   #take(batch: Batch, sequence: number, nowMs: number): void {
     const { header } = batch;
     this.#place = placeOf(header);
-    // What the lead before had begun does not count any more.
+    // Promises of the previous lead no longer count.
     if (header.kind === BatchKind.lead) this.#promised = 0;
-    // The message with which reading began may not be the first of its segment.
+    // The message at which reading started may not be the first of its segment.
     if (!this.firstSequences.has(header.segment) && header.segment !== this.#beganIn)
       this.firstSequences.set(header.segment, sequence);
     this.#heard(header, nowMs);
@@ -184,7 +204,7 @@ export class FollowerCore {
   }
 
   #heard({ kind, node }: BatchHeader, nowMs: number): void {
-    // The lead that is taken says nothing of the one before.
+    // The node's own new LEAD says nothing about the previous leader.
     if (kind !== BatchKind.lead || node !== this.#options.node) {
       this.#heardAtMs = nowMs;
       this.#leaderIsGone = false;
@@ -194,7 +214,7 @@ export class FollowerCore {
     this.#silenceMs = 0;
   }
 
-  /** Writes it, unless the own log has it; false at an end. */
+  /** Applies the batch, unless the local log has it; returns false if following has ended. */
   #apply(batch: Batch): boolean {
     const own = this.#own;
     const { n, tag } = batch.header;
@@ -203,19 +223,25 @@ export class FollowerCore {
     if (isKnown === false) return false;
     own.add(batch.header);
     this.#host.apply(batch);
-    // Only the last ones are of use from here on.
+    // From here on, only the latest batches matter.
     if (this.#caughtUp) own.forget();
     return true;
   }
 
-  /** Whether the own log has jobs that the group does not know: then it can't take a batch of others. */
+  /**
+   * Returns whether the local log has jobs that the group does not know; it then can't take other
+   * nodes' batches.
+   */
   #isStranger(n: number, tag: number): boolean {
     if (!this.#options.hasOwnJobs || (n === 1 && tag === this.#triedTag)) return false;
     this.#end("stranger", "the directory holds jobs that the group does not know");
     return true;
   }
 
-  /** "has": the own log has the batch. True: it may be written behind the last one. False: this is the end. */
+  /**
+   * Returns "has" if the local log has the batch, true if the batch may be appended, and false if
+   * following has ended.
+   */
   #compare({ n, tag, previousTag }: BatchHeader): "has" | boolean {
     const own = this.#own;
     if (n < own.first) return "has";
@@ -228,7 +254,10 @@ export class FollowerCore {
     return false;
   }
 
-  /** The own log is ahead of the shared one, or beside it, behind batch `n`: what was not acknowledged goes. */
+  /**
+   * Removes unacknowledged batches after batch `n`, where the local log is ahead of the shared log
+   * or differs from it.
+   */
   #cut(n: number): boolean {
     const own = this.#own;
     const lost = own.lastSureBehind(n);
@@ -245,7 +274,7 @@ export class FollowerCore {
     return true;
   }
 
-  /** The log has answered: it is alive, and has these messages. */
+  /** Handles an answer of the log: it is alive, and has these messages. */
   answered({ first, last }: LogEnds, nowMs: number): void {
     if (this.#ended) return;
     this.lastKnown = Math.max(this.lastKnown, last);
@@ -258,10 +287,11 @@ export class FollowerCore {
     if (apartMs <= ANSWERS_APART_MS_MAX && this.#caughtUp && isAtEnd) this.#silenceMs += apartMs;
   }
 
-  /** Whether the log has what is to be read next, or will have. */
+  /** Returns whether the log has the next message to read, or will have it. */
   #isThere(first: number, last: number): boolean {
     if (this.wanted > 0 && this.wanted < first) {
-      // Purged under it. Its place is looked for again, from the first message that is left.
+      // The next message was purged meanwhile. Search for the place again, from the first remaining
+      // message.
       if (this.#own.last === 0 || this.#place === undefined)
         this.#end("start-anew", "the shared log has moved on");
       else this.#seekAgain();
@@ -274,12 +304,12 @@ export class FollowerCore {
     }
     const wasStale = this.#staleAnswers > 0;
     this.#staleAnswers = 0;
-    // A log that was set back has other messages by now where this node has read some.
+    // A log that was set back may have other messages now at positions that this node has read.
     if (wasStale && this.#place !== undefined) this.#seekAgain();
     return true;
   }
 
-  /** It says less than is known of it: another server may say more. */
+  /** The log reports less than this node knows of; another log server may report more. */
   #noteStale(last: number, isEmpty: boolean): void {
     if (++this.#staleAnswers <= (isEmpty ? EMPTY_ANSWERS_MAX : STALE_ANSWERS_MAX)) return;
     const why = isEmpty
@@ -288,7 +318,7 @@ export class FollowerCore {
     this.#end("log-lost", why);
   }
 
-  /** What it knows for sure is where it begins to read again, or else the first message. */
+  /** Restarts reading at a message that the node is sure of, or at the first one. */
   #seekAgain(): void {
     this.wanted = 0;
     this.#place = undefined;
@@ -297,7 +327,7 @@ export class FollowerCore {
     this.firstSequences.clear();
   }
 
-  /** All has been read: what the own log has beyond is not in the shared one. */
+  /** Handles the end of the log: the shared log lacks any later batches of the local log. */
   #atEnd(last: number, nowMs: number): void {
     const place = this.#place;
     if (place !== undefined && this.#own.last > place.n) {
@@ -307,7 +337,7 @@ export class FollowerCore {
         this.#host.appendTail(place.n, last, this.#own.lastSureBehind(place.n) > 0);
         return;
       }
-      // Batches leave the own log once a later one is acknowledged.
+      // A batch leaves the local log only after a later one was acknowledged.
       if (place.n < this.#own.first) {
         this.#end("log-lost", `it ends with batch ${place.n}, and had acknowledged ${this.#own.first - 1}`);
         return;
@@ -320,27 +350,28 @@ export class FollowerCore {
   }
 
   /**
-   * Whether what the own log has beyond the shared one, which ends at `place`, still follows it: nobody has led since. A reply may rest
-   * on it, since the log servers may have lost what they acknowledged last.
+   * Returns whether the local batches beyond the shared log, which ends at `place`, still follow
+   * it: no other node has led since. The server may have replied on the strength of these batches,
+   * because the log servers may have lost their latest acknowledged messages.
    */
   protected mayAppendTail(place: ChainPlace): boolean {
     return this.#own.has(place.n, place.tag);
   }
 
-  /** What was to be appended was, or something else was first: the shared log says. */
+  /** The tail was appended, or another message came first; reading the shared log tells which. */
   tailSent(): void {
     this.#tailSentAtMs = Number.NEGATIVE_INFINITY;
   }
 
   /**
-   * The message of the shared log with which reading may begin, if the log has it as this node knows it (`beginAt`); 0: with the first.
-   * `last`: where the log ends.
+   * Returns the message at which reading may start if the log still has it as this node knows it
+   * (`beginAt`); 0 for the first. `last` is the log's last message.
    */
   knownMessage(last: number): number {
     return this.#place === undefined && this.wanted === 0 ? this.#own.knownMessage(last) : 0;
   }
 
-  /** All before this message is in the own log: it need not be read again. */
+  /** Starts reading at this message, because the local log has everything before it. */
   beginAt({ sequence, bytes }: LogMessage): void {
     const header = isOfBatches(bytes) ? batchesOf(bytes)?.[0]?.header : undefined;
     if (header === undefined || !this.#own.isSure(header.n, header.tag)) return;
@@ -348,24 +379,27 @@ export class FollowerCore {
     this.#beganIn = header.segment;
   }
 
-  /** Up to which batch the own log is that of the group, if it is durable up to batch `n` with this tag. */
+  /**
+   * Returns up to which batch the local log, durable up to batch `n` with this tag, agrees with the
+   * group's.
+   */
   keptOf({ n, tag }: ChainPlace): number {
     const isOfOthers = n >= this.#own.first && !this.#own.has(n, tag);
     return isOfOthers ? 0 : Math.min(n, this.place.n);
   }
 
-  /** The node that has the lead was looked for. */
+  /** Takes the result of a check on the leader. */
   seen(node: number, presence: Presence): void {
     if (node !== this.leader) return;
     this.#leaderIsGone = presence === "gone";
   }
 
-  /** It says that it is alive and busy with its start: that is no silence. */
+  /** The leader reports that it is alive and still starting, which is not silence. */
   leaderLoads(): void {
     this.#silenceMs = 0;
   }
 
-  /** Takes the lead, if it is time to. */
+  /** Takes the lead if it is time to. */
   tick(nowMs: number): void {
     if (this.#ended || !this.#caughtUp || !this.isComplete) return;
     if (nowMs - this.#triedAtMs < TRY_MS) return;
@@ -378,7 +412,10 @@ export class FollowerCore {
     this.#host.tryLead(this.#triedTag, Math.max(0, this.wanted - 1));
   }
 
-  /** Where a batch was read that goes on behind a gap, all is read once more, maybe from another server: it must say the same. */
+  /**
+   * After a batch that follows a gap, the node reads everything once more, maybe from another log
+   * server, and must get the same result.
+   */
   #isSure(): boolean {
     if (this.#promised <= this.place.n || this.#readAgainFor === this.#promised) return true;
     this.#readAgainFor = this.#promised;
@@ -387,7 +424,7 @@ export class FollowerCore {
     return false;
   }
 
-  /** Whether another node has to begin the group: this one may have nothing of what that one has. */
+  /** Whether another node has to start the group: this one may lack that node's data. */
   get waitsForSeed(): boolean {
     const { seed, node } = this.#options;
     return this.#place === undefined && seed !== 0 && seed !== node;
@@ -395,16 +432,16 @@ export class FollowerCore {
 
   get #mayTry(): boolean {
     if (this.leader === DETACHED) return false;
-    // Nobody has ever led.
+    // No node has ever led.
     if (this.#place === undefined) this.#leaderIsGone = true;
     if (this.waitsForSeed) return false;
     if (this.#place === undefined) return this.#options.hasOwnJobs || this.#silenceMs > this.#patienceMs / 6;
-    // A node that was the last to lead, and has begun anew, is its own proof.
+    // A restarted node that led last knows that its former process is gone.
     if (this.leader === this.#options.node) this.#leaderIsGone = true;
     return this.#yielded || this.#leaderIsGone || this.#silenceMs >= this.#patienceMs;
   }
 
-  /** The LEAD was refused: somebody else was first, or the log goes on. */
+  /** The log refused the LEAD: another node was first, or the log has grown. */
   refused(): void {
     this.#triedAtMs = Number.NEGATIVE_INFINITY;
   }
@@ -415,10 +452,13 @@ export class FollowerCore {
   }
 }
 
-/** The node of a LEAD that an operator has written to end the group: nobody takes the lead after it. */
+/**
+ * The node number in the LEAD by which an operator dissolves the group; no node takes the lead
+ * after it.
+ */
 export const DETACHED = 0xffff_ffff;
 
-/** A tag that nobody else has: a random safe integer above 0. */
+/** Returns a unique tag: a random safe integer above 0. */
 export function newTag(random: () => number): number {
   return 1 + Math.floor(random() * (Number.MAX_SAFE_INTEGER - 1));
 }

@@ -1,4 +1,5 @@
-// A node of a group in the event loop of its thread: connects cores, shared log and the log's thread. What it decides is in the cores.
+// A node of a group in the event loop of its thread: connects the cores, the shared log and the
+// log's thread. The cores make all decisions.
 
 import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
 import {
@@ -28,27 +29,30 @@ import { readInDoubt } from "./read-in-doubt.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
 import { SharedWords } from "./shared-words.ts";
 
-/** How often a standby asks the log, and a primary looks at the time. */
+/** How often a standby queries the log, and a primary checks the time. */
 const LOOK_MS = 100;
-/** A question waits for its answer 500 ms at most, and then perhaps a second for an address. */
+/**
+ * Maximum number of concurrent checks on the leader: a check waits up to 500 ms for an answer, then
+ * perhaps a second for an address.
+ */
 const LOOKS_MAX = 16;
-/** How often it asks who else is in the group, and a primary how full the log is. */
+/** How often a node queries the other members, and a primary the fill level of the log. */
 const LOOK_AROUND_MS = 2000;
-/** Of those who answer at most so many are told of. */
+/** Maximum number of members in a report. */
 const MEMBERS_MAX = 32;
-/** How often it says that it still waits for a log server. */
+/** How often the node reports that it still waits for a log server. */
 const STILL_WAITING_MS = 10_000;
 const NEARLY_FULL = 0.9;
-/** Until a log without any room is asked for some again. */
+/** Delay before the node retries an append to a full log. */
 const ROOM_MS = 500;
-/** Bytes on their way to the own log at most, before more is read. */
+/** Maximum bytes in transit to the local log before the node stops reading. */
 const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
-/** Batches that the primary's core holds at most; more stay in the ring. */
+/** Maximum number of batches in the primary's core; more stay in the ring. */
 const PENDING_BATCHES_MAX = 64;
-/** Left in the shared log for standbys that are slow. */
+/** Bytes that stay in the shared log for slow standbys. */
 const KEEP_BYTES = 64 * 1024 * 1024;
 
-/** The way to the log's thread. */
+/** The port to the log's thread. */
 export interface OrderPort {
   on(event: "message", listener: (news: GroupNews) => void): unknown;
   postMessage(order: GroupOrder): void;
@@ -56,25 +60,25 @@ export interface OrderPort {
 
 export interface GroupNodeOptions {
   url: GroupUrl;
-  /** Where others see this node's clients connect. */
+  /** The address at which other nodes see this node accept clients. */
   address: string;
   leaseMs: number;
-  /** Whether a reply also waits until a standby has its change on the disk. */
+  /** Whether a reply also waits until a standby has its change on disk. */
   waitsForStandby: boolean;
   version: string;
 }
 
 export type GroupEnd = LeadEnd | FollowEnd | "log-missing" | "log-refused";
 
-/** What the thread of the group tells the main thread. */
+/** Messages from the group's thread to the main thread. */
 export type NodeNews =
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
-  /** This node has the lead; it may serve so much later. */
+  /** This node has the lead, and may serve after the given delay. */
   | { news: "leads"; epoch: number; mayServeInMs: number }
   | { news: "ended"; how: GroupEnd; why: string; folder?: string }
-  /** All that was taken is acknowledged. */
+  /** Everything taken so far is acknowledged. */
   | { news: "drained" }
-  /** Somebody wants another node to lead. */
+  /** An operator wants another node to lead. */
   | { news: "yield-asked" }
   | ({ news: "members" } & GroupMembers);
 
@@ -142,7 +146,7 @@ export class GroupNode {
     this.#order({ order: "follow", groupId: identity.groupId });
   }
 
-  /** Waits for as long as the log servers have no leader; a stream that is missing is never made here. */
+  /** Waits as long as the log servers have no leader; never creates a missing stream. */
   async #findGroup(): Promise<Pick<StreamOptions, "groupId" | "seed"> | undefined> {
     for (;;) {
       try {
@@ -191,7 +195,7 @@ export class GroupNode {
     }
   }
 
-  /** A directory that was copied has the name of another server, which answers to it. */
+  /** A copied directory carries the node number of another server, which then answers to it. */
   async #checkName(news: GroupNews & { news: "follows" }): Promise<void> {
     const answer = await this.#log.ask(news.node);
     if (answer === undefined || answer === "gone") return this.#follow(news);
@@ -199,7 +203,7 @@ export class GroupNode {
     this.#order({ order: "rename" });
   }
 
-  // --- following --------------------------------------------------------------------------------------------------
+  // --- following ------------------------------------------------------------------------------
 
   #follow({ node, known, hasOwnJobs, isComplete }: GroupNews & { news: "follows" }): void {
     this.#node = node;
@@ -259,7 +263,7 @@ export class GroupNode {
       if (this.#role !== "standby" || this.#ended) return;
       this.#lookAtLeader();
       this.#tryLead();
-      // Once more: the one before may not have been heard.
+      // Repeats the message, because the previous one may be lost.
       this.#tellKept();
       this.#publishFigures();
       await sleep(LOOK_MS);
@@ -268,7 +272,7 @@ export class GroupNode {
 
   #looksUnderWay = 0;
 
-  /** Beside the loop: a node that is silent is waited for, and asked again meanwhile. */
+  /** Runs beside the loop: while one check waits for a silent leader, others start. */
   #lookAtLeader(): void {
     if (this.#looksUnderWay === LOOKS_MAX) return;
     this.#looksUnderWay++;
@@ -280,7 +284,7 @@ export class GroupNode {
       });
   }
 
-  /** Where messages are being read it is not the time to look for another place in the log. */
+  /** While the node reads messages, it must not search for another place in the log. */
   #tryLead(): void {
     if (this.#role === "standby" && !this.#ended && !this.#reading) this.#follower!.tick(monotonicMs());
   }
@@ -294,7 +298,8 @@ export class GroupNode {
       if (known >= Math.max(1, ends.first))
         for await (const message of this.#log.read(known, known)) follower.beginAt(message);
       follower.answered(ends, monotonicMs());
-      // It may be called while it reads: once each, or the second would miss what the first has taken.
+      // Calls may overlap while messages are read. Read once at a time, or the second call would
+      // miss the messages that the first one took.
       const isNew = follower.next > 0 && follower.next <= ends.last;
       if (isNew && !this.#reading) await this.#readTo(ends.last);
       follower.answered(ends, monotonicMs());
@@ -330,7 +335,7 @@ export class GroupNode {
     }
   }
 
-  /** The next message just came by itself. */
+  /** The next message arrived by republish. */
   #onTail(message: LogMessage): void {
     const follower = this.#follower!;
     if (this.#primary !== undefined) this.#heedOtherLead(message);
@@ -341,7 +346,7 @@ export class GroupNode {
 
   #tailBehind = 0;
 
-  /** Another node leads, or tries to: nothing is served until the shared log has said who does. */
+  /** Another node leads or tries to: serve nothing until the shared log has settled who leads. */
   #heedOtherLead({ bytes }: LogMessage): void {
     const batches = isOfBatches(bytes) ? batchesOf(bytes) : undefined;
     if (this.#ended || !batches?.some(({ header }) => header.epoch > this.#place.epoch)) return;
@@ -362,7 +367,7 @@ export class GroupNode {
   async #sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
     const { header } = batchesOf(bytes)![0]!;
     const follower = this.#follower!;
-    // Something came meanwhile: it would be ignored.
+    // Another message came first, so readers would ignore this LEAD.
     if (this.#role !== "standby" || header.n !== follower.place.n + 1) return follower.refused();
     this.#say("info", `tries to take the lead: epoch ${header.epoch}`);
     this.#leadSentAtMs = monotonicMs();
@@ -374,7 +379,7 @@ export class GroupNode {
     }
   }
 
-  // --- leading ----------------------------------------------------------------------------------------------------
+  // --- leading --------------------------------------------------------------------------------
 
   #lead(place: ChainPlace, sequence: number): void {
     const { leaseMs } = this.#options;
@@ -423,13 +428,16 @@ export class GroupNode {
 
   #kept: ChainPlace = this.#place;
 
-  /** What of the own log the shared one has not confirmed may be cut off: that is not kept. */
+  /**
+   * Batches that the shared log has not confirmed may still be cut from the local log, so they
+   * don't count as kept.
+   */
   #tellKept(): void {
     const kept = this.#follower?.keptOf(this.#kept) ?? 0;
     if (kept > 0 && this.#role === "standby") this.#log.tellKept(kept);
   }
 
-  /** Reads the part of the log that was not read before the lead, so that it can be purged. */
+  /** Reads the part of the log that the node skipped before it led, so that it can be purged. */
   async #readFirstMessages(before: number): Promise<void> {
     while (before > 0 && !this.#ended) {
       try {
@@ -485,24 +493,26 @@ export class GroupNode {
   }
 
   async #purge(below: number): Promise<void> {
-    // What is not purged now is with the next purge.
+    // The next purge includes whatever this one missed.
     await this.#log.purge(below).catch(() => {});
   }
 
-  /** For who looks at the group: who is in it, and how full the shared log is. */
+  /**
+   * Collects figures for operators: the members of the group, and the fill level of the shared log.
+   */
   async #lookAround(): Promise<void> {
     while (!this.#ended) {
       try {
         await this.#askOthers();
         if (this.#primary !== undefined) this.#noteEnds(await this.#log.ends());
       } catch {
-        // It does not answer: the primary finds out by itself.
+        // The log doesn't answer; the primary detects this by itself.
       }
       await sleep(LOOK_AROUND_MS);
     }
   }
 
-  /** What was odd among them; each is told once. */
+  /** Configuration problems already reported; each is reported once. */
   readonly #told = new Set<string>();
 
   async #askOthers(): Promise<void> {
@@ -525,7 +535,7 @@ export class GroupNode {
     this.#noteRoom();
   }
 
-  /** Puts are refused before the log is full, since all else goes on in what is left. */
+  /** Refuses puts before the log is full, because all other commands continue in the rest. */
   #noteRoom(): void {
     const { LogBytes, LogLimitBytes } = GroupFigure;
     const limitBytes = this.#figures[LogLimitBytes]!;
@@ -535,7 +545,7 @@ export class GroupNode {
     if (isFull) this.#primary.purgeNow();
   }
 
-  /** Not a byte more finds room: before it is tried again, what can go has to. */
+  /** The log is full. Purge all that can go before the next attempt. */
   async #waitForRoom(): Promise<void> {
     this.#words.publishFull(true);
     this.#primary!.purgeNow();
@@ -545,8 +555,8 @@ export class GroupNode {
   #wallAheadMs = Date.now() - monotonicMs();
 
   /**
-   * Before any answer counts: where the wall clock has gone on without the monotonic one, the machine was suspended, and another node may
-   * lead.
+   * Call before any answer counts. If the wall clock advanced while the monotonic clock stood
+   * still, the machine was suspended and another node may lead.
    */
   #checkClock(): void {
     const nowMs = monotonicMs();
@@ -558,7 +568,7 @@ export class GroupNode {
     this.#primary.distrust(nowMs);
   }
 
-  /** Takes batches from the ring, tells all others how far the shared log is, and waits for more. */
+  /** Takes batches from the ring, publishes the progress of the shared log, and waits for more. */
   readonly #drain = (): void => {
     if (this.#ended || this.#primary === undefined) return;
     const primary = this.#primary;
@@ -597,7 +607,7 @@ export class GroupNode {
   #listen(): void {
     if (this.#isDoorbellHeard) return;
     this.#doorbell.prepare();
-    // Without room in the core a message may wait: the next answer takes it.
+    // While the core is full, messages may wait; the next answer continues.
     if (this.#ring.hasMessage && this.#primary!.pendingBatches < PENDING_BATCHES_MAX) {
       this.#doorbell.cancel();
       setImmediate(this.#drain);
@@ -615,22 +625,22 @@ export class GroupNode {
     });
   }
 
-  // --- the main thread --------------------------------------------------------------------------------------------
+  // --- the main thread ------------------------------------------------------------------------
 
-  /** Clients are served from here on. */
+  /** Notes that the node serves clients from here on. */
   serves(): void {
     this.#serving = true;
     this.#role = "primary";
   }
 
-  /** Tells when all that the log has written is acknowledged. */
+  /** Reports when everything that the log has written is acknowledged. */
   drain(): void {
     this.#draining = true;
     if (this.#primary === undefined) this.#tell({ news: "drained" });
     else this.#drain();
   }
 
-  /** For metrics, once in a while. */
+  /** Publishes figures for metrics. */
   #publishFigures(): void {
     const figures = this.#figures;
     const primary = this.#primary;
@@ -686,7 +696,7 @@ export class GroupNode {
   }
 }
 
-/** A hole that another look does not close is one. */
+/** A hole that remains after this many attempts is real. */
 const HOLES_MAX = 5;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

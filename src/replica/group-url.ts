@@ -1,19 +1,20 @@
-// nats://a:4222,b:4222,c:4222/GROUP?creds=FILE: where the log servers of a group are, and how the group is called.
+// Parser of nats://a:4222,b:4222,c:4222/GROUP?creds=FILE: the log servers of a group, and the
+// group's name.
 
 export interface GroupUrl {
   servers: string[];
   group: string;
   tls: boolean;
-  /** A file with credentials of NATS, or "". */
+  /** The path of a NATS credentials file, or "". */
   credentials: string;
-  /** The log servers need not be several: for trying things out. */
+  /** For trials with a log server that uses a password. */
   user: string;
   password: string;
 }
 
 const GROUP = /^[A-Za-z0-9_-]{1,32}$/;
 
-/** Throws an Error in words for the operator. */
+/** Throws an Error with a message for the operator. */
 export function parseGroupUrl(text: string): GroupUrl {
   const match = /^(nats|tls):\/\/(?:([^@/]*)@)?([^/@?]+)\/([^?]*)(?:\?(.*))?$/.exec(text);
   if (match === null) throw new Error(`invalid URL: ${text} (as in nats://a:4222,b:4222,c:4222/GROUP)`);

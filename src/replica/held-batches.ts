@@ -1,6 +1,7 @@
-// With `--replicate-wait standby`: what the shared log has acknowledged, and no standby is known to have on its disk.
+// With `--replicate-wait standby`: batches that the shared log has acknowledged and that no standby
+// is known to have on disk.
 
-/** Up to `n` batches are acknowledged, and with them records of each shard up to these numbers. */
+/** Batches up to `n` are acknowledged, and with them each shard's records up to these numbers. */
 export interface Acknowledged {
   n: number;
   numbers: Float64Array;
@@ -8,8 +9,8 @@ export interface Acknowledged {
 }
 
 /**
- * Without a standby they become more with each second, since timers go on. From so many on the last ones are released together; clients have
- * no more than that under way.
+ * Without a standby, the list grows every second, because timers continue. Beyond this length, the
+ * latest batches are released together. Clients have no more than that in flight.
  */
 const HELD_MAX = 1024;
 
@@ -23,13 +24,15 @@ export class HeldBatches {
   hold(batch: Acknowledged): void {
     const held = this.#held;
     const last = held.at(-1);
-    // An empty one tells nobody anything.
+    // A batch without changes releases no reply.
     if (last !== undefined && isSame(last, batch)) return;
     if (held.length < HELD_MAX) held.push(batch);
     else held[HELD_MAX - 1] = batch;
   }
 
-  /** A standby has all up to batch `n`. Returns the last one that this releases; undefined: none. */
+  /**
+   * A standby has all batches up to `n`. Returns the last batch that this releases, or undefined.
+   */
   release(n: number): Acknowledged | undefined {
     const kept = this.#held.findIndex((batch) => batch.n > n);
     const released = this.#held.splice(0, kept === -1 ? this.#held.length : kept);

@@ -1,6 +1,7 @@
-// The shared log on NATS JetStream: the only file that knows it. A stream of one subject on three servers; what is appended comes to
-// all nodes by republish, and what is missed is fetched by its sequence. Consumers are not used: while the servers elect a leader
-// for their own affairs none can be made.
+// The shared log on NATS JetStream; no other file knows JetStream. The log is a stream of one
+// subject on three servers. Republish delivers appended messages to all nodes, and nodes fetch
+// missed ones by sequence. The log uses no consumers: none can be created while the servers elect
+// their own leader.
 
 import { readFileSync } from "node:fs";
 import {
@@ -26,12 +27,15 @@ import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
 
 const APPEND_MS = 2500;
 const REQUEST_MS = 1000;
-/** "Not found" within what the stream has is damage of one replica: another is asked, so often at most. */
+/**
+ * "Not found" within the stream's range means that one replica is damaged. Ask for another, at most
+ * this often.
+ */
 const ASKED_MAX = 20;
 const ASKED_AGAIN_MS = 50;
-/** Messages fetched at once. */
+/** Number of messages to fetch concurrently. */
 const FETCHED_AHEAD = 16;
-/** Messages that one answer brings, and their bytes. */
+/** Maximum number of messages, and of their bytes, in one answer. */
 const BATCH_MESSAGES = 512;
 const BATCH_BYTES = 2 * 1024 * 1024;
 const WRONG_SEQUENCE = 10071;
@@ -41,11 +45,11 @@ export interface StreamOptions {
   replicas: number;
   maxBytes: number;
   groupId: string;
-  /** The node that has to begin the group, with the jobs that it has; 0: any. */
+  /** The node that has to start the group with its jobs; 0 for any. */
   seed: number;
 }
 
-/** What a node says of itself when it is asked. */
+/** Returns a node's answer to a question about itself. */
 export type Asked = (question: string) => string;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -56,7 +60,7 @@ export class JetStreamLog {
   readonly #manager: JetStreamManager;
   readonly #direct: DirectStreamAPI;
   readonly #group: string;
-  /** Whether a server answers with many messages at once. */
+  /** Whether the server can answer with many messages at once. */
   #hasBatches = true;
 
   private constructor(connection: NatsConnection, manager: JetStreamManager, group: string) {
@@ -67,7 +71,7 @@ export class JetStreamLog {
     this.#group = group;
   }
 
-  /** Connects to any of the servers; tries again for as long as `patient`, or rejects. */
+  /** Connects to any of the servers. If `patient`, retries until one accepts; otherwise rejects. */
   static async connect(url: GroupUrl, name: string, patient: boolean): Promise<JetStreamLog> {
     const connection = await connect({
       servers: url.servers.map((server) => (url.tls ? `tls://${server}` : server)),
@@ -79,7 +83,7 @@ export class JetStreamLog {
       pingInterval: 1000,
       maxPingOut: 2,
       timeout: 2000,
-      // Each request would make an error ahead, for the lines that it was called from.
+      // Each request would otherwise create an Error up front to capture its call stack.
       noAsyncTraces: true,
       ...(url.tls ? { tls: {} } : {}),
       ...(url.user === "" ? {} : { user: url.user, pass: url.password }),
@@ -101,7 +105,7 @@ export class JetStreamLog {
     return `runnerbean.${this.#group}.node.${node.toString(16)}`;
   }
 
-  /** The server that this connection goes to, and its version. */
+  /** The server of this connection, and its version. */
   get server(): { name: string; version: string; address: string } {
     const { info } = this.#connection;
     return {
@@ -115,16 +119,19 @@ export class JetStreamLog {
     await this.#connection.close().catch(() => {});
   }
 
-  /** Told whenever the connection breaks: no answer to what was sent so far can be relied on. */
+  /**
+   * Calls `listener` whenever the connection breaks: answers to earlier requests are then
+   * unreliable.
+   */
   onDisconnect(listener: () => void): void {
     void (async () => {
       for await (const { type } of this.#connection.status()) if (type === "disconnect") listener();
     })();
   }
 
-  // --- the stream -------------------------------------------------------------------------------------------------
+  // --- the stream -----------------------------------------------------------------------------
 
-  /** Makes the stream of the group; only `replica init` does that. */
+  /** Creates the stream of the group; only `replica init` does that. */
   async create({ replicas, maxBytes, groupId, seed }: StreamOptions): Promise<void> {
     await this.#manager.streams.add({
       name: this.#stream,
@@ -154,7 +161,7 @@ export class JetStreamLog {
     }
   }
 
-  /** What the group got when it was made. */
+  /** Returns the identity that the group got at its creation. */
   async identity(): Promise<Pick<StreamOptions, "groupId" | "seed">> {
     const { metadata = {} } = (await this.#info()).config;
     return {
@@ -169,7 +176,7 @@ export class JetStreamLog {
     return { leader, replicas: config.num_replicas, peers };
   }
 
-  // --- the five calls ---------------------------------------------------------------------------------------------
+  // --- the five calls -------------------------------------------------------------------------
 
   async append(bytes: Uint8Array, expectedLast: number): Promise<number> {
     try {
@@ -195,13 +202,16 @@ export class JetStreamLog {
     while (next <= to && this.#hasBatches) {
       const before = next;
       for await (const bytes of this.#batch(next, to)) yield { sequence: next++, bytes };
-      // What a batch does not bring is asked for by itself, which says why.
+      // Fetches a message that the batch lacks by itself, which reveals the reason.
       if (next === before && next <= to) yield { sequence: next, bytes: await this.#fetch(next++) };
     }
     yield* this.#readSingly(next, to);
   }
 
-  /** Messages from `from` on, as many as one answer brings; none where the next one is not found. */
+  /**
+   * Yields messages from `from` on, as many as one answer brings; none if the next one is not
+   * found.
+   */
   async *#batch(from: number, to: number): AsyncGenerator<Uint8Array> {
     const batch = Math.min(BATCH_MESSAGES, to - from + 1);
     const request = JSON.stringify({ seq: from, batch, max_bytes: BATCH_BYTES });
@@ -216,7 +226,7 @@ export class JetStreamLog {
         if (headers?.code !== 0 || Number(headers.get("Nats-Sequence")) !== next) return;
         next++;
         yield data;
-        // A server before 2.11 knows single messages only.
+        // A server before 2.11 supports single messages only.
         this.#hasBatches &&= headers.get("Nats-Num-Pending") !== "";
         if (next > to || !this.#hasBatches) return;
       }
@@ -231,7 +241,7 @@ export class JetStreamLog {
     for (let sequence = from; sequence <= to; sequence++) {
       while (next <= to && fetched.length < FETCHED_AHEAD) {
         const fetching = this.#fetch(next++);
-        // It is awaited in its turn.
+        // Awaited in its turn below.
         fetching.catch(() => {});
         fetched.push(fetching);
       }
@@ -261,9 +271,12 @@ export class JetStreamLog {
     }
   }
 
-  // --- besides ----------------------------------------------------------------------------------------------------
+  // --- other calls ----------------------------------------------------------------------------
 
-  /** Told of messages right when they are appended. Some may be missing, or come late: `read` has all. */
+  /**
+   * Calls `listener` with messages as soon as they are appended. Some may be missing or late;
+   * `read` has all.
+   */
   follow(listener: (message: LogMessage) => void): void {
     this.#connection.subscribe(`runnerbean.${this.#group}.tail`, {
       callback: (error, message) => {
@@ -273,7 +286,10 @@ export class JetStreamLog {
     });
   }
 
-  /** Tells the primary that batches up to `n` are on the disk of a standby; it may be lost, and the next one says more. */
+  /**
+   * Tells the primary that batches up to `n` are on a standby's disk. The message may get lost; the
+   * next one covers it.
+   */
   tellKept(n: number): void {
     this.#connection.publish(`runnerbean.${this.#group}.kept`, `${n}`);
   }
@@ -285,7 +301,7 @@ export class JetStreamLog {
     this.#connection.subscribe(`runnerbean.${this.#group}.kept`, { callback });
   }
 
-  /** Answers whoever asks for this node, or for all nodes. */
+  /** Answers questions to this node and to all nodes. */
   answer(node: number, answer: Asked): void {
     const callback = (error: Error | null, message: Msg): void => {
       if (error === null) message.respond(answer(message.string()));
@@ -294,7 +310,10 @@ export class JetStreamLog {
     this.#connection.subscribe(`runnerbean.${this.#group}.nodes`, { callback });
   }
 
-  /** What a node says of itself; "gone" if its process is not connected any more, undefined if nobody knows. */
+  /**
+   * Returns the node's report on itself; "gone" if its process is no longer connected, undefined if
+   * unknown.
+   */
   async ask(node: number, question = "", timeoutMs = 500): Promise<string | "gone" | undefined> {
     try {
       return (
@@ -305,7 +324,7 @@ export class JetStreamLog {
     }
   }
 
-  /** What all nodes say that answer in time. */
+  /** Returns the reports of all nodes that answer in time. */
   async askAll(timeoutMs = 400): Promise<string[]> {
     const answers: string[] = [];
     try {

@@ -1,5 +1,6 @@
-// Looks whether the node that has the lead lives: asks it over the log servers, and knocks at its address. Several looks may be under
-// way: what was asked just before a process died is never answered, and nobody should have to wait for that.
+// Checks whether the leader is alive: asks it through the log servers, and connects to its address.
+// Several checks may run at once. A question asked just before a process died is never answered,
+// and must not delay later checks.
 
 import type { FollowerCore } from "./follower-core.ts";
 import { parseReport } from "./node-report.ts";
@@ -9,11 +10,13 @@ import type { SharedLog } from "./shared-log.ts";
 export class LeaderWatch {
   readonly #log: Pick<SharedLog, "ask">;
   readonly #ownAddress: string;
-  /** Of the node that was asked last: where it listens, and whether that was ever so. */
+  /**
+   * For the last leader asked: its address, and whether that address ever accepted a connection.
+   */
   #node = 0;
   #address = "";
   #listened = false;
-  /** Looks are numbered; what an earlier one finds after a later one counts no more. */
+  /** Numbers of checks; the result of an earlier check is ignored after that of a later one. */
   #looks = 0;
   #found = 0;
 
@@ -22,7 +25,10 @@ export class LeaderWatch {
     this.#ownAddress = ownAddress;
   }
 
-  /** Tells the core what it saw. A refusal counts only at an address that was open before: a firewall refuses, too. */
+  /**
+   * Reports the result to the core. A refused connection counts only at an address that was open
+   * before, because a firewall refuses too.
+   */
   async look(follower: FollowerCore): Promise<void> {
     const { leader } = follower;
     if (leader === 0) return;
@@ -47,11 +53,12 @@ export class LeaderWatch {
     if (listens && leader === this.#node && report.address === this.#address) this.#listened = true;
   }
 
-  /** Its process is not connected to the log servers any more. */
+  /** The leader's process is no longer connected to the log servers. */
   async #knock(follower: FollowerCore, leader: number, look: number, heardAtMs: number): Promise<void> {
     const mayBeDead = this.#listened && this.#address !== this.#ownAddress;
     const isDead = mayBeDead && (await listensOn(this.#address)) === "refused";
-    // One that may not serve closes its port; a batch of it meanwhile says that it may again.
+    // A leader whose lease expired closes its port; a batch from it meanwhile shows that it may
+    // serve again.
     const isSilent = follower.heardAtMs === heardAtMs;
     if (this.#counts(leader, look)) follower.seen(leader, isDead && isSilent ? "gone" : "silent");
   }

@@ -1,18 +1,19 @@
-// What is wrong with the log servers of a group, by what the leader of its stream knows of them: for `runnerbean replica check`.
+// Diagnoses the log servers of a group from what the stream's leader knows of them, for `runnerbean
+// replica check`.
 
 export interface StreamServers {
   leader: string;
   replicas: number;
-  /** The others, as the leader sees them. */
+  /** The other replicas, as the leader sees them. */
   peers: readonly { name: string; offline: boolean; current: boolean; lag?: number; active?: number }[];
 }
 
-/** Answered by a peer within this, it is there. Nanoseconds. */
+/** A peer that answered within this time is up. Nanoseconds. */
 const SILENT_NS_MAX = 10e9;
-/** Messages under way are no fault. */
+/** Up to this many messages in flight are normal. */
 const LAG_MAX = 100;
 
-/** A line for each fault, with what to do. */
+/** Returns a line per problem, with what to do about it. */
 export function streamProblems({ leader, replicas, peers }: StreamServers): string[] {
   const problems: string[] = [];
   if (replicas < 3)
@@ -34,13 +35,13 @@ export function streamProblems({ leader, replicas, peers }: StreamServers): stri
   return problems;
 }
 
-/** What the monitoring port of a log server says at /jsz. */
+/** The answer of a log server's monitoring port at /jsz. */
 export interface Jsz {
   disabled?: boolean;
   config?: { sync_always?: boolean };
 }
 
-/** Undefined if all is well. */
+/** Returns a problem, or undefined if the server is fine. */
 export function serverProblem({ disabled, config }: Jsz): string | undefined {
   if (disabled === true || config === undefined)
     return "JetStream is off: nats-server turns it off when its disk is full; make room, then start it again";

@@ -1,4 +1,4 @@
-// A configuration for a log server of a group: the few lines that matter.
+// Writes a minimal configuration for a log server of a group.
 
 export function natsConfig(name: string, peers: readonly string[], store: string): string {
   const routes = peers.map((peer) => `nats://${peer}:6222`).join(", ");

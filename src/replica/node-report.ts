@@ -1,4 +1,4 @@
-// What a node says of itself when it is asked: one line of JSON.
+// A node's report on itself, the answer to a question: one line of JSON.
 
 import { GROUP_ROLES, type GroupMember } from "../message/group.ts";
 
@@ -7,12 +7,12 @@ export interface NodeReport extends GroupMember {
   messagesUnderWay: number;
   doubts: number;
   ignored: number;
-  /** Its --replicate-lease, and its wall clock; an older version does not say. */
+  /** Its --replicate-lease and its wall clock; older versions omit them. */
   leaseMs?: number;
   wallMs?: number;
 }
 
-/** Another program may answer, too: what comes from it is cut to what a server says. */
+/** Limits for untrusted answers: another program may answer too. */
 const ADDRESS_MAX = 260;
 const VERSION_MAX = 40;
 
@@ -25,7 +25,10 @@ export function parseReport(text: string): NodeReport | undefined {
   }
 }
 
-/** What people are shown of a report; each field is of its type, whoever wrote it. */
+/**
+ * Returns the part of a report to show to people; each field has its type, whatever the sender
+ * wrote.
+ */
 export function memberOf(report: NodeReport): GroupMember {
   const role = GROUP_ROLES.find((each) => each === report.role) ?? "starting";
   return {

@@ -1,11 +1,18 @@
-// What does not fit together among the servers of a group, by what they say of themselves: each is a mistake of a configuration.
+// Finds inconsistencies between the servers of a group in their reports; each is a configuration
+// mistake.
 
 import type { NodeReport } from "./node-report.ts";
 
-/** Wall clocks that are apart by less do no harm: delays go on by them when the lead changes. */
+/**
+ * Smaller differences between wall clocks do no harm. Delays follow the wall clock when the lead
+ * changes.
+ */
 const CLOCKS_APART_MS_MAX = 2000;
 
-/** For each odd thing a key, and what to do about it. `nowMs`: the wall clock here. */
+/**
+ * Returns a key for each inconsistency, and what to do about it. `nowMs` is this machine's wall
+ * clock.
+ */
 export function oddMembers(
   own: Pick<NodeReport, "node" | "address" | "leaseMs">,
   reports: readonly NodeReport[],

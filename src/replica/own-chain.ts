@@ -1,14 +1,15 @@
-// What a node knows of the batches in its own log: which of them the shared log must have, and where in it to begin.
+// A node's knowledge of the batches in its local log: which of them the shared log must have, and
+// where to start reading it.
 
 import type { KnownBatch } from "../message/group.ts";
 
-/** Batches that are remembered once all of the shared log is read. */
+/** Number of batches to remember after the node has read the whole shared log. */
 const RECENT = 1000;
 
 export class OwnChain {
   readonly #node: number;
   readonly #batches = new Map<number, KnownBatch>();
-  /** The first and the last batch; 0: there is none. */
+  /** The first and the last batch; 0 for none. */
   first = 0;
   last = 0;
 
@@ -29,7 +30,7 @@ export class OwnChain {
     this.last = n;
   }
 
-  /** Only the last ones stay. */
+  /** Keeps only the latest batches. */
   forget(): void {
     if (this.#batches.size <= 2 * RECENT) return;
     for (const n of this.#batches.keys()) {
@@ -44,29 +45,36 @@ export class OwnChain {
     this.last = n;
   }
 
-  /** Whether it has been valid in the shared log: read from there, or known to be acknowledged. */
+  /**
+   * Returns whether the batch was valid in the shared log: read from there, or known to be
+   * acknowledged.
+   */
   isSure(n: number, tag: number): boolean {
     return this.has(n, tag) && (this.#batches.get(n)!.node !== this.#node || n <= this.#knownAcknowledged());
   }
 
-  /** The last batch behind batch `n` that has been valid in the shared log; 0: there is none. */
+  /** Returns the last batch after batch `n` that was valid in the shared log; 0 for none. */
   lastSureBehind(n: number): number {
     for (let each = this.last; each > n && each >= this.first; each--)
       if (this.isSure(each, this.#batches.get(each)!.tag)) return each;
     return 0;
   }
 
-  /** The last batch that a later one knew to be acknowledged. */
+  /** Returns the last batch that the newest one knew to be acknowledged. */
   #knownAcknowledged(): number {
     const { n, unacknowledged } = this.#batches.get(this.last)!;
     return n - 1 - unacknowledged;
   }
 
-  /** The last message of the shared log that was known to be valid when the newest batch was written; 0: none that `last` allows. */
+  /**
+   * Returns the last message of the shared log that was known to be valid when the newest batch was
+   * written; 0 if `last` allows none.
+   */
   knownMessage(last: number): number {
     for (let n = this.last; n >= this.first && n > 0; n--) {
       const message = this.#batches.get(n)?.message ?? 0;
-      // Its lower 32 bits are known: the last sequence that has them.
+      // Only the lower 32 bits are known. The result is the highest sequence with these bits up to
+      // `last`.
       if (message > 0) return Math.max(0, last - ((((last - message) % 2 ** 32) + 2 ** 32) % 2 ** 32));
     }
     return 0;

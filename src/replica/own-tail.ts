@@ -1,11 +1,12 @@
-// Brings the end of the own log to the shared one, which does not have it: it was never sent, or the log servers have lost it.
+// Appends the end of the local log to the shared log, which lacks it: it was never sent, or the log
+// servers lost it.
 
 import { BATCH_BYTES_MAX, batchesOf } from "../message/batch.ts";
 import type { SharedLog } from "./shared-log.ts";
 
 /**
- * Appends the batches behind message `expectedLast`, in their order. Rejects with a LogError: another node was first, or nobody
- * knows. What is appended twice is ignored by all readers.
+ * Appends the batches in order after message `expectedLast`. Rejects with a LogError if another
+ * node was first or the outcome is unknown. Readers ignore duplicates.
  */
 export async function appendTail(
   log: Pick<SharedLog, "append">,
@@ -16,7 +17,7 @@ export async function appendTail(
   for (const message of joined(batches)) last = await log.append(message, last);
 }
 
-/** Batches of one segment, as many as a message takes. */
+/** Yields messages that join batches of one segment, each as large as a message may be. */
 export function* joined(batches: readonly Uint8Array[]): Generator<Uint8Array> {
   let parts: Uint8Array[] = [];
   let bytes = 0;

@@ -1,4 +1,5 @@
-// Whether a process listens on an address, for the proof that another one is dead: where the kernel refuses, it lives, and the process does not.
+// Checks whether a process listens on an address, as proof that another node is dead: if its kernel
+// refuses the connection, the machine is up and the process is not.
 
 import { connect } from "node:net";
 
@@ -6,12 +7,12 @@ const CONNECT_MS = 1000;
 
 export type Listens = "yes" | "refused" | "unknown";
 
-/** `address`: "host:port". */
+/** `address` is "host:port". */
 export function listensOn(address: string): Promise<Listens> {
   const at = address.lastIndexOf(":");
   const host = address.slice(0, at).replace(/^\[|\]$/g, "");
   const port = Number(address.slice(at + 1));
-  // It is what another node says of itself.
+  // The address comes from another node's report.
   if (!(port > 0 && port < 65_536) || host === "") return Promise.resolve("unknown");
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: CONNECT_MS });

@@ -1,5 +1,6 @@
-// The node that has the lead: brings batches to the shared log, and knows which are acknowledged. Plain code: time and answers come
-// in, effects go out through its host. The rules are in README.md.
+// The node that has the lead: sends batches to the shared log, and tracks which are acknowledged.
+// Pure code: time and answers come in as arguments, effects go out through its host. README.md has
+// the rules.
 
 import {
   BATCH_BYTES_MAX,
@@ -11,14 +12,17 @@ import {
 import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
 
-/** Messages under way at most, and their bytes. */
+/** Maximum number of messages in flight, and of their bytes. */
 const WINDOW = 4;
 const WINDOW_BYTES = 1024 * 1024;
-/** A message without an answer for so long is looked for in the log. */
+/** After this time without an answer, the node looks for the message in the log. */
 const ANSWER_MS_MAX = 2500;
-/** A look at the log that failed is repeated after this. */
+/** Delay before the node retries a failed look at the log. */
 const LOOK_AGAIN_MS = 200;
-/** A server that has fallen behind may answer for a while, and say less than was acknowledged. */
+/**
+ * Maximum number of stale looks: a log server that lags behind may report less than was
+ * acknowledged.
+ */
 const STALE_LOOKS_MAX = 50;
 
 /** A batch on its way to the shared log. */
@@ -29,24 +33,24 @@ export interface OfferedBatch {
   oldest: number;
   idsLent: number;
   bytes: Uint8Array;
-  /** Of each shard the last record that is in it or an earlier one. */
+  /** For each shard, its last record in this batch or an earlier one. */
   numbers: Float64Array;
-  /** When it was sent first, ms. */
+  /** When the batch was first sent, ms. */
   sentAtMs?: number;
 }
 
 export type LeadEnd =
   /** Another node leads. */
   | "lost-lead"
-  /** What the log had acknowledged is not there any more. */
+  /** Data that the log had acknowledged is missing. */
   | "log-lost";
 
 export interface PrimaryHost {
-  /** Appends; `appended` or `failed` is called with the ticket, or never. */
+  /** Appends a message; afterwards calls `appended` or `failed` with the ticket, or neither. */
   append(message: Uint8Array, expectedLast: number, ticket: number): void;
-  /** Reads all messages from `from` on to the end of the log; `looked` is called, or `lookFailed`. */
+  /** Reads all messages from `from` to the end of the log, then calls `looked` or `lookFailed`. */
   look(from: number): void;
-  /** A batch is acknowledged, and all before it; it is in message `sequence`. */
+  /** The batch and all before it are acknowledged; it is in message `sequence`. */
   acknowledged(batch: OfferedBatch, sequence: number): void;
   purge(below: number): void;
   ended(how: LeadEnd, why: string): void;
@@ -54,15 +58,15 @@ export interface PrimaryHost {
 
 export interface PrimaryOptions {
   host: PrimaryHost;
-  /** The own LEAD, and its sequence in the shared log. */
+  /** The node's own LEAD, and its sequence in the shared log. */
   place: ChainPlace;
   sequence: number;
   /** When the LEAD was sent, ms. */
   sentAtMs: number;
   leaseMs: number;
-  /** So much is left in the log for standbys that are slow, bytes. */
+  /** Bytes that stay in the log for slow standbys. */
   keepBytes: number;
-  /** For each segment the first message with a valid batch of it. */
+  /** For each segment, the first message that contains a valid batch of it. */
   firstSequences: Map<number, number>;
 }
 
@@ -80,32 +84,32 @@ export class PrimaryCore {
   readonly #leaseMs: number;
   readonly #epoch: number;
   readonly #firstSequences: Map<number, number>;
-  /** The last batch that is acknowledged, and the message of the shared log that holds it. */
+  /** The last acknowledged batch, and the message of the shared log that holds it. */
   #acknowledged: ChainPlace;
   #sequence: number;
-  /** The last sequence that is expected once all under way is appended. */
+  /** The expected last sequence after everything in flight is appended. */
   #predicted: number;
   #waiting: OfferedBatch[] = [];
   #underWay: Message[] = [];
   #underWayBytes = 0;
   #tickets = 0;
-  /** A message is no answer any more if it was sent before this ticket. */
+  /** The first ticket whose answer counts; answers to earlier messages are ignored. */
   #since = 1;
   #looking = false;
   #lookAtMs = 0;
   #inDoubt = false;
   #staleLooks = 0;
   readonly #keepBytes: number;
-  /** What may be purged once so much has been acknowledged, bytes. */
+  /** Planned purges, each with the number of acknowledged bytes at which it is due. */
   #purges: { below: number; atBytes: number }[] = [];
   #acknowledgedBytes = 0;
   #purged = 0;
-  /** The oldest segment that counts, by the last acknowledged batch. */
+  /** The oldest segment that counts, according to the last acknowledged batch. */
   #oldest = 0;
   #ended = false;
-  /** What was sent before this renews no lease, ms. */
+  /** Messages sent before this time renew no lease, ms. */
   #countsFromMs = Number.NEGATIVE_INFINITY;
-  /** No answer may be given after this, ms. */
+  /** The time after which the server must not reply, ms. */
   serveUntilMs: number;
   doubts = 0;
 
@@ -124,7 +128,7 @@ export class PrimaryCore {
     return this.#acknowledged.n;
   }
 
-  /** Batches that are not acknowledged, and their bytes. */
+  /** The number of batches that are not acknowledged. */
   get pendingBatches(): number {
     let count = this.#waiting.length;
     for (const message of this.#underWay) count += message.batches.length;
@@ -178,12 +182,12 @@ export class PrimaryCore {
     this.#host.append(message, expectedLast, ticket);
   }
 
-  /** The log has taken a message at `sequence`. */
+  /** The log has stored a message at `sequence`. */
   appended(ticket: number, sequence: number, nowMs: number): void {
     if (this.#ended || ticket < this.#since) return;
     const message = this.#underWay.find((each) => each.ticket === ticket);
     if (message === undefined) return;
-    // Anything else came in between: a LEAD, perhaps.
+    // Another message came in between, perhaps a LEAD.
     if (sequence !== message.expectedLast + 1) {
       this.doubt(nowMs);
       return;
@@ -198,14 +202,17 @@ export class PrimaryCore {
     this.#pump(nowMs);
   }
 
-  /** This machine may have stood still until now: only what is sent from here on says that nobody else leads. */
+  /**
+   * Distrusts the lease, because the machine may have been suspended. Only messages sent from here
+   * on prove that no other node leads.
+   */
   distrust(nowMs: number): void {
     this.#countsFromMs = nowMs;
     this.serveUntilMs = Math.min(this.serveUntilMs, nowMs);
     this.doubt(nowMs);
   }
 
-  /** The log has refused a message, or nobody knows. */
+  /** The log refused a message, or the outcome is unknown. */
   failed(ticket: number, nowMs: number): void {
     if (ticket >= this.#since) this.doubt(nowMs);
   }
@@ -222,7 +229,10 @@ export class PrimaryCore {
       this.#host.purge(this.#purges.shift()!.below);
   }
 
-  /** Looked up, never computed: between two valid messages there may be any number of others. */
+  /**
+   * The position is looked up, never computed: any number of other messages may lie between two
+   * valid ones.
+   */
   #planPurge(oldest: number): void {
     this.#oldest = oldest;
     const below = this.#firstSequences.get(oldest);
@@ -233,21 +243,27 @@ export class PrimaryCore {
     this.#purges.push({ below, atBytes: this.#acknowledgedBytes + this.#keepBytes });
   }
 
-  /** Segments begin at these messages in the part of the log that this node had not read when it took the lead. */
+  /**
+   * Adds where segments begin in the part of the log that this node had not read when it took the
+   * lead.
+   */
   learnFirst(sequences: ReadonlyMap<number, number>): void {
     for (const [segment, sequence] of sequences)
       if (segment >= this.#oldest) this.#firstSequences.set(segment, sequence);
     this.#planPurge(this.#oldest);
   }
 
-  /** The log has little room: what was left in it for standbys that are slow goes now. */
+  /** The log is short of room: purges at once what was left for slow standbys. */
   purgeNow(): void {
     const last = this.#purges.at(-1);
     this.#purges = [];
     if (last !== undefined) this.#host.purge(last.below);
   }
 
-  /** What became of what was sent is read, never guessed. No answer to what was sent so far counts any more. */
+  /**
+   * Reads what became of the messages in flight instead of guessing. Answers to them no longer
+   * count.
+   */
   doubt(nowMs: number): void {
     if (this.#ended) return;
     this.#since = this.#tickets + 1;
@@ -268,13 +284,19 @@ export class PrimaryCore {
     this.#lookAtMs = nowMs + LOOK_AGAIN_MS;
   }
 
-  /** Whether the first messages of a look say already that another node leads: the rest, which may be all of the log, need not be read. */
+  /**
+   * Returns whether the first messages of a look already show that another node leads. The rest,
+   * maybe the whole log, need not be read then.
+   */
   seesOtherLead(messages: readonly LogMessage[]): boolean {
     const own = messages[0]?.sequence === this.#sequence ? this.#acknowledged : undefined;
     return lastPlace(messages, own).epoch > this.#epoch;
   }
 
-  /** The log from the last acknowledged message on, or as much of it as shows another lead; `last`: its end. */
+  /**
+   * Takes the log from the last acknowledged message on, or enough of it to show another lead;
+   * `last` is its end.
+   */
   looked(messages: readonly LogMessage[], last: number, nowMs: number): void {
     if (this.#ended) return;
     this.#looking = false;
@@ -292,7 +314,8 @@ export class PrimaryCore {
     this.#waiting = [];
     for (const batch of all) {
       if (batch.n > place.n) this.#waiting.push(batch);
-      // What is in the log may be what was sent first, however late it was sent again: a lease from then on is the one that others count on.
+      // The log may hold the first copy of a batch, however late it was resent. Other nodes count
+      // the lease from that one, so this node does too.
       else this.#acknowledge(batch, sequences.get(batch.n)!, batch.sentAtMs!);
     }
     this.#sequence = sequences.get(place.n) ?? this.#sequence;
@@ -301,7 +324,10 @@ export class PrimaryCore {
     this.#pump(nowMs);
   }
 
-  /** The place of the last valid batch, and the messages of those since the last acknowledged one; undefined if this is the end. */
+  /**
+   * Returns the place of the last valid batch, and the messages of the batches since the last
+   * acknowledged one; undefined if the lead has ended.
+   */
   #judge(
     messages: readonly LogMessage[],
     last: number,
@@ -330,7 +356,10 @@ export class PrimaryCore {
     return { place, sequences };
   }
 
-  /** The last acknowledged message is gone: another node that leads may have purged it, and says so further on. */
+  /**
+   * The last acknowledged message is gone. Another leader may have purged it; a later message then
+   * shows that lead.
+   */
   #judgePurged(messages: readonly LogMessage[]): undefined {
     const { epoch } = lastPlace(messages);
     if (epoch > this.#epoch) return this.#end("lost-lead", `epoch ${epoch} has begun`);
@@ -343,7 +372,7 @@ export class PrimaryCore {
     this.#host.ended(how, why);
   }
 
-  /** To be called at `nextDueAtMs` at the latest. */
+  /** Call no later than `nextDueAtMs`. */
   tick(nowMs: number): void {
     if (this.#ended) return;
     if (this.#inDoubt) {
@@ -362,7 +391,10 @@ export class PrimaryCore {
   }
 }
 
-/** Where the chain ends in these messages; without `place` its beginning is believed of the first batch. */
+/**
+ * Returns where the chain in these messages ends. Without `place`, trusts the first batch's claim
+ * of its predecessor.
+ */
 function lastPlace(messages: readonly LogMessage[], place?: ChainPlace): ChainPlace {
   let last = place;
   for (const { header } of messages.flatMap(({ bytes }) => batchesOf(bytes) ?? [])) {

@@ -1,13 +1,17 @@
-// What a node that has the lead, and is in doubt, reads of the shared log: all from its last acknowledged message on, unless it sees
-// early that another node leads. One that was stopped for hours would read gigabytes otherwise, only to end.
+// Reads the shared log for a leader in doubt: everything from its last acknowledged message on,
+// unless another lead shows up early. A node that was stopped for hours would otherwise read
+// gigabytes only to step down.
 
 import type { PrimaryCore } from "./primary-core.ts";
 import type { LogMessage, SharedLog } from "./shared-log.ts";
 
-/** More than a primary has under way; after so much it is asked, and again after twice as much. */
+/**
+ * First interval between checks for another lead, more than a primary has in flight; it doubles
+ * after each check.
+ */
 const ENOUGH_BYTES = 4 * 1024 * 1024;
 
-/** Messages `from` to `to`, or the first of them. */
+/** Returns the messages `from` to `to`, or the first of them. */
 export async function readInDoubt(
   log: Pick<SharedLog, "read">,
   primary: Pick<PrimaryCore, "seesOtherLead">,

@@ -1,50 +1,62 @@
-// What a group asks of a replicated log: five calls. Whatever keeps it (NATS JetStream, or memory in tests) is behind this.
+// The interface of a replicated log that a group needs: five calls. NATS JetStream implements it,
+// and memory in tests.
 //
-// Promised: (1) one order for all readers; (2) an append that was acknowledged survives any one server; (3) the number returned is
-// its place. Not needed: that `expectedLast` is checked rightly, that appends are not doubled, that reads are fresh, that nobody
-// else appends. Batches name their predecessors (message/batch.ts), so that what the log loses, doubles or invents is seen.
+// Required: (1) all readers see one order; (2) an acknowledged append survives the loss of any one
+// server; (3) the returned number is the message's position. Not required: correct checks of
+// `expectedLast`, appends without duplicates, fresh reads, or exclusive access. Batches name their
+// predecessors (message/batch.ts), so readers notice what the log loses, duplicates or invents.
 
 export interface LogMessage {
   sequence: number;
   bytes: Uint8Array;
 }
 
-/** What the log has: messages `first` to `last`; nothing while first > last. */
+/** The range of the log: messages `first` to `last`; empty while first > last. */
 export interface LogEnds {
   first: number;
   last: number;
-  /** How full it is, bytes; 0 for a limit means none. */
+  /** Bytes in use, and their limit; 0 means none. */
   bytes: number;
   limitBytes: number;
 }
 
 /**
- * A peer by its node: "there": it answers; "gone": its process is dead for sure; "silent": nobody knows.
+ * The state of a peer. "there": it answers; "gone": its process is certainly dead; "silent":
+ * unknown.
  */
 export type Presence = "there" | "gone" | "silent";
 
 export interface SharedLog {
-  /** Resolves with its sequence, once it is as safe as it gets. Rejects with a LogError. */
+  /**
+   * Resolves with the sequence once the message is as durable as the log can make it. Rejects with
+   * a LogError.
+   */
   append(bytes: Uint8Array, expectedLast: number): Promise<number>;
-  /** All messages from sequence `from` to sequence `to`, in order; a hole rejects, and is never skipped. */
+  /**
+   * Yields all messages from sequence `from` to sequence `to`, in order. Rejects at a hole, and
+   * never skips it.
+   */
   read(from: number, to: number): AsyncIterable<LogMessage>;
   ends(): Promise<LogEnds>;
-  /** Forgets all messages before sequence `below`. */
+  /** Deletes all messages before sequence `below`. */
   purge(below: number): Promise<void>;
-  /** What the node says of itself, "gone" if its process is not connected any more, or undefined if nobody knows. */
+  /**
+   * Returns the node's report on itself, "gone" if its process is no longer connected, or undefined
+   * if unknown.
+   */
   ask(node: number): Promise<string | "gone" | undefined>;
 }
 
 export type LogErrorKind =
-  /** The sequence was not the expected one: nothing was appended. */
+  /** The expected sequence did not match; nothing was appended. */
   | "refused"
-  /** It has no room: nothing was appended. */
+  /** The log has no room; nothing was appended. */
   | "full"
-  /** Nobody knows whether it was appended. */
+  /** Unknown whether the message was appended. */
   | "lost"
-  /** There is no such log. */
+  /** The log does not exist. */
   | "missing"
-  /** A message that must be there is not. */
+  /** A message that must exist is missing. */
   | "hole";
 
 export class LogError extends Error {

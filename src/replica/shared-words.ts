@@ -1,4 +1,5 @@
-// What the thread of the group tells all others through shared memory: how far the shared log is, until when the node may serve, which ids are lent.
+// Shared memory in which the group's thread publishes to all others: the progress of the shared
+// log, the end of the lease, and the lent ids.
 
 import { binlogBell, binlogGroup, ControlWord, httpBell, type Topology } from "../message/topology.ts";
 import { BatchWord } from "../ring/batch-word.ts";
@@ -36,7 +37,7 @@ export class SharedWords {
     this.#binlog = new Doorbell(bells, binlogBell(topology));
   }
 
-  /** Records of each shard up to these numbers are acknowledged. */
+  /** Publishes that each shard's records up to these numbers are acknowledged. */
   publishAcknowledged(numbers: Float64Array, idsLent: number): void {
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
@@ -44,13 +45,19 @@ export class SharedWords {
     this.#idsLent = idsLent;
   }
 
-  /** Batch `n` and all before it are in the shared log; it is in message `sequence`. */
+  /**
+   * Publishes that batch `n` and all before it are in the shared log; batch `n` is in message
+   * `sequence`.
+   */
   publishBatch(n: number, sequence: number): void {
     this.#message.publish(sequence);
     this.#batch.publish(n);
   }
 
-  /** Returns whether it was over: then the time frozen is over, too. `wallAheadMs`: how far the wall clock is ahead of the monotonic. */
+  /**
+   * Returns whether an expired lease is valid again, which ends a freeze. `wallAheadMs` is how far
+   * the wall clock is ahead of the monotonic one.
+   */
   publishLease(untilMs: number, nowMs: number, wallAheadMs: number): boolean {
     const wasOver = this.#serveUntilMs <= nowMs;
     if (untilMs === this.#serveUntilMs) return false;
@@ -65,7 +72,7 @@ export class SharedWords {
     else this.#control.clear(ControlWord.SharedLogFull);
   }
 
-  /** Acceptors and shards look again. */
+  /** Makes acceptors and shards look again. */
   ringAll(): void {
     for (const host of this.#hosts) host.ring();
   }

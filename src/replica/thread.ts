@@ -1,4 +1,5 @@
-// The worker thread of a group: a node in its event loop, and the orders of the main thread.
+// Entry point of a group's worker thread: a node in its event loop, and the orders of the main
+// thread.
 
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { Topology } from "../message/topology.ts";
@@ -7,11 +8,14 @@ import { GroupNode, type GroupNodeOptions, type NodeNews } from "./group-node.ts
 export interface GroupThreadData {
   topology: Topology;
   options: GroupNodeOptions;
-  /** The way to the log's thread. */
+  /** The port to the log's thread. */
   port: MessagePort;
 }
 
-/** What the main thread tells it: to begin; that clients are served; to tell when all is acknowledged. */
+/**
+ * Orders of the main thread: begin; clients are being served; report when everything is
+ * acknowledged.
+ */
 export type NodeOrder = "start" | "serves" | "drain";
 
 const { topology, options, port } = workerData as GroupThreadData;

@@ -1,10 +1,11 @@
-// A number of the shared log of a group (a batch, or a message) in one int32, which wraps. The thread of the group writes it, the log's reads it.
+// A sequence number of a group's shared log (of a batch or a message) in one int32, which wraps.
+// The group's thread writes it, and the log's thread reads it.
 
 export class BatchWord {
   readonly #words: Int32Array;
   readonly #at: number;
 
-  /** `words[at]` belongs to it. */
+  /** Uses `words[at]`. */
   constructor(words: Int32Array, at: number) {
     this.#words = words;
     this.#at = at;
@@ -14,12 +15,12 @@ export class BatchWord {
     Atomics.store(this.#words, this.#at, n | 0);
   }
 
-  /** Its lower 32 bits. */
+  /** The lower 32 bits. */
   get lowBits(): number {
     return Atomics.load(this.#words, this.#at) >>> 0;
   }
 
-  /** The number, which is not above `highest` and not 2^31 below it. */
+  /** Returns the number, which must not exceed `highest` or be 2^31 below it. */
   read(highest: number): number {
     return highest - ((highest - Atomics.load(this.#words, this.#at)) | 0);
   }

@@ -1,7 +1,9 @@
-// Decides who ends a wait over several shards: exactly one of the shards with a job, or the acceptor.
+// Claim words: decide which thread ends a wait over several shards. Exactly one wins, a shard with
+// a job or the acceptor.
 //
-// One int32 per connection slot: the number of its present wait (never 0), or 0. Whoever turns the number
-// into 0 has ended the wait; everybody else, and everybody with the number of an earlier wait, has lost.
+// Each connection slot has one int32: the number of its current wait (never 0), or 0. The thread
+// that changes the number to 0 has ended the wait. All other threads, and those with the number of
+// an earlier wait, lose.
 
 const NOT_WAITING = 0;
 
@@ -12,22 +14,22 @@ export class ClaimWords {
     this.#words = new Int32Array(buffer);
   }
 
-  /** How many slots there are. */
+  /** The number of slots. */
   get length(): number {
     return this.#words.length;
   }
 
-  /** Opens the wait `number` of a slot, to be claimed by anyone. */
+  /** Opens the wait `number` of a slot; any thread may claim it. */
   open(slot: number, number: number): void {
     Atomics.store(this.#words, slot, number);
   }
 
-  /** Ends the wait `number`; false if it has ended already. */
+  /** Ends the wait `number`; returns false if it has already ended. */
   claim(slot: number, number: number): boolean {
     return Atomics.compareExchange(this.#words, slot, number, NOT_WAITING) === number;
   }
 
-  /** Whether the wait `number` still lasts. */
+  /** Returns whether the wait `number` is still open. */
   isOpen(slot: number, number: number): boolean {
     return Atomics.load(this.#words, slot) === number;
   }

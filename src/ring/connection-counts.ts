@@ -1,9 +1,10 @@
-// How many connections there are, all together and from each address, over all acceptors.
+// Connection counts over all acceptors: in total and per address.
 //
-// Counts by address are a table of four rows: an address counts in one word of each, which its hash chooses, and
-// the smallest of the four is its count. Others may share a word, but hardly all four.
+// The counts per address form a count-min sketch of four rows. The address's hash chooses one word
+// in each row, and the smallest of the four words is its count. Other addresses may share a word,
+// but hardly all four.
 
-/** A shared place: total, then ROWS rows of COLUMNS words. */
+/** Layout of the shared memory: the total, then ROWS rows of COLUMNS words. */
 const ROWS = 4;
 const COLUMNS_BITS = 14;
 const COLUMNS = 1 << COLUMNS_BITS;
@@ -12,7 +13,7 @@ export const CONNECTION_COUNTS_BYTES: number = (1 + ROWS * COLUMNS) * 4;
 
 export class ConnectionCounts {
   readonly #words: Int32Array;
-  /** Drawn at the start, so that nobody can choose addresses that share their words. */
+  /** Random per process, so that attackers can't construct addresses that share words. */
   readonly #seed: number;
 
   constructor(buffer: SharedArrayBuffer, seed: number) {
@@ -20,7 +21,7 @@ export class ConnectionCounts {
     this.#seed = seed;
   }
 
-  /** Counts one more, unless there are `max` already. */
+  /** Counts one more connection, unless there are already `max`. */
   enter(max: number): boolean {
     if (Atomics.add(this.#words, 0, 1) < max) return true;
     this.leave();
@@ -31,7 +32,7 @@ export class ConnectionCounts {
     Atomics.sub(this.#words, 0, 1);
   }
 
-  /** The same for an address. */
+  /** Does the same for an address. */
   enterFrom(address: string, max: number): boolean {
     let least = Number.POSITIVE_INFINITY;
     for (let row = 0; row < ROWS; row++)

@@ -1,4 +1,4 @@
-// Words that all threads share: flags and counters that change rarely.
+// Flags and counters that all threads share and that change rarely.
 
 export class ControlWords {
   readonly words: Int32Array;
@@ -19,7 +19,7 @@ export class ControlWords {
     Atomics.store(this.words, word, 0);
   }
 
-  /** Adds one and returns the sum, from 1 on. */
+  /** Adds one and returns the new value. */
   increment(word: number): number {
     return Atomics.add(this.words, word, 1) + 1;
   }

@@ -1,18 +1,19 @@
-// Wakes a thread that sleeps, costs one load while it doesn't.
+// Wakes a sleeping thread, at the cost of one load while the thread is awake.
 //
-// One word per thread: 1 while its owner sleeps or is about to. The owner writes 1, looks at its rings once
-// more, and only then waits for the word to change. Whoever publishes looks at the word after its
-// publication. In the single order of all these atomics either the owner sees the message or the publisher
-// sees the 1, so no wake is lost.
+// Each thread has one word: 1 while its owner sleeps or is about to. The owner writes 1, checks its
+// rings once more, and only then waits for the word to change. A publisher checks the word after
+// its publication. These atomics have a single total order: either the owner sees the message or
+// the publisher sees the 1. So no wake-up is lost.
 //
-// A thread that sleeps in a ring of the kernel (io_uring) has that ring's descriptor beside the word. Others with such a ring wake
-// it through it: `Atomics.notify` would have to go through its event loop, which both sides pay for.
+// A thread that sleeps in an io_uring stores the ring's descriptor next to its word. Threads that
+// have such a ring themselves wake it through that ring. `Atomics.notify` would go through the
+// sleeper's event loop, which costs both sides time.
 
 const AWAKE = 0;
 const ASLEEP = 1;
-/** Where the descriptor is, behind the word; 0 for none. */
+/** Offset of the ring descriptor after the word; 0 means none. */
 const DESCRIPTOR = 1;
-/** Doorbells stand this many int32 words apart: a cache line each. */
+/** Distance between doorbells in int32 words: one cache line. */
 export const DOORBELL_WORDS = 16;
 
 /** Tells the processor that the thread is spinning. */
@@ -20,11 +21,11 @@ export function pause(): void {
   Atomics.pause();
 }
 
-/** The publishers' side. */
+/** The publishers' side of a doorbell. */
 export class Doorbell {
   /**
-   * Wakes who sleeps in the ring of a descriptor; set in a thread that can. Where it can't be after all, `notify` has to be called
-   * with the word.
+   * Wakes a thread that sleeps in the ring of a descriptor; set in threads that have a ring. If the
+   * wake-up fails, the function must call `notify` with the word.
    */
   static wakeInRing: ((descriptor: number, word: number) => void) | undefined;
   readonly #words: Int32Array;
@@ -35,13 +36,14 @@ export class Doorbell {
     this.#word = index * DOORBELL_WORDS;
   }
 
-  /** Wakes the owner of a word that has been rung. */
+  /** Wakes the owner of a word that was rung. */
   static notify(words: Int32Array, word: number): void {
-    // All of them: an earlier `sleepAsync` of the same owner may still stand in the line before a `sleep`.
+    // Wakes all waiters: an earlier `sleepAsync` of the same owner may still precede a `sleep` in
+    // the queue.
     Atomics.notify(words, word);
   }
 
-  /** Wakes the owner if it sleeps. To be called after a publication. Returns whether it slept. */
+  /** Wakes the owner if it sleeps; call after a publication. Returns whether it slept. */
   ring(): boolean {
     if (Atomics.load(this.#words, this.#word) === AWAKE) return false;
     if (Atomics.exchange(this.#words, this.#word, AWAKE) === AWAKE) return false;
@@ -56,7 +58,7 @@ export class Doorbell {
   }
 }
 
-/** The owner's side. */
+/** The owner's side of a doorbell. */
 export class DoorbellOwner {
   readonly #words: Int32Array;
   readonly #word: number;
@@ -66,29 +68,30 @@ export class DoorbellOwner {
     this.#word = index * DOORBELL_WORDS;
   }
 
-  /** From now on the owner can be woken in a ring of the kernel while it sleeps, too. */
+  /** Announces that the owner can also be woken through a ring of the kernel. */
   sleepsInRing(descriptor: number): void {
     Atomics.store(this.#words, this.#word + DESCRIPTOR, descriptor);
   }
 
-  /** Whether somebody has rung since the sleep was announced. */
+  /** Returns whether another thread has rung since the sleep was announced. */
   get isRung(): boolean {
     return Atomics.load(this.#words, this.#word) === AWAKE;
   }
 
-  /** Announces sleep. The owner must look at its rings after this and before it waits. */
+  /** Announces sleep. The owner must check its rings after this and before it waits. */
   prepare(): void {
     Atomics.store(this.#words, this.#word, ASLEEP);
   }
 
-  /** Takes the announcement back: there is work after all. */
+  /** Withdraws the announcement, because there is work after all. */
   cancel(): void {
     Atomics.store(this.#words, this.#word, AWAKE);
   }
 
   /**
-   * Blocks the thread until somebody rings or `timeoutMs` is over. It does not sleep in its ring now: who rings while it blocks finds
-   * no descriptor, and who has found one has rung before.
+   * Blocks the thread until another thread rings or `timeoutMs` passes. The owner doesn't sleep in
+   * its ring meanwhile. A thread that rings during the block therefore finds no descriptor, and one
+   * that found it has already rung.
    */
   sleep(timeoutMs: number): void {
     const descriptor = Atomics.exchange(this.#words, this.#word + DESCRIPTOR, 0);
@@ -97,12 +100,15 @@ export class DoorbellOwner {
     Atomics.store(this.#words, this.#word + DESCRIPTOR, descriptor);
   }
 
-  /** Blocks the thread for `ms`, awake to all others: nobody rings. */
+  /** Blocks the thread for `ms` while its word says awake, so that no thread rings. */
   rest(ms: number): void {
     Atomics.wait(this.#words, this.#word, AWAKE, ms);
   }
 
-  /** A promise of the next ring for a thread with an event loop, or undefined if it rang already. */
+  /**
+   * Returns a promise of the next ring, for a thread with an event loop; undefined if a thread has
+   * already rung.
+   */
   sleepAsync(): Promise<unknown> | undefined {
     const wait = Atomics.waitAsync(this.#words, this.#word, ASLEEP);
     return wait.async ? wait.value : undefined;

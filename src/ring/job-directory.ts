@@ -1,20 +1,20 @@
-// Remembers on which shard a recent job lives, in shared memory of a fixed size.
+// Maps recent jobs to the shard that holds them, in shared memory of a fixed size.
 //
-// An entry is one int32: the id above the table's size in 24 bits, and the shard + 1 in 8. Whoever takes an
-// id writes its entry before the put is sent, and a shard that a job has moved to writes it before anybody can
-// see the job there. So a match was true when it was written: a shard that does not have the job looks whether
-// the entry still names it, and if so nobody has the job. No match means "ask all shards", which is what
-// happens to jobs older than the last million.
+// An entry is one int32: 24 bits of the id above the table's size, and 8 bits for the shard plus 1.
+// The thread that takes an id writes its entry before it sends the put. A shard that receives a
+// moved job writes the entry before any client can see the job there. So a match was true when it
+// was written. A shard that lacks the job checks whether the entry still names it; if so, the job
+// doesn't exist. No match means "ask all shards", as for jobs older than the last million.
 
 const ENTRIES_BITS = 20;
 const ENTRIES = 2 ** ENTRIES_BITS;
 const TAG_RANGE = 2 ** 24;
 
-/** Returned by `find` for an id that is not in the table. */
+/** Result of `find` for an id that is not in the table. */
 export const UNKNOWN_SHARD = -1;
 
 export class JobDirectory {
-  /** Bytes of shared memory for a directory. */
+  /** Size of a directory in bytes of shared memory. */
   static readonly BYTES: number = ENTRIES * 4;
   readonly #entries: Int32Array;
 
@@ -27,7 +27,7 @@ export class JobDirectory {
     Atomics.store(this.#entries, id % ENTRIES, (tag << 8) | (shard + 1));
   }
 
-  /** The entry that the id shares with others: it changes when the job has moved. */
+  /** Returns the entry for the id, which other ids share; it changes when the job moves. */
   entry(id: number): number {
     return Atomics.load(this.#entries, id % ENTRIES);
   }

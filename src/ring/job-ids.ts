@@ -1,8 +1,9 @@
-// Hands out job ids 1, 2, 3 … over all threads without a BigInt; the numbers of tubes, too.
+// Hands out job ids 1, 2, 3 … over all threads without a BigInt; also the numbers of tubes.
 //
-// Two int32 words: the low 32 bits of the next id, taken with an atomic add, and a hint, the next id divided
-// by 2^24, stored by whoever takes an id that is a multiple of 2^24. A taker completes its low bits to the
-// number nearest to the hint, which is right as long as the hint is less than 2^31 ids behind.
+// Two int32 words hold the low 32 bits of the next id, taken with an atomic add, and a hint. The
+// hint is the next id divided by 2^24; the thread that takes a multiple of 2^24 stores it. A taker
+// completes its low bits to the number nearest to the hint. That number is right as long as the
+// hint is less than 2^31 ids behind.
 
 import { assert } from "../base/assert.ts";
 
@@ -14,14 +15,14 @@ export class JobIds {
   readonly #low: number;
   readonly #hint: number;
 
-  /** `words[at]` and `words[at + 1]` belong to the ids. */
+  /** Uses `words[at]` and `words[at + 1]`. */
   constructor(words: Int32Array, at: number) {
     this.#words = words;
     this.#low = at;
     this.#hint = at + 1;
   }
 
-  /** Sets the next id, before any thread takes one. */
+  /** Sets the next id; call before any thread takes one. */
   reset(nextId: number): void {
     assert(nextId >= 1 && nextId <= Number.MAX_SAFE_INTEGER, "ids are positive safe integers");
     Atomics.store(this.#words, this.#low, (nextId % LOW_RANGE) | 0);
@@ -35,7 +36,7 @@ export class JobIds {
     return id;
   }
 
-  /** The next id, which stays the next one. */
+  /** The next id, without taking it. */
   get next(): number {
     return this.#complete(Atomics.load(this.#words, this.#low) >>> 0);
   }

@@ -1,10 +1,11 @@
-// Until when a server of a group may serve: one int32 of monotonic ms, which wraps. Written by the thread of the group, read by shards once a turn.
+// The end of a group server's lease: one int32 of monotonic ms, which wraps. The group's thread
+// writes it; shards read it once a turn.
 
 export class LeaseWord {
   readonly #words: Int32Array;
   readonly #at: number;
 
-  /** `words[at]` belongs to it. */
+  /** Uses `words[at]`. */
   constructor(words: Int32Array, at: number) {
     this.#words = words;
     this.#at = at;
@@ -19,19 +20,21 @@ export class LeaseWord {
   }
 }
 
-/** The wall clock may be corrected by so much without a pause of the machine, ms. */
+/**
+ * How far a correction may move the wall clock without counting as a suspension of the machine, ms.
+ */
 const WALL_SLACK_MS = 250;
 
 /**
- * The lease by two clocks. The monotonic clock stands still while a machine is suspended; then the wall clock, which jumps when it
- * wakes, says that the lease is over.
+ * The lease by two clocks. The monotonic clock stops while the machine is suspended. The wall clock
+ * jumps on resume, which reveals that the lease has expired.
  */
 export class Lease {
   readonly #until: LeaseWord;
   readonly #untilWall: LeaseWord;
   readonly #wallMs: () => number;
 
-  /** `words[at]` and `words[wallAt]` are its ends. */
+  /** Stores the two ends in `words[at]` and `words[wallAt]`. */
   constructor(words: Int32Array, at: number, wallAt: number, wallMs: () => number = Date.now) {
     this.#until = new LeaseWord(words, at);
     this.#untilWall = new LeaseWord(words, wallAt);
@@ -43,13 +46,16 @@ export class Lease {
     this.#until.publish(untilMs);
   }
 
-  /** `nowMs`: by the monotonic clock. */
+  /** `nowMs` is monotonic time. */
   isOver(nowMs: number): boolean {
     return this.#until.isOver(nowMs) || this.#untilWall.isOver(this.#wallMs() - WALL_SLACK_MS);
   }
 }
 
-/** Whether the wall clock has gone on without the monotonic one: `offsetMs` is how far it is ahead, `beforeMs` how far it was. */
+/**
+ * Returns whether the wall clock advanced while the monotonic clock stood still. `offsetMs` and
+ * `beforeMs` say how far the wall clock is ahead, now and before.
+ */
 export function hasPaused(offsetMs: number, beforeMs: number): boolean {
   return offsetMs - beforeMs > WALL_SLACK_MS;
 }

@@ -1,12 +1,12 @@
-// How far each shard's log records have come: two int32 a shard, numbers of records, which wrap.
+// The progress of each shard's log records: two int32 record numbers per shard, which wrap.
 //
-// Written: the system has the record, so that it outlives the process. Synced: the disk has it, so that it
-// outlives the machine. Both are written by the binlog thread alone.
+// Written: the kernel has the record, so it survives the process. Synced: the disk has it, so it
+// survives the machine. Only the log's thread writes them.
 
-/** int32 words between two shards' entries: a cache line each. */
+/** Distance between two shards' entries in int32 words: one cache line. */
 export const LOG_WORDS = 16;
 
-/** Where in a shard's entry the number stands. */
+/** Position of each number in a shard's entry. */
 export const LogWord = { Written: 0, Synced: 1 } as const;
 export type LogWord = (typeof LogWord)[keyof typeof LogWord];
 
@@ -19,25 +19,25 @@ export class LogWords {
     this.#word = word;
   }
 
-  /** All records of the shard have come so far, up to `number`. */
+  /** Publishes that all records of the shard up to `number` have reached this point. */
   publish(shard: number, number: number): void {
     Atomics.store(this.#words, shard * LOG_WORDS + this.#word, number | 0);
   }
 
-  /** Whether any number is another than in `seen`, which has one for each shard. */
+  /** Returns whether any number differs from `seen`, which has one per shard. */
   differFrom(seen: Int32Array): boolean {
     for (let shard = 0; shard < seen.length; shard++)
       if (Atomics.load(this.#words, shard * LOG_WORDS + this.#word) !== seen[shard]) return true;
     return false;
   }
 
-  /** Notes all numbers there. */
+  /** Copies all numbers to `seen`. */
   copyTo(seen: Int32Array): void {
     for (let shard = 0; shard < seen.length; shard++)
       seen[shard] = Atomics.load(this.#words, shard * LOG_WORDS + this.#word);
   }
 
-  /** Whether record `number` of the shard has come so far. */
+  /** Returns whether record `number` of the shard has reached this point. */
   reached(shard: number, number: number): boolean {
     return ((Atomics.load(this.#words, shard * LOG_WORDS + this.#word) - number) | 0) >= 0;
   }

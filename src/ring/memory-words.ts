@@ -1,12 +1,16 @@
-// The memory that jobs have, over all shards, and how much they may have: three words that all threads share.
+// The memory that jobs of all shards use, and its limit: three words that all threads share.
 //
-// Shards take and give pages, some at a time, so that the sum is never more than the limit and costs a put nothing.
+// Shards claim and return several pages at a time, so the sum never exceeds the limit and a put
+// pays nothing.
 
-/** What is counted. */
+/** The unit of accounting. */
 export const MEMORY_PAGE_BYTES = 4096;
-/** Of a word: 8 TiB. */
+/** Maximum of a word: 8 TiB. */
 const PAGES_MAX = 0x7fff_ffff;
-/** Puts are taken again at this share of the limit, so that they are not taken and refused by turns. */
+/**
+ * The share of the limit below which puts are accepted again: hysteresis, so that the server
+ * doesn't alternate.
+ */
 const AGAIN_SHARE = 0.98;
 
 export class MemoryWords {
@@ -15,7 +19,10 @@ export class MemoryWords {
   readonly #limit: number;
   readonly #full: number;
 
-  /** `words` at these places belong to it: pages that are taken, the limit in pages or 0, and 1 while it is reached. */
+  /**
+   * `words` holds at these indexes: the pages in use, the limit in pages or 0, and 1 while the
+   * memory is full.
+   */
   constructor(words: Int32Array, used: number, limit: number, full: number) {
     this.#words = words;
     this.#used = used;
@@ -23,13 +30,16 @@ export class MemoryWords {
     this.#full = full;
   }
 
-  /** Infinity where there is no limit. */
+  /** The limit in bytes; Infinity for none. */
   get limitBytes(): number {
     const pages = Atomics.load(this.#words, this.#limit);
     return pages === 0 ? Number.POSITIVE_INFINITY : pages * MEMORY_PAGE_BYTES;
   }
 
-  /** At least one page; Infinity for no limit. What is there stays, also where it is more. */
+  /**
+   * Sets the limit: at least one page, or Infinity for none. Existing jobs stay, even if they
+   * exceed it.
+   */
   set limitBytes(bytes: number) {
     const pages =
       bytes === Number.POSITIVE_INFINITY ? 0 : Math.min(PAGES_MAX, Math.floor(bytes / MEMORY_PAGE_BYTES));
@@ -53,12 +63,12 @@ export class MemoryWords {
     return false;
   }
 
-  /** New jobs are refused from now on, until enough of them have gone. */
+  /** Refuses new jobs until enough memory is free. */
   noteFull(): void {
     Atomics.store(this.#words, this.#full, 1);
   }
 
-  /** Takes pages if the limit allows it. */
+  /** Claims pages if the limit allows it. */
   claim(pages: number): boolean {
     const limit = Atomics.load(this.#words, this.#limit);
     let used = this.usedPages;
@@ -70,7 +80,7 @@ export class MemoryWords {
     return false;
   }
 
-  /** Counts pages that are in use already. */
+  /** Counts pages that are already in use. */
   take(pages: number): void {
     const used = Atomics.add(this.#words, this.#used, pages) + pages;
     const limit = Atomics.load(this.#words, this.#limit);

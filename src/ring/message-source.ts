@@ -1,6 +1,6 @@
-// Where a message lies: a ring, or a copy of one message that had to wait.
+// The memory that holds a message: a ring, or a copy of one message that had to wait.
 
-/** Views of the same bytes; a message is at an offset that is a multiple of 8. */
+/** Views of the same bytes; a message's offset is a multiple of 8. */
 export interface MessageSource {
   readonly bytes: Uint8Array;
   readonly int32: Int32Array;

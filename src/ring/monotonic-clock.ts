@@ -1,19 +1,21 @@
-// The one clock of all threads: milliseconds of the machine's monotonic clock, with a fraction.
+// The clock of all threads: milliseconds of the machine's monotonic clock, with a fraction.
 //
-// `performance.now()` is cheap, if it is the module's (the global of that name is a getter), but counts from its
-// thread's start; the offset to the machine's clock is taken once. A thread that is held up between its looks at
-// the two clocks would be wrong by that time for good, so the best of several looks counts.
+// The module's `performance.now()` is cheap (the global of that name is a getter), but it counts
+// from the start of its thread. This module therefore measures the offset to the machine's clock
+// once. A thread that is preempted between its two clock readings would keep the error for good, so
+// the best of several measurements counts.
 
 import { performance } from "node:perf_hooks";
 
-/** Looks at the clocks at most. */
+/** Maximum number of measurements. */
 const LOOKS_MAX = 50;
-/** An offset known to this is good enough, ms. */
+/** An offset with at most this uncertainty is good enough, ms. */
 const GOOD_ENOUGH_MS = 0.005;
 
 /**
- * What has to be added to the thread's clock to get the machine's, ms: known to half of the time between two
- * looks at the machine's clock with one at the thread's in between, for the shortest such time seen.
+ * Returns the offset from the thread's clock to the machine's, in ms. One measurement reads the
+ * machine's clock before and after the thread's; the offset is accurate to half of the time in
+ * between. The shortest measurement counts.
  */
 export function clockOffsetMs(machineMs: () => number, threadMs: () => number): number {
   let offsetMs = 0;
@@ -34,7 +36,7 @@ const offsetMs = clockOffsetMs(
   () => performance.now(),
 );
 
-/** Monotonic ms, the same in every thread of the process. */
+/** Returns monotonic ms, the same in every thread of the process. */
 export function monotonicMs(): number {
   return performance.now() + offsetMs;
 }

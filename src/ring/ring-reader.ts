@@ -1,11 +1,11 @@
-// The reading end of a ring: take messages in order, release a batch.
+// The reading end of a ring: takes messages in order, and releases them in batches.
 
 import { DATA_OFFSET, HEAD_WORD, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
 
-/** Returned by `next` when nothing is published. */
+/** Result of `next` when no message is published. */
 export const EMPTY = -1;
 
-/** One thread reads. A message's bytes stay valid until `release`. */
+/** For one reading thread. The bytes of a message stay valid until `release`. */
 export class RingReader {
   readonly bytes: Uint8Array;
   readonly int32: Int32Array;
@@ -15,7 +15,7 @@ export class RingReader {
   readonly #capacity: number;
   #head: number;
   #released: number;
-  /** The writer's position when last looked at. */
+  /** The writer's position at the latest check. */
   #tail: number;
 
   constructor(ring: SharedArrayBuffer) {
@@ -30,7 +30,7 @@ export class RingReader {
     this.#tail = this.#head;
   }
 
-  /** The offset of the next message, or EMPTY. The message counts as taken. */
+  /** Takes the next message; returns its offset, or EMPTY. */
   next(): number {
     for (;;) {
       if (this.#head === this.#tail) {
@@ -52,12 +52,15 @@ export class RingReader {
     return this.#head !== this.#tail || this.#head !== Atomics.load(this.#words, TAIL_WORD);
   }
 
-  /** Share of the ring that is published and not taken, 0 to 1. */
+  /** The share of the ring that is published and not yet taken, 0 to 1. */
   get fill(): number {
     return ((Atomics.load(this.#words, TAIL_WORD) - this.#head) | 0) / this.#capacity;
   }
 
-  /** Gives the room of all taken messages back. Returns whether the writer waits for it and must be rung. */
+  /**
+   * Releases the room of all taken messages. Returns whether the writer waits for it and must be
+   * rung.
+   */
   release(): boolean {
     if (this.#head === this.#released) return false;
     this.#released = this.#head;

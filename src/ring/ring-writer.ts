@@ -1,13 +1,14 @@
-// The writing end of a ring: claim room, fill it, publish a batch.
+// The writing end of a ring: claims room, fills it, and publishes messages in batches.
 
 import { assert } from "../base/assert.ts";
 import { DATA_OFFSET, HEAD_WORD, messageBytesMax, TAIL_WORD, WANTED_WORD } from "./ring-layout.ts";
 
-/** Returned by `claim` when there is no room now. */
+/** Result of `claim` when there is no room now. */
 export const FULL = -1;
 
 /**
- * One thread writes. Claimed messages stay invisible until `publish`, so that a batch costs one atomic store.
+ * For one writing thread. Claimed messages stay invisible until `publish`, so a batch costs one
+ * atomic store.
  */
 export class RingWriter {
   readonly bytes: Uint8Array;
@@ -19,7 +20,7 @@ export class RingWriter {
   readonly #capacity: number;
   #tail: number;
   #published: number;
-  /** The reader's position when last looked at: it may have moved on since, never back. */
+  /** The reader's position at the latest check; by now it may be further, never less. */
   #head: number;
 
   constructor(ring: SharedArrayBuffer) {
@@ -35,7 +36,7 @@ export class RingWriter {
     this.#head = Atomics.load(this.#words, HEAD_WORD);
   }
 
-  /** Whether a message of `length` bytes could be claimed now. */
+  /** Returns whether `claim` would find room for a message of `length` bytes. */
   hasRoom(length: number): boolean {
     const size = (length + 7) & ~7;
     const needed = this.#needed(size);
@@ -45,7 +46,8 @@ export class RingWriter {
   }
 
   /**
-   * Room for a message of `length` bytes with its header: its offset, or FULL. Its length is written already.
+   * Claims room for a message of `length` bytes, including its header, and writes its length.
+   * Returns its offset, or FULL.
    */
   claim(length: number): number {
     assert(length <= this.messageBytesMax, "a message fits in a quarter of its ring");
@@ -63,12 +65,12 @@ export class RingWriter {
     return offset;
   }
 
-  /** Whether something was claimed that is not visible yet. */
+  /** Whether some claimed messages are not published yet. */
   get hasUnpublished(): boolean {
     return this.#tail !== this.#published;
   }
 
-  /** Makes what was claimed visible. Returns whether there was anything. */
+  /** Publishes the claimed messages; returns whether there were any. */
   publish(): boolean {
     if (this.#tail === this.#published) return false;
     this.#published = this.#tail;
@@ -77,14 +79,14 @@ export class RingWriter {
   }
 
   /**
-   * Asks the reader to ring once it has released room. To be called before sleeping, and room looked at after
-   * it.
+   * Asks the reader to ring after it releases room. Before sleeping, call this and then check for
+   * room again.
    */
   wantRoom(): void {
     Atomics.store(this.#words, WANTED_WORD, 1);
   }
 
-  /** Bytes that the reader has not released. */
+  /** The number of bytes that the reader has not released. */
   get used(): number {
     this.#head = Atomics.load(this.#words, HEAD_WORD);
     return (this.#tail - this.#head) | 0;
