@@ -1,4 +1,5 @@
-// The way of batches to the thread of the group. What finds no room is kept, and nothing more is taken until there is some.
+// Sends batches to the group's thread. Batches that find no room are kept, and the log takes no
+// more until they are sent.
 
 import { binlogGroup, ControlWord, groupBell, type Topology } from "../message/topology.ts";
 import { BatchWord } from "../ring/batch-word.ts";
@@ -14,7 +15,7 @@ export class BatchRing implements BatchSink {
   readonly #kept: { bytes: Uint8Array; numbers: Float64Array }[] = [];
   #taken: number;
 
-  /** `n`: the batch that the first one follows. */
+  /** The first batch follows batch `n`. */
   constructor(topology: Topology, n: number) {
     this.#ring = new RingWriter(binlogGroup(topology).ring);
     this.#bell = new Doorbell(new Int32Array(topology.doorbells), groupBell(topology));
@@ -37,7 +38,7 @@ export class BatchRing implements BatchSink {
     return this.#message.lowBits;
   }
 
-  /** Asks to be rung once there is room. */
+  /** Asks the group's thread to ring once there is room. */
   wantRoom(): void {
     if (!this.hasRoom) this.#ring.wantRoom();
   }

@@ -1,9 +1,9 @@
-// The binlog between rings and storage as plain code: takes records, tells how far they are written and
-// durable. No thread, no clock.
+// The binlog between rings and storage as pure code: takes records, and publishes which are written
+// and durable. No thread, no clock.
 //
-// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`. The loop
-// around it (binlog-loop.ts) publishes, rings and says when to sleep; a simulation runs the same loop on a
-// disk and a time of its own.
+// One turn is `takeRecords`, `storage.flush`, `publishProgress`, `storage.work`, `publishState`.
+// The loop around it (binlog-loop.ts) publishes, rings and decides when to sleep. A simulation runs
+// the same loop with its own disk and time.
 
 import { shardOfTube } from "../base/tube-hash.ts";
 import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
@@ -19,12 +19,12 @@ import type { Storage } from "./live/storage.ts";
 import type { OpenedBinlog } from "./open-binlog.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 
-/** Records of one shard taken before the others have their turn. */
+/** Maximum number of records to take from one shard before the others have their turn. */
 const BATCH_RECORDS = 4096;
 
 export class BinlogCore {
   readonly #topology: Topology;
-  /** One from each shard. */
+  /** One ring per shard. */
   readonly rings: readonly RingReader[];
   readonly #written: LogWords;
   readonly #synced: LogWords;
@@ -55,30 +55,30 @@ export class BinlogCore {
     this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);
   }
 
-  /** Sets the first id that will be given, before any thread takes one; it is lent when somebody wants it. */
+  /** Sets the first id to hand out, before any thread takes one. The log lends it on demand. */
   beginIds(nextId: number): void {
     this.#ids.reset(nextId);
     this.#lent.publish(nextId - 1);
     this.#firstId = nextId;
   }
 
-  /** The last id that was taken since the start; 0: none. */
+  /** The last id taken since the start; 0 for none. */
   get #lastId(): number {
     const { next } = this.#ids;
     return next === this.#firstId ? 0 : next - 1;
   }
 
-  /** Whether ids have to be lent. */
+  /** Whether the log has to lend more ids. */
   lendIsDue(storage: Storage): boolean {
     return storage.lendIsDue(this.#lastId);
   }
 
-  /** A job's full record is in this segment now. */
+  /** Notes that a job's full record is now in this segment. */
   noteFile(id: number, segment: number): void {
     this.#files.set(id, segment);
   }
 
-  /** What recovery found, batch by batch, with the file of each job noted for stats-job. */
+  /** Yields the recovered batches, and notes the file of each job for stats-job. */
   *recovered({ storage, jobs }: OpenedBinlog): Generator<RecoveredBatch> {
     const { shards } = this.#topology;
     for (const batch of jobs((bytes, start, length) => shardOfTube(bytes, start, start + length, shards))) {
@@ -93,7 +93,7 @@ export class BinlogCore {
     }
   }
 
-  /** Whether it must make everything durable and end. */
+  /** Whether the log must make everything durable and end. */
   get stopping(): boolean {
     return this.#control.isSet(ControlWord.BinlogStop);
   }
@@ -103,8 +103,8 @@ export class BinlogCore {
   }
 
   /**
-   * Appends what the shards have published; `onWriterWaits` is called for each that waits for room. Returns
-   * how many.
+   * Appends what the shards have published. Calls `onWriterWaits` for each shard that waits for
+   * room. Returns the number of records.
    */
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;
@@ -121,12 +121,15 @@ export class BinlogCore {
       if (ring.release()) onWriterWaits(shard);
     }
     storage.lendIds(this.#lastId);
-    // The flush that follows may hang in a sync, and this is how that is seen.
+    // The following flush may hang in a sync; this makes the hang visible.
     this.#publishUnsynced(storage);
     return taken;
   }
 
-  /** Tells everybody how far the log is written and synced. True if replies may have waited for it. */
+  /**
+   * Publishes how far the log is written and synced. Returns true if replies may have waited for
+   * it.
+   */
   publishProgress(storage: Storage): boolean {
     let written = false;
     let synced = false;
@@ -145,13 +148,14 @@ export class BinlogCore {
     }
     const { repliesWaitFor, group } = this.#topology.binlog!;
     if (repliesWaitFor === LogWord.Synced) return synced;
-    // Whoever waits for the shared log is rung when that has it.
+    // In a group, replies may wait for the shared log; the group's thread rings when that has the
+    // records.
     return written && group?.repliesWait !== true;
   }
 
   /**
-   * Tells everybody whether there is room, and what `stats` says of the log. True if shards sleep that may go
-   * on.
+   * Publishes whether there is room, and the log's figures for `stats`. Returns true if sleeping
+   * shards may continue.
    */
   publishState(storage: Storage): boolean {
     const hadWaited = this.#control.isSet(ControlWord.BinlogWaits);
@@ -171,7 +175,7 @@ export class BinlogCore {
     counters[Counter.BinlogCompacts] = storage.compacts ? 1 : 0;
     this.#publishUnsynced(storage);
     counters.set(storage.timings.figures, Counter.LogFigures);
-    // A put may wait for a lend that a full log does not make.
+    // A put may wait for ids that a full log does not lend.
     const refuses = storage.full && !wasFull;
     return this.#publishLent(storage.idsLent) || refuses || (hadWaited && !storage.waiting);
   }
@@ -180,9 +184,9 @@ export class BinlogCore {
     this.counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
   }
 
-  /** True if puts may have waited for it. */
+  /** Returns true if puts may have waited for the ids. */
   #publishLent(idsLent: number): boolean {
-    // In a group the shared log lends them.
+    // In a group, the group's thread lends the ids.
     if (this.#topology.binlog!.group !== undefined) return false;
     if (idsLent === this.#publishedLent) return false;
     this.#publishedLent = idsLent;

@@ -1,4 +1,5 @@
-// The loop of the log: takes what the shards append, writes and syncs it, and tells how far it is. Its thread sleeps in between.
+// The loop of the log: takes the shards' records, writes and syncs them, and publishes the
+// progress. The thread sleeps between turns.
 
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { Role } from "../loop/role.ts";
@@ -11,7 +12,7 @@ import type { BinlogCore } from "./binlog-core.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { Storage } from "./live/storage.ts";
 
-/** What it does next. Work may have written and synced as well, so how far the log is is told twice. */
+/** The next action. Work may write and sync as well, so the loop publishes the progress twice. */
 const Action = {
   Take: 0,
   Flush: 1,
@@ -30,13 +31,16 @@ export interface BinlogLoopOptions {
   readonly core: BinlogCore;
   readonly storage: Storage;
   readonly control: ControlWords;
-  /** The bells of all shards and of all acceptors. */
+  /** The doorbells of all shards and of all acceptors. */
   readonly shards: readonly Doorbell[];
   readonly acceptors: readonly Doorbell[];
   readonly counters: TurnCounters;
-  /** In a group. */
+  /** Only in a group. */
   readonly batches?: BatchRing | undefined;
-  /** It gives way once it has told how far the log is: replies of its thread leave before it goes on with its own work. */
+  /**
+   * Whether the loop yields after it publishes the progress, so that its thread can send replies
+   * before the log's own work.
+   */
   readonly givesWay?: boolean;
   readonly surroundings: Surroundings;
 }
@@ -47,9 +51,9 @@ export class BinlogLoop implements Role {
   hasMore = false;
   readonly #options: BinlogLoopOptions;
   #action: Action = Action.Take;
-  /** Whether it was told to stop when the turn began. */
+  /** Whether a stop was requested when the turn began. */
   #stopping = false;
-  /** Whether there is more to be done for room and compaction. */
+  /** Whether making room or compaction has more to do. */
   worksOn = false;
 
   constructor(options: BinlogLoopOptions) {
@@ -58,7 +62,7 @@ export class BinlogLoop implements Role {
 
   get hasWork(): boolean {
     const { core, storage } = this.#options;
-    // A log that waits for room takes nothing before its time, however many rings are full.
+    // A log that waits for room takes nothing before its deadline, however full the rings are.
     if (core.stopping) return true;
     return (core.hasRecords || core.lendIsDue(storage)) && !storage.waiting && !storage.isBackedUp;
   }
@@ -67,12 +71,15 @@ export class BinlogLoop implements Role {
     return this.#options.storage.nextDeadline();
   }
 
-  /** Only in a group does it publish what may find no room. */
+  /** Only in a group does the loop publish to a ring that may be full. */
   wantRoom(): void {
     this.#options.batches?.wantRoom();
   }
 
-  /** No reply may leave from here on: connections that are still there are about to be cut. Returns why the log failed, if it did. */
+  /**
+   * Stops all replies: the connections that remain are about to be closed. Returns why the log
+   * failed, if it did.
+   */
   close(): BinlogError | undefined {
     const { storage, control, surroundings } = this.#options;
     control.set(ControlWord.BinlogEnded);
@@ -80,7 +87,10 @@ export class BinlogLoop implements Role {
     return storage.failure;
   }
 
-  /** Goes on to the next point. At `Point.Ended` the log is to stop and all is taken, or it has failed: `close` follows. */
+  /**
+   * Runs to the next point. At `Point.Ended`, the log is stopping and has taken everything, or it
+   * has failed; `close` follows.
+   */
   next(): Point {
     const { storage, surroundings, givesWay } = this.#options;
     for (;;) {
@@ -92,7 +102,10 @@ export class BinlogLoop implements Role {
     }
   }
 
-  /** Does one action. Returns the point that it ends at; undefined between two actions of a turn. */
+  /**
+   * Performs one action. Returns the point at which it ends, or undefined between two actions of a
+   * turn.
+   */
   #act(): Point | undefined {
     const { core, storage, surroundings } = this.#options;
     switch (this.#action) {
@@ -112,7 +125,8 @@ export class BinlogLoop implements Role {
         this.#action = Action.Work;
         break;
       case Action.Work:
-        // Room and compaction are for the next start; what the rings still hold finds room without them, or makes it.
+        // At a stop, making room and compaction are left to the next start. The records still in
+        // the rings find room without them, or make it.
         this.worksOn = !this.#stopping && storage.work(surroundings.nowMs());
         this.#action = Action.TellAgain;
         break;
@@ -124,7 +138,8 @@ export class BinlogLoop implements Role {
         this.#action = Action.TellState;
         break;
       case Action.TellState:
-        // Cleared first, then the bell: a shard that goes to sleep in between looks at the word once more before it does.
+        // Clear the word first, then ring: a shard that goes to sleep in between checks the word
+        // once more.
         if (!core.publishState(storage)) return this.#turned();
         this.#action = Action.RingShards;
         break;
@@ -151,7 +166,8 @@ export class BinlogLoop implements Role {
     this.#action = Action.Take;
     this.hasMore = this.taken > 0 || this.worksOn;
     if (!this.#stopping || this.hasMore) return Point.Turned;
-    // What is in the rings has been acknowledged, or will be: it is taken, or the log has failed.
+    // The records in the rings were acknowledged or will be, so the log takes them all, or has
+    // failed.
     const waited = storage.waiting;
     if (waited) storage.endWait(surroundings.nowMs());
     if (waited && storage.failure === undefined) {

@@ -1,5 +1,5 @@
-// The log with all that it needs of its thread: recovers it, feeds the shards what it knew, and has its loop. Its thread is
-// its own, or that of the acceptors and shards.
+// The log with everything its thread must provide: recovers the log, loads the jobs into the
+// shards, and owns the loop. It runs in a thread of its own or in that of the acceptors and shards.
 
 import { randomInt } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -34,32 +34,34 @@ export interface BinlogData {
   segmentBytes: number;
   syncEvery: SyncEvery;
   salvage: boolean;
-  /** One for each shard: the jobs go out, "loaded" comes back. */
+  /** One per shard: jobs go out, "loaded" comes back. */
   recovery: MessagePort[];
-  /** In a group: the way to its thread, until this node has the lead. */
+  /** In a group: the port to the group's thread until this node has the lead. */
   group: MessagePort | undefined;
 }
 
-/** The only order of the main thread; before it the thread touches nothing but its own code. */
+/**
+ * The only order of the main thread. Before it arrives, the thread loads its code and nothing else.
+ */
 export type BinlogOrder = "open";
 
-/** What the binlog tells the main thread. */
+/** Messages from the binlog to the main thread. */
 export type BinlogNews =
-  /** The code is loaded; waits for the order to open the log. */
+  /** The code is loaded; the thread waits for the order to open the log. */
   | { news: "loaded" }
   | { news: "progress"; doneBytes: number; totalBytes: number }
   | { news: "notice"; notice: StorageNotice }
   | { news: "recovered"; jobs: number; ms: number }
-  /** The log can't be opened: the operator has to act. */
+  /** The log can't be opened; the operator has to act. */
   | { news: "refused"; code: string; message: string; nextStep: string }
-  /** A write or sync failed while serving. */
+  /** A write or sync failed during operation. */
   | { news: "failed"; code: string; message: string; nextStep: string }
-  /** Everything is durable and closed; `timings` tells how the disk behaved. */
+  /** Everything is durable and closed; `timings` describes how the disk behaved. */
   | { news: "closed"; timings: string };
 
 /**
- * Descriptors kept back: two for compaction, one each for a new file and its folder, and as many that others
- * may snatch.
+ * Number of reserved descriptors: two for compaction, one each for a new file and its folder, and
+ * as many again that other threads may snatch.
  */
 const SPARE_DESCRIPTORS = 8;
 
@@ -82,20 +84,20 @@ export class BinlogRuntime {
   }
 
   /**
-   * Resolves with the loop when all jobs are in their shards; with undefined if the log can't be opened, or the server was
-   * stopped meanwhile: then it has told why.
+   * Resolves with the loop when the shards have loaded all jobs. Resolves with undefined, after
+   * telling why, if the log can't be opened or the server was stopped meanwhile.
    */
   async open(): Promise<BinlogLoop | undefined> {
     try {
       return await this.#open();
     } catch (error) {
       if (error instanceof StartInterrupted) {
-        // The lock ends with the process.
+        // The process's exit releases the lock.
         this.#tell({ news: "closed", timings: error.message });
       } else if (error instanceof BinlogError) this.#tellFailure("refused", error);
       else {
-        // The main thread hears of it only after this one has been taken down; nothing may be acknowledged
-        // meanwhile.
+        // The main thread learns of the error only after this thread has ended. No reply may be
+        // sent meanwhile.
         this.#control.set(ControlWord.BinlogEnded);
         throw error;
       }
@@ -103,12 +105,12 @@ export class BinlogRuntime {
     }
   }
 
-  /** To be called once, when the loop has ended: nothing is acknowledged any more. */
+  /** Closes the log; call once, after the loop has ended. No reply is sent from then on. */
   close(): void {
     const { storage, lock, role } = this.#opened!;
     const failure = role.close();
     if (failure !== undefined) {
-      // All threads stop before anything else is done, and the main thread ends the process.
+      // All threads stop first; then the main thread ends the process.
       this.#tellFailure("failed", failure);
       return;
     }
@@ -126,8 +128,8 @@ export class BinlogRuntime {
       segmentBytes,
       syncEvery,
       salvage,
-      // Other threads would have to read their code, which the user that the process has become may not be
-      // allowed to.
+      // Other threads must read their code, which the current user may not be allowed to after
+      // privileges were dropped.
       parallel: isReadable(fileURLToPath(import.meta.url)),
       randomSalt: () => randomInt(2 ** 32 - 1),
       wallMs: Date.now,
@@ -149,7 +151,7 @@ export class BinlogRuntime {
       if (error instanceof StartInterrupted) storage.close(monotonicMs());
       throw error;
     }
-    // Nobody waits for it yet.
+    // No thread waits for it yet.
     this.#core.publishProgress(storage);
     this.#core.publishState(storage);
     this.#tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
@@ -158,7 +160,10 @@ export class BinlogRuntime {
     return role;
   }
 
-  /** In a group: resolves when this node has the lead, with where its log goes on in the chain. */
+  /**
+   * In a group, resolves when this node has the lead, with the place where its log continues the
+   * chain.
+   */
   async #chain(options: OpenOptions): Promise<ChainOptions | undefined> {
     const { group, topology } = this.#data;
     if (group === undefined) return undefined;
@@ -168,7 +173,7 @@ export class BinlogRuntime {
     return { place, node, rewriteBelow, randomTag, sink: this.#batches };
   }
 
-  /** Sends every batch to the shards that have jobs in it, a few ahead of their loading. */
+  /** Sends each batch to the shards that have jobs in it, a few batches ahead of their loading. */
   async #feedShards(batches: Iterable<RecoveredBatch>, stopping: () => boolean): Promise<void> {
     const feeds = this.#data.recovery.map((port) => new ShardFeed(port));
     for (const { bytes, jobs } of batches) {

@@ -1,5 +1,6 @@
-// The log in the thread of acceptors and shards: it has its turn after theirs, so that a reply waits for the disk and for no
-// other thread. Its own work (room, compaction) goes on while there is some, a slice in each pass of that thread.
+// The log in the thread of acceptors and shards. It runs after them, so that a reply waits for the
+// disk and for no other thread. Its own work (making room, compaction) takes one slice in each pass
+// of the thread.
 
 import { Point } from "../loop/point.ts";
 import type { ColocatedRole } from "../loop/role.ts";
@@ -11,7 +12,7 @@ export class ColocatedLog implements ColocatedRole {
   #isInTurn = false;
   #hasEnded = false;
 
-  /** `onEnded` is called once: it is told to stop and all is taken, or it has failed. */
+  /** Calls `onEnded` once: when the log was stopped and has taken everything, or has failed. */
   constructor(role: BinlogLoop, onEnded: () => void) {
     this.#role = role;
     this.#onEnded = onEnded;
@@ -56,8 +57,8 @@ export class ColocatedLog implements ColocatedRole {
   }
 
   /**
-   * A whole turn for a shard of this thread that can't go on in the middle of a command before the log has taken what it has.
-   * False if there is nothing that it can do now: see `nextDueAtMs`.
+   * Runs a whole turn for a shard of this thread that can't continue a command until the log takes
+   * its records. Returns false if there is nothing to do now: see `nextDueAtMs`.
    */
   turn(nowMs: number): boolean {
     if (this.#hasEnded || !(this.#isInTurn || this.hasWork || this.nextDueAtMs <= nowMs)) return false;

@@ -1,5 +1,6 @@
-// The log of a node that follows: it writes the batches of another's log, in the same segments with the same sequence numbers,
-// so that it can take the lead as it stands. Plain code; "A node that follows" is in README.md.
+// The log of a standby: writes another node's batches into the same segments with the same sequence
+// numbers, so that the node can take the lead with the log as it is. Pure code; see "A node that
+// follows" in README.md.
 
 import { copyBytes } from "../base/bytes.ts";
 import { Memory } from "../base/memory.ts";
@@ -35,20 +36,22 @@ import { type SyncEvery, SyncPolicy } from "./live/sync-policy.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import type { ScannedBatch, SegmentScan } from "./recovery/segment-scan.ts";
 
-/** Zeros written ahead at a time: a sync that makes a file longer waits for the file system's journal. */
+/**
+ * Zeros to write ahead at a time: a sync that extends a file waits for the file system's journal.
+ */
 const AHEAD_BYTES = 512 * 1024;
 const CUT = "cut.json";
 
 interface Place {
   segment: number;
-  /** Where its BATCH record's frame begins. */
+  /** Where the frame of the BATCH record begins. */
   beginsAt: number;
-  /** Where its last frame ends. */
+  /** Where the last frame of the batch ends. */
   endsAt: number;
-  /** Of the last frame. */
+  /** Sequence of the last frame. */
   sequence: number;
   sealed: boolean;
-  /** The oldest segment that counts there. */
+  /** The oldest segment that counts at this point. */
   oldest: number;
 }
 
@@ -75,7 +78,7 @@ export class FollowLog {
   readonly #zeros: Uint8Array;
   readonly #places = new Map<number, Place>();
   readonly known: KnownBatch[] = [];
-  /** Segments without records that are there already. */
+  /** Existing segments without records. */
   readonly #empty = new Set<number>();
   #current: OpenSegment | undefined;
   #next: OpenSegment | undefined;
@@ -83,15 +86,16 @@ export class FollowLog {
   #syncedSequence: number;
   #unsynced = false;
   #kept: ChainPlace = { epoch: 0, n: 0, tag: 0 };
-  /** Where a node without batches begins. */
+  /** The first segment of a node without batches. */
   readonly #begin: number;
   #oldest: number;
   #first: number;
   #idsLent: number;
 
   /**
-   * `verdict` judges the directory, which is whole. Only batches behind record `adoptAfter` are of the group's chain; a directory
-   * without one has its own jobs, or none. Cuts off what is no whole batch.
+   * `verdict` describes the directory, which must be undamaged. Only batches after record
+   * `adoptAfter` belong to the group's chain; a directory without such batches has its own jobs, or
+   * none. Truncates after the last complete batch.
    */
   constructor(options: FollowOptions, verdict: LogVerdict, adoptAfter: number, extentBytes = AHEAD_BYTES) {
     this.#options = options;
@@ -103,7 +107,8 @@ export class FollowLog {
     this.#idsLent = verdict.maxId;
     const numbers = this.#numbers();
     this.#first = numbers[0] ?? 0;
-    // What no longer counts by the last DROP may count again, if that is not in the shared log: it stays until the next one.
+    // Segments that the last DROP invalidated count again if the shared log lacks that DROP. They
+    // stay until the next one.
     for (const number of verdict.discard) this.#disk.unlink(segmentName(number));
     const kept = verdict.kept.at(-1);
     this.#begin = kept === undefined ? 1 : kept.number + 1;
@@ -116,7 +121,7 @@ export class FollowLog {
     }
   }
 
-  /** Segments that were made and never used, perhaps by an older version. */
+  /** Removes segments that were created and never used, perhaps by an older version. */
   #removeAll(): void {
     for (const number of this.#numbers().reverse()) this.#disk.unlink(segmentName(number));
     this.#disk.syncFolder();
@@ -149,22 +154,25 @@ export class FollowLog {
     this.#oldest = Math.max(this.#oldest, oldest);
   }
 
-  /** What the next batch follows. */
+  /** The place that the next batch follows. */
   get place(): ChainPlace {
     return this.known.at(-1) ?? { epoch: 0, n: 0, tag: 0 };
   }
 
-  /** Whether it holds all that counts: one that began with the stream's first message may lack what is still to be written again. */
+  /**
+   * Whether the log holds everything that counts. A log that began with the stream's first message
+   * may lack records that are yet to be rewritten.
+   */
   get isComplete(): boolean {
     return this.#first === 0 || this.#first <= this.#oldest;
   }
 
-  /** Whether there are jobs in it that no batch has brought. */
+  /** Whether the log has jobs that came in no batch. */
   get hasOwnJobs(): boolean {
     return this.known.length === 0 && this.#sequence > 0;
   }
 
-  /** Segments below this one hold jobs that no batch has brought; 0: there are none. */
+  /** Segments below this one hold jobs that came in no batch; 0 for none. */
   get rewriteBelow(): number {
     const [first] = this.known;
     if (first !== undefined) return first.n === 1 ? this.#places.get(1)!.segment : 0;
@@ -180,9 +188,9 @@ export class FollowLog {
     return numbers.filter((number) => number > 0).sort((a, b) => a - b);
   }
 
-  // --- writing ----------------------------------------------------------------------------------------------------
+  // --- writing --------------------------------------------------------------------------------
 
-  /** Writes a valid batch. It follows the last one, or is the first. */
+  /** Writes a valid batch: the successor of the last one, or the first. */
   apply({ header, bytes }: Batch): void {
     const segment = this.#segmentFor(header.segment, header.sequence);
     const framed = this.#frame(segment, header.sequence, bytes);
@@ -205,7 +213,7 @@ export class FollowLog {
       this.#first ||= number;
       this.#current = this.#create(number);
       this.#next = this.#create(number + 1);
-      // The first batch of a node without any: its sequence begins there.
+      // The sequence of a node without batches begins at its first one.
       if (this.known.length === 0) this.#syncedSequence = sequence - 1;
     }
     if (this.#current.number !== number)
@@ -213,7 +221,7 @@ export class FollowLog {
     return this.#current;
   }
 
-  /** Frames the batch with the salt of the segment. Returns what the storage's own records in it say. */
+  /** Frames the batch with the segment's salt. Returns what the storage's own records in it say. */
   #frame(
     { salt }: OpenSegment,
     first: number,
@@ -244,7 +252,7 @@ export class FollowLog {
     return said;
   }
 
-  /** Zeros stand behind the last record at all times: a file that is shorter has lost something. */
+  /** Zeros always follow the last record, so a file that ends earlier has lost data. */
   #makeRoom(segment: OpenSegment, bytes: number): void {
     const wanted = segment.usedBytes + bytes + SPARE_BYTES;
     if (wanted <= segment.fileBytes) return;
@@ -268,7 +276,7 @@ export class FollowLog {
     this.#next = this.#create(segment.number + 2);
   }
 
-  /** A DROP is in the log: once it is durable, what does not count is removed. */
+  /** Handles a DROP: makes it durable, then removes the segments that no longer count. */
   #drop(): void {
     this.sync();
     const gone = this.#numbers().filter((number) => number < this.#oldest);
@@ -305,7 +313,10 @@ export class FollowLog {
     return this.#kept;
   }
 
-  /** The LEAD with which this node would take the lead: it seals the current segment, so that its own log begins with the next one. */
+  /**
+   * Returns the LEAD that claims the lead for this node. It seals the current segment, so that the
+   * node's own records begin in the next one.
+   */
   leadBatch(node: number, tag: number): Uint8Array {
     const { epoch, n, tag: previousTag } = this.place;
     const memory = Memory.ofSize(BATCH_HEADER_BYTES + END_BYTES);
@@ -337,12 +348,15 @@ export class FollowLog {
     return memory.bytes;
   }
 
-  /** The batches behind batch `after`, as they travel. */
+  /** Returns the batches after batch `after` in the form in which they travel. */
   tail(after: number): Uint8Array[] {
     return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#places.get(n)!));
   }
 
-  /** A batch of the own log. Its frames are sealed with the salt of this log, so the batch is sealed anew. */
+  /**
+   * Returns a batch of this log. Its frames are sealed with the log's own salt, so the batch is
+   * sealed anew.
+   */
   #read({ segment, beginsAt, endsAt }: Place): Uint8Array {
     const memory = Memory.ofSize(endsAt - beginsAt - FRAME_BYTES);
     const handle = this.#disk.open(segmentName(segment), "read");
@@ -355,7 +369,7 @@ export class FollowLog {
     return memory.bytes;
   }
 
-  /** Its files are closed, and durable: a log in use may begin there, or another look. */
+  /** Syncs and closes the files, so that other code can open the log. */
   close(): void {
     this.sync();
     if (this.#current !== undefined) this.#disk.close(this.#current.handle);
@@ -363,9 +377,12 @@ export class FollowLog {
     this.#current = this.#next = undefined;
   }
 
-  // --- cutting ----------------------------------------------------------------------------------------------------
+  // --- cutting --------------------------------------------------------------------------------
 
-  /** Forgets all batches behind `n`, which is known. Interrupted, it is done again at the next start. */
+  /**
+   * Truncates the log after batch `n`, which must be known. After an interruption, the next start
+   * finishes the job.
+   */
   cutAfter(n: number): void {
     const place = this.#places.get(n);
     if (place === undefined) throw new Error(`batch ${n} is not in the log`);
@@ -384,7 +401,10 @@ export class FollowLog {
   }
 }
 
-/** Segments that count again if the DROP is cut off: whole, and right before those that count. */
+/**
+ * Returns the segments that count again if the DROP is cut: complete ones, right before those that
+ * count.
+ */
 function uncountedBefore({ stale, kept }: LogVerdict): SegmentScan[] {
   const found: SegmentScan[] = [];
   let next = kept[0];
@@ -424,7 +444,7 @@ function reopen(disk: Disk, number: number, usedBytes: number): OpenSegment {
   return { number, handle, salt: header.salt, usedBytes, fileBytes: disk.bytes(handle) };
 }
 
-/** A cut that was interrupted is finished; to be called before the directory is read. */
+/** Finishes an interrupted cut; call before reading the directory. */
 export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): void {
   const { disk } = options;
   if (!disk.names().includes(CUT)) return;
@@ -432,14 +452,17 @@ export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): vo
   if (place !== undefined) {
     const zeros = new Uint8Array(extentBytes);
     cut(disk, place, zeros);
-    // The END promises that there is a next one.
+    // The END promises that a next segment exists.
     if (place.sealed) disk.close(createSegment(options, place.segment + 1, 0, zeros).handle);
   }
   disk.unlink(CUT);
   disk.syncFolder();
 }
 
-/** Removes all segments behind the place, newest first, and what stands behind it in its own. */
+/**
+ * Removes all segments after the place, newest first, and everything after the place in its own
+ * segment.
+ */
 function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array): void {
   const numbers = disk.names().map(segmentNumber);
   for (const number of numbers.filter((each) => each > segment).sort((a, b) => b - a))
@@ -455,14 +478,15 @@ function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array):
     }
     const bytes = new Uint8Array(Math.ceil((endsAt + SPARE_BYTES) / zeros.length) * zeros.length);
     readFully(disk, handle, bytes, 0, endsAt, 0);
-    // A new file in its place: in the old one, what is cut could come back half, and be taken for damage.
+    // Replace the file. In the old one, parts of what is cut could reappear after a crash and look
+    // like damage.
     replaceWhole(disk, name, ".cut", bytes);
   } finally {
     disk.close(handle);
   }
 }
 
-/** Undefined if the file was not written to its end: then nothing was cut yet. */
+/** Returns undefined if the file is incomplete, in which case nothing was cut yet. */
 function readPlace(disk: Disk): Place | undefined {
   try {
     return JSON.parse(new TextDecoder().decode(readWhole(disk, CUT))) as Place;

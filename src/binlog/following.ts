@@ -1,4 +1,5 @@
-// The log's thread while its node follows: does what the thread of the group orders, one order after the other, until the node has the lead.
+// The log's thread on a standby: executes the orders of the group's thread one after another until
+// the node has the lead.
 
 import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
@@ -12,13 +13,13 @@ import { openFollowLog } from "./open-follow-log.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
 import { StartInterrupted } from "./recovery/start-interrupted.ts";
 
-/** How often it looks whether it is to stop or to sync. */
+/** How often it checks for a stop or a due sync. */
 const LOOK_MS = 20;
 
 export interface Lead {
   place: ChainPlace;
   node: number;
-  /** Segments below this one hold jobs that the group does not have yet. */
+  /** Segments below this one hold jobs that the group lacks. */
   rewriteBelow: number;
 }
 
@@ -39,7 +40,7 @@ export class Following {
     this.#clockMs = options.clockMs;
   }
 
-  /** Resolves when the node has the lead; rejects with a BinlogError, or when the server is to stop. */
+  /** Resolves when the node has the lead. Rejects with a BinlogError, or when the server stops. */
   async untilLead(): Promise<Lead> {
     const lead = new Promise<Lead>((resolve, reject) => {
       this.#done = resolve;
@@ -155,7 +156,10 @@ export class Following {
     this.#done({ place, node: this.#file!.node, rewriteBelow });
   }
 
-  /** All segments go to a folder of their own, where an operator finds them; the node begins anew when it is started again. */
+  /**
+   * Moves all segments to a folder of their own for the operator; the node starts from scratch at
+   * its next start.
+   */
   #setAside(): void {
     const { disk, wallMs } = this.#options;
     this.#log?.close();
@@ -169,12 +173,12 @@ export class Following {
   }
 }
 
-/** The highest number means nobody. */
+/** The highest number is reserved for "no node". */
 function newNode(): number {
   return randomInt(1, 2 ** 32 - 1);
 }
 
-/** In a group jobs need not be given up for a start: another server has them. */
+/** In a group, the operator need not sacrifice jobs to start: another server has them. */
 function adviceInGroup(error: unknown, path: string): unknown {
   if (!(error instanceof BinlogError) || !DAMAGE.has(error.code)) return error;
   return new BinlogError(

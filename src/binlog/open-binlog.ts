@@ -1,5 +1,5 @@
-// From a directory to a log in use: lock, take over what beanstalkd left, scan, judge, repair or salvage,
-// begin.
+// Opens a directory as a log in use: takes over beanstalkd's files, scans, judges, repairs or
+// salvages, and begins.
 
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
@@ -15,17 +15,19 @@ import { salvageLog } from "./recovery/salvage.ts";
 
 export interface OpenedBinlog {
   storage: Storage;
-  /** 1 + the highest id ever given that the log knows. */
+  /** One more than the highest id that the log knows to have been given. */
   nextId: number;
-  /** Without those of which only the unique key is remembered. */
+  /** Number of jobs, without those of which only the unique key is remembered. */
   jobCount: number;
-  /** What is set for tubes, by pattern. */
+  /** Settings of tubes by pattern. */
   settings: ReadonlyMap<string, string>;
-  /** The jobs, batch by batch; to be used up before the first append. */
+  /** Yields the jobs in batches; consume it before the first append. */
   jobs: (shardOf: ShardOf) => Generator<RecoveredBatch>;
 }
 
-/** Throws a BinlogError if the log cannot be used. The directory must be locked (directory-lock.ts). */
+/**
+ * Throws a BinlogError if the log is unusable. The directory must be locked (directory-lock.ts).
+ */
 export async function openBinlog(options: OpenOptions): Promise<OpenedBinlog> {
   try {
     return await open(options);
@@ -40,7 +42,8 @@ async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
   let { verdict, books } = await readLog(options, false);
   if (verdict.problems.length > 0) {
     if (!options.salvage) throw firstProblem(verdict);
-    // Only now also what stands behind the damage: in a log that is merely torn it must not count.
+    // Only now read beyond the damage as well: in a log that merely has a torn tail, nothing after
+    // it may count.
     ({ verdict, books } = await readLog(options, true));
     salvageLog(options, verdict, books);
     ({ verdict, books } = await readLog(options, false));
@@ -65,7 +68,7 @@ function firstProblem(verdict: LogVerdict): BinlogError {
   return verdict.problems[0]!.error;
 }
 
-/** Silent where a file has a mebibyte instead of less: no operator needs to know that. */
+/** Silent if a file takes a mebibyte instead of less; operators need not know that. */
 function noteSegmentBytes(options: OpenOptions, segmentBytes: number): void {
   if (segmentBytes <= Math.max(SEGMENT_BYTES_MIN, options.segmentBytes)) return;
   const message = `${options.shards} shards need log files of ${segmentBytes} bytes: -s ${options.segmentBytes} is too small`;

@@ -1,4 +1,4 @@
-// From a directory to the log of a node that follows: finishes a cut, judges what there is, and refuses damage.
+// Opens a directory as the log of a standby: finishes a cut, judges the log, and refuses damage.
 
 import { asBinlogError } from "./disk/binlog-error.ts";
 import { FollowLog, finishCut } from "./follow-log.ts";
@@ -9,8 +9,8 @@ import type { OpenOptions } from "./recovery/open-options.ts";
 import { readLog } from "./recovery/read-log.ts";
 
 /**
- * The directory must be locked. `adoptAfter`: records up to this one are jobs of its own, whatever batches they came in. Throws a
- * BinlogError.
+ * The directory must be locked. Records up to `adoptAfter` are the directory's own jobs, whatever
+ * batches they came in. Throws a BinlogError.
  */
 export async function openFollowLog(
   options: OpenOptions,
@@ -20,7 +20,8 @@ export async function openFollowLog(
   try {
     finishCut(options, extentBytes);
     let verdict = await judged(options);
-    // Jobs of its own: what a crash left is repaired as ever, so that the group begins behind it.
+    // The directory has jobs of its own: repair the log as usual after a crash, so that the group
+    // begins after it.
     if (!holdsChain(verdict, adoptAfter) && verdict.kept.length > 0) {
       (await openBinlog({ ...options, chain: undefined })).storage.close(0);
       verdict = await judged(options);
@@ -43,8 +44,9 @@ async function judged(options: OpenOptions): Promise<LogVerdict> {
 }
 
 /**
- * A node that has begun with the first message of the shared log lacks the segments before it, until they are written again. Damage it
- * is elsewhere, where nobody brings them: a server without a group refuses such a directory.
+ * Returns whether a missing segment may still arrive. A node that began with the first message of
+ * the shared log lacks the segments before it until the leader rewrites them. A server outside a
+ * group refuses such a directory, because nothing would bring the segments.
  */
 function isYetToCome({ error, segment }: LogProblem, { disk }: OpenOptions): boolean {
   if (error.code !== "BINLOG_MISSING_FILE") return false;

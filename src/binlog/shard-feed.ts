@@ -1,11 +1,11 @@
-// The way of the jobs that a log knew to one shard.
+// Sends the jobs of a recovered log to one shard.
 
 import type { MessagePort } from "node:worker_threads";
 
-/** Batches that a shard may have waiting while the next segment is read. */
+/** Number of batches that a shard may have waiting while the next segment is read. */
 const BATCHES_AHEAD = 2;
 
-/** Sends batches a few ahead of their loading. */
+/** Keeps a few batches ahead of the shard's loading. */
 export class ShardFeed {
   readonly #port: MessagePort;
   #ahead = 0;

@@ -1,4 +1,5 @@
-// The log with a worker thread of its own: opens it when it is told to, then writes and syncs what the shards append.
+// Entry point of the log's own worker thread: opens the log when ordered to, then writes and syncs
+// what the shards append.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
@@ -13,10 +14,10 @@ import { type BinlogData, type BinlogNews, BinlogRuntime } from "./binlog-runtim
 const data = workerData as BinlogData;
 const runtime = new BinlogRuntime(data, tell);
 
-/** Serves until it is told to stop, or the log fails. */
+/** Serves until the log is told to stop, or fails. */
 function run(role: BinlogLoop): void {
   const doorbell = new DoorbellOwner(new Int32Array(data.topology.doorbells), binlogBell(data.topology));
-  // What it waits for takes longer than a spin.
+  // The thread waits for events that take longer than a spin.
   const spin = new IdleSpin(0, monotonicMs);
   const loop = new BlockingLoop({
     role,

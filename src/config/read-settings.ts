@@ -168,8 +168,8 @@ class FileReader {
   }
 
   /**
-   * Yields keys prefixed with their tables: "http.listen". A section without rows is a single
-   * entry.
+   * Yields keys prefixed with their tables: "http.listen". A table that no row belongs to is a
+   * single entry.
    */
   *#entries<O>(
     rows: readonly Setting<O>[],

@@ -1,4 +1,5 @@
-// Writes the jobs of a log as files that beanstalkd 1.12 and newer read (version 7), to go back.
+// Exports the jobs of a log as files of version 7, which beanstalkd 1.12 and newer read, for moving
+// back.
 
 import { RecordState } from "../../message/record.ts";
 import { countAttributes } from "../../protocol/job-attribute.ts";
@@ -9,20 +10,20 @@ import { beanstalkdRecordBytes, encodeBeanstalkdRecord } from "./beanstalkd-form
 import { beanstalkdFileName, beanstalkdFiles } from "./beanstalkd-log.ts";
 
 const FILE_BYTES = 10 * 1024 * 1024;
-/** beanstalkd compares body and CRLF with its -z (default 65535) when it reads a log. */
+/** When beanstalkd reads a log, it compares body plus CRLF with its -z (default 65535). */
 const DEFAULT_BODY_BYTES_MAX = 65_533;
 
 export interface ExportResult {
   jobs: number;
   files: number;
-  /** The -z that beanstalkd needs to read every body; 0: its default will do. */
+  /** The -z that beanstalkd needs to read every body; 0 if its default suffices. */
   neededMaxJobBytes: number;
-  /** What beanstalkd does not have: attributes of jobs, and how many jobs lose some. */
+  /** Attributes that beanstalkd lacks, and the number of jobs that lose some. */
   attributesDropped: number;
   jobsWithAttributes: number;
-  /** Unique keys of jobs that are gone. */
+  /** Number of unique keys of jobs that are gone. */
   keysDropped: number;
-  /** Patterns that tubes have settings by. */
+  /** Number of tube patterns with settings. */
   settingsDropped: number;
 }
 
@@ -42,7 +43,8 @@ export function exportForBeanstalkd(
   const writer = new FileWriter(out);
   let largest = 0;
   const dropped = { attributesDropped: 0, jobsWithAttributes: 0, keysDropped: 0, settingsDropped };
-  // beanstalkd takes the order of buried jobs from the order of their records: they are kept for the end.
+  // beanstalkd derives the order of buried jobs from the order of their records, so these records
+  // go last.
   const buried: { order: number; record: Uint8Array }[] = [];
   for (const { fields, tube, attributes, body } of wholeJobs(batches)) {
     if (fields.state === RecordState.remembered) {
@@ -65,7 +67,7 @@ export function exportForBeanstalkd(
   return { jobs: writer.records, files: writer.files, neededMaxJobBytes, ...dropped };
 }
 
-/** Files of about FILE_BYTES, each ending with its last record. */
+/** Writes files of about FILE_BYTES; each ends with its last record. */
 class FileWriter {
   readonly #disk: Disk;
   #handle: Handle | undefined;

@@ -1,19 +1,22 @@
-// beanstalkd's log files, versions 7 and 5: what a record is made of, read and written. Little endian, no
-// checksums.
+// Encoding of the records in beanstalkd's log files, versions 7 and 5. Little endian, no checksums.
 //
 //   int32 version, then records:
 //   name length (7: 4 bytes, 5: 8) · tube name · struct (7: 80 bytes, 5: 77) · body with CRLF
-//   name length 0: a short record, without name and body. A struct with id 0 ends the file.
+//
+// A name length of 0 marks a short record, without name and body. A struct with id 0 ends the file.
 
 import { type RecordFields, RecordState } from "../../message/record.ts";
 
 export const BEANSTALKD_NAME_BYTES_MAX = 200;
 const STRUCT_BYTES_7 = 80;
 
-/** beanstalkd's states; a reserved job comes back ready. */
+/** beanstalkd's states; a reserved job becomes ready. */
 export const BeanstalkdState = { deleted: 0, ready: 1, reserved: 2, buried: 3, delayed: 4 } as const;
 
-/** How versions differ: the width of the name length, the struct's length, units a second. */
+/**
+ * Differences between versions: width of the name length, length of the struct, time units per
+ * second.
+ */
 export interface BeanstalkdVersion {
   nameLengthBytes: number;
   structBytes: number;
@@ -26,12 +29,12 @@ export function beanstalkdVersion(version: number): BeanstalkdVersion | undefine
   return undefined;
 }
 
-/** A 64-bit number that fits into a double. */
+/** Reads a 64-bit number that fits into a double. */
 function readInt64(view: DataView, at: number): number {
   return view.getInt32(at + 4, true) * 0x1_0000_0000 + view.getUint32(at, true);
 }
 
-/** Fills `fields` from the struct at `at` (state apart) and returns beanstalkd's state. */
+/** Fills `fields`, except the state, from the struct at `at`, and returns beanstalkd's state. */
 export function decodeStruct(
   view: DataView,
   at: number,
@@ -39,7 +42,8 @@ export function decodeStruct(
   fields: RecordFields,
 ): number {
   const { perSecond } = version;
-  // Both versions are exact to the microsecond; a double holds that, but not nanoseconds since the epoch.
+  // Both versions are exact to the microsecond. A double holds microseconds since the epoch, but
+  // not nanoseconds.
   const perMicrosecond = BigInt(perSecond / 1e6);
   const timeMs = (from: number) => Number(view.getBigInt64(from, true) / perMicrosecond) / 1000;
   fields.id = readInt64(view, at);
@@ -56,7 +60,7 @@ export function decodeStruct(
   return view.getUint8(at + 76);
 }
 
-/** The length of a version 7 record with everything. `bodyBytes` without CRLF. */
+/** Returns the length of a full version 7 record; `bodyBytes` excludes CRLF. */
 export function beanstalkdRecordBytes(tubeBytes: number, bodyBytes: number): number {
   return 4 + tubeBytes + STRUCT_BYTES_7 + bodyBytes + 2;
 }
@@ -91,7 +95,7 @@ export function encodeBeanstalkdRecord(
   view.setUint32(at + 56, fields.reserves, true);
   view.setUint32(at + 60, fields.timeouts, true);
   view.setUint32(at + 64, fields.releases, true);
-  // beanstalkd counts one more burial when it reads a buried job.
+  // beanstalkd adds one burial when it reads a buried job.
   const counted = fields.state === RecordState.buried && fields.buries > 0 ? 1 : 0;
   view.setUint32(at + 68, fields.buries - counted, true);
   view.setUint32(at + 72, fields.kicks, true);

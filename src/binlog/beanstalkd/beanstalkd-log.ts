@@ -1,4 +1,5 @@
-// Reads a log that beanstalkd left: every job in its last state, and where in the files its body is.
+// Reads a log of beanstalkd: the last state of every job, and the position of its body in the
+// files.
 
 import { CR, LF } from "../../base/ascii.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
@@ -18,7 +19,7 @@ const NAME = /^binlog\.([1-9]\d{0,9})$/;
 export interface BeanstalkdJob {
   fields: RecordFields;
   tube: Uint8Array;
-  /** The number of the file with the body, where it is, and its length without CRLF. */
+  /** The number of the file with the body, the body's offset, and its length without CRLF. */
   file: number;
   bodyAt: number;
   bodyBytes: number;
@@ -28,7 +29,7 @@ export interface BeanstalkdLog {
   files: number[];
   jobs: Map<number, BeanstalkdJob>;
   maxId: number;
-  /** What was left out and why, for people. */
+  /** What was left out and why, for the operator. */
   warnings: string[];
 }
 
@@ -36,7 +37,7 @@ export function beanstalkdFileName(number: number): string {
   return `binlog.${number}`;
 }
 
-/** The numbers of beanstalkd's files in a directory, ascending. */
+/** Returns the numbers of beanstalkd's files in a directory, ascending. */
 export function beanstalkdFiles(disk: Disk): number[] {
   const numbers = disk.names().map((name) => Number(NAME.exec(name)?.[1] ?? 0));
   return numbers.filter((number) => number > 0).sort((a, b) => a - b);
@@ -52,7 +53,7 @@ export function readBeanstalkdFile(disk: Disk, number: number): Uint8Array {
   }
 }
 
-/** Throws a BinlogError at damage, unless `salvage`: then it leaves out what is damaged and says so. */
+/** Throws a BinlogError at damage. With `salvage`, skips damaged parts and reports them instead. */
 export function readBeanstalkdLog(disk: Disk, salvage: boolean, stopping?: () => boolean): BeanstalkdLog {
   const files = beanstalkdFiles(disk);
   const reader = new LogReader(disk.path, salvage);
@@ -67,13 +68,13 @@ export function readBeanstalkdLog(disk: Disk, salvage: boolean, stopping?: () =>
   return { files, jobs: reader.jobs, maxId: reader.maxId, warnings: reader.warnings };
 }
 
-/** What is read of one file. */
+/** The content of one file. */
 interface FileContent {
   readonly file: number;
   readonly bytes: Uint8Array;
   readonly view: DataView;
   readonly version: BeanstalkdVersion;
-  /** Where the zeros to the end of the file begin. */
+  /** Where the zeros at the end of the file begin. */
   readonly end: number;
 }
 
@@ -91,7 +92,7 @@ class LogReader {
     this.#salvage = salvage;
   }
 
-  /** Throws, or notes it when salvaging. */
+  /** Throws, or records a warning when salvaging. */
   damage(file: number, offset: number, reason: string): void {
     const message = `${this.#path}/${beanstalkdFileName(file)} is damaged at offset ${offset}: ${reason}`;
     if (this.#salvage) {
@@ -137,7 +138,7 @@ class LogReader {
     }
   }
 
-  /** Takes the record at `at` and returns where the next one begins; -1: nothing more in this file. */
+  /** Reads the record at `at`; returns where the next one begins, or -1 at the end of the file. */
   #readRecord(content: FileContent, at: number): number {
     const { bytes, view, version } = content;
     if (at + 4 > bytes.length) return this.#stop(content, at, "");
@@ -150,7 +151,7 @@ class LogReader {
     const state = decodeStruct(view, structAt, version, this.#fields);
     if (this.#fields.id === 0)
       return this.#stopUnlessLast(content, at, next, "a record without id, with others behind it");
-    // Every record has the time of creation; a short one without it would look like a delete.
+    // Every record has a creation time; a short one without it would look like a delete.
     if (this.#fields.createdAtMs === 0)
       return this.#stopUnlessLast(content, at, next, "a record without time of creation");
     if (nameBytes > 0) return this.#readPut(content, at, state, structAt);
@@ -158,7 +159,7 @@ class LogReader {
     return next;
   }
 
-  /** The same of a record with tube and body. */
+  /** Does the same for a record with tube and body. */
   #readPut(content: FileContent, at: number, state: number, structAt: number): number {
     const { file, bytes, view, version } = content;
     const { id } = this.#fields;
@@ -184,21 +185,21 @@ class LogReader {
   }
 
   /**
-   * Stops at a record that is not right for this `reason`; one that nothing follows, up to `next`, was not
-   * finished.
+   * Stops at a record that is invalid for this `reason`. If nothing follows it after `next`, the
+   * write was incomplete.
    */
   #stopUnlessLast(content: FileContent, at: number, next: number, reason: string): number {
     return this.#stop(content, at, content.end <= next ? "" : reason);
   }
 
-  /** Stops at `at`: at damage for this `reason`, or, for "", at a record that is not whole. */
+  /** Stops at `at`: at damage for this `reason`, or at an incomplete record if `reason` is "". */
   #stop({ file, bytes, view, version, end }: FileContent, at: number, reason: string): number {
     if (reason !== "") {
       this.damage(file, at, reason);
       return -1;
     }
-    // Every write of beanstalkd goes to the end of what is there: a record that nothing follows is one that
-    // it could not finish. There are no checksums, so whatever looks like a record behind it means damage.
+    // beanstalkd only appends, so an incomplete record that nothing follows is an unfinished write.
+    // Without checksums, anything after it that looks like a record means damage.
     const follows = findRecord(bytes, view, version, at + 1, end);
     if (follows < 0) this.#torn(file, at, end - at);
     else this.damage(file, at, `a record that is not whole, but others follow at ${follows}`);
@@ -225,7 +226,7 @@ class LogReader {
     fields.burySequence = 0;
     if (state === BeanstalkdState.deleted) this.jobs.delete(fields.id);
     else if (state === BeanstalkdState.buried) {
-      // A buried job that is only moved to another file keeps its place.
+      // A buried job that was only copied to another file keeps its place in the order.
       const moved = before?.state === RecordState.buried && before.buries === fields.buries;
       fields.burySequence = moved ? before.burySequence : ++this.#burials;
       fields.state = RecordState.buried;
@@ -234,7 +235,7 @@ class LogReader {
   }
 }
 
-/** The first place from `from` on where a record seems to be; -1: none. */
+/** Returns the first offset from `from` on that looks like a record; -1 if none does. */
 function findRecord(
   bytes: Uint8Array,
   view: DataView,

@@ -1,8 +1,10 @@
-// Takes over a directory that beanstalkd left: its jobs into our log, then its files into a sub-folder.
+// Takes over a directory of beanstalkd: copies its jobs to our log, then moves its files to a
+// subfolder.
 //
-// Two notes in our log make this safe to interrupt anywhere: "begin" before the first job, "end" after the
-// last, both durable before beanstalkd's files are touched. "begin" without "end": our log is thrown away and
-// made again. "end" for the very files that are still there: only the moving is left to do.
+// Two notes in our log make this safe to interrupt: "begin" before the first job and "end" after
+// the last. Both are durable before beanstalkd's files move. After "begin" without "end", the
+// takeover discards our log and starts over. After "end" for the very files that are still there,
+// only the move remains.
 
 import { crc32 } from "node:zlib";
 import { unpack } from "msgpackr/unpack";
@@ -29,14 +31,14 @@ import {
   readBeanstalkdLog,
 } from "./beanstalkd-log.ts";
 
-/** A checksum is computed in pieces: a file may have more bytes than 32 bits count. */
+/** The checksum is computed in pieces, because a file may exceed 32 bits. */
 const CRC_BYTES = 2 ** 30;
 
 interface TakeoverNote {
   takeover: "begin" | "end";
-  /** Where the files go. */
+  /** The destination of the files. */
   folder: string;
-  /** Tells these files from any others. Files are moved in order, so it names the last one. */
+  /** Fingerprint of the files. They move in order, so it covers the last one. */
   files: string;
 }
 
@@ -65,19 +67,22 @@ function folderFor(disk: Disk, print: string): string {
   return disk.names(name).length === 0 ? name : `${name}-again`;
 }
 
-/** The log to continue; or, if all jobs are in ours already, the folder that the files were to go to. */
+/**
+ * Returns the log to continue. If our log already has all jobs, returns the folder for the files
+ * instead.
+ */
 async function stateOfOurs(options: OpenOptions, print: string): Promise<LogState | string> {
   const { disk } = options;
   if (segmentNumbers(disk).length === 0) return emptyLog();
   const { verdict, books } = await readLog(options, false);
   const note = lastNote(disk, verdict.kept);
-  // As long as these very files are here, nothing was served from ours: it can be made again.
+  // While these very files are here, no client was served from our log, so it can be rebuilt.
   if (note?.takeover === "begin" && note.files === print) return discardOurs(disk, books.index.maxId);
   const problem = verdict.problems[0];
   if (problem !== undefined) throw problem.error;
   if (note?.takeover === "end" && note.files === print) return note.folder;
   const { jobs, remembered } = books.index;
-  // A job of beanstalkd's may have the id of one whose key is remembered.
+  // One of beanstalkd's jobs may have the id of a job whose key is remembered.
   if (jobs + remembered === 0) return repairLog(disk, verdict, books);
   const keys = remembered === 0 ? "" : ` and ${remembered} remembered unique keys`;
   throw new BinlogError(
@@ -103,7 +108,10 @@ function lastNote(disk: Disk, scans: readonly SegmentScan[]): TakeoverNote | und
   }
 }
 
-/** Newest first, so that what is left of an interrupted discard still begins with "begin" and lacks "end". */
+/**
+ * Deletes the newest first, so that the rest of an interrupted discard still begins with "begin"
+ * and lacks "end".
+ */
 function discardOurs(disk: Disk, maxId: number): LogState {
   for (const number of segmentNumbers(disk).reverse()) {
     disk.unlink(segmentName(number));
@@ -123,7 +131,7 @@ function copyJobs(options: OpenOptions, log: LogState, folder: string, files: st
   try {
     appendJobs(disk, storage, old, options.stopping);
   } catch (error) {
-    // Without its end the takeover is made again.
+    // Without "end", the next start repeats the takeover.
     if (error instanceof StartInterrupted) storage.close(0);
     throw error;
   }

@@ -1,9 +1,9 @@
-// What a log in use begins with: its books, and where in it the next record goes.
+// The initial state of a log in use: its books, and the position of the next record.
 
 import { RecordIndex } from "./record-index.ts";
 import { type Segment, SegmentTable } from "./segment-table.ts";
 
-/** What recovery hands over, or what an empty directory starts with. */
+/** The result of recovery, or the state of an empty directory. */
 export interface LogState {
   table: SegmentTable;
   index: RecordIndex;
@@ -11,15 +11,16 @@ export interface LogState {
   lastSequence: number;
   /** The oldest segment that counts. */
   oldest: number;
-  /** Number of the first segment to be made, where the table has none. */
+  /** The number of the first segment to create if the table is empty. */
   first: number;
-  /** Segments of the table without records, the first of them to be written next; at most two. */
+  /** At most two segments of the table without records; the first of them is written next. */
   empty: Segment[];
 }
 
 /**
- * A log without records, whose first segment has the number `first`. Where it is to follow another log,
- * `oldest` is that one's oldest segment: all of it counts until a DROP in the new one is durable.
+ * Returns a log without records, whose first segment has the number `first`. If it follows another
+ * log, `oldest` is that log's oldest segment: all of it counts until a DROP in the new log is
+ * durable.
  */
 export function emptyLog(first = 1, lastSequence = 0, maxId = 0, oldest = first): LogState {
   const table = new SegmentTable();

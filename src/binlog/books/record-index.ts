@@ -1,30 +1,29 @@
-// Where each live job lies in the log: its full record, its latest update, the pieces of its body; and where
-// settings of tubes do. No object per job.
+// The location of each live job in the log (its full record, latest update and body pieces), and of
+// tube settings. No object per job.
 
 import { PIECE_HEADER_BYTES, RecordKind } from "../../message/record.ts";
 import { EXTRA_REMEMBERED, FRAME_BYTES } from "../format/segment-format.ts";
 import type { SegmentTable } from "./segment-table.ts";
 
 /**
- * Few, so that a single job that stays among many deleted ones costs little: 1.3 KB, where pages of 1024 took
- * 20.
+ * Small, so that a single job that survives many deleted ones costs 1.3 KB; pages of 1024 took 20.
  */
 const PAGE_JOBS = 64;
 /** Words of a job in its page: */
-const FULL_SEGMENT = 0; // the segment of the full record; 0: no such job
+const FULL_SEGMENT = 0; // segment of the full record; 0: no such job
 const FULL_OFFSET = 1;
-const FULL_BYTES = 2; // and REMEMBERED
-const UPDATE_SEGMENT = 3; // the segment of the latest update after the full record; 0: none
+const FULL_BYTES = 2; // includes the flag REMEMBERED
+const UPDATE_SEGMENT = 3; // segment of the latest update after the full record; 0: none
 const UPDATE_OFFSET = 4;
 const JOB_WORDS = 5;
-/** Of a full record that is no job any more: only its unique key is remembered. */
+/** Flag of a full record without a job: only the unique key is remembered. */
 const REMEMBERED = 0x8000_0000;
 
-/** Bytes of the frame. */
+/** Returns the number of bytes of the frame. */
 const bytesOf = (word: number): number => (word & ~REMEMBERED) >>> 0;
 const isRemembered = (word: number): boolean => (word & REMEMBERED) !== 0;
 
-/** The locations of as many consecutive ids. */
+/** The locations of PAGE_JOBS consecutive ids. */
 class Page {
   readonly number: number;
   live = 0;
@@ -35,7 +34,7 @@ class Page {
   }
 }
 
-/** Where a job's words begin in its page. */
+/** Returns where a job's words begin in its page. */
 const rowOf = (id: number): number => (id % PAGE_JOBS) * JOB_WORDS;
 
 export interface PieceLocation {
@@ -46,15 +45,15 @@ export interface PieceLocation {
   framedBytes: number;
 }
 
-/** A body too big for one record. Rare, so objects are good enough. */
+/** A job whose body is too big for one record. Such jobs are rare, so objects are good enough. */
 export interface BigJob {
-  /** Body bytes that are missing in the full record; -1 while that has not been seen. */
+  /** Number of body bytes missing in the full record; -1 until the full record is seen. */
   missingBytes: number;
-  /** By offset in the body. */
+  /** Pieces by offset in the body. */
   pieces: Map<number, PieceLocation>;
 }
 
-/** Where the latest SETTING of a pattern is, and what it says. */
+/** The location and the text of a pattern's latest SETTING. */
 export interface SettingLocation {
   text: string;
   segment: number;
@@ -64,16 +63,16 @@ export interface SettingLocation {
 
 export class RecordIndex {
   readonly #segments: SegmentTable;
-  /** By pattern. */
+  /** Settings by pattern. */
   readonly settings = new Map<string, SettingLocation>();
   readonly #pages = new Map<number, Page>();
   readonly big = new Map<number, BigJob>();
   #lastPage: Page | undefined;
-  /** Without those of which only the unique key is remembered. */
+  /** Number of jobs, without those of which only the unique key is remembered. */
   jobs = 0;
-  /** Unique keys of jobs that are gone. */
+  /** Number of remembered unique keys of jobs that are gone. */
   remembered = 0;
-  /** The highest id seen in a full record or told by the log. */
+  /** The highest id in a full record or in the log's own records. */
   maxId = 0;
 
   constructor(segments: SegmentTable) {
@@ -89,8 +88,8 @@ export class RecordIndex {
   }
 
   /**
-   * A page is dropped once it is empty and not the last in use: a queue that empties with each job makes no
-   * page for each.
+   * An empty page is dropped when another page becomes current. A queue that empties after each job
+   * therefore doesn't create a page per job.
    */
   #turnTo(page: Page): void {
     const last = this.#lastPage;
@@ -108,8 +107,8 @@ export class RecordIndex {
   }
 
   /**
-   * Books a record of a job: in a log in use when it is written, at a start when it is read, so that both
-   * have the same books. `extra` is its recordExtra.
+   * Books a record of a job. A log in use calls this on writes, and recovery on reads, so both have
+   * the same books. `extra` is the record's recordExtra.
    */
   book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
     switch (kind) {
@@ -130,7 +129,10 @@ export class RecordIndex {
     }
   }
 
-  /** A full record was written: the job is there, whatever was known of it before; or with REMEMBERED its key is. */
+  /**
+   * Books a full record: the job exists, whatever was known of it before. With REMEMBERED, only its
+   * key does.
+   */
   setFull(
     id: number,
     segment: number,
@@ -154,12 +156,12 @@ export class RecordIndex {
     page.words[row + UPDATE_SEGMENT] = 0;
     this.#segments.addLive(segment, framedBytes);
     if (missingBodyBytes > 0) this.#bigJob(id).missingBytes = missingBodyBytes;
-    // Only its key is remembered any more: a full record without a body takes the place of one in pieces. (At a
-    // start that one may be gone already, and pieces of it still there.)
+    // Only the key is remembered now: a full record without body replaces one in pieces. (During
+    // recovery, the old record may be gone while its pieces remain.)
     else if (this.big.size > 0) this.#dropPieces(id);
   }
 
-  /** The full record of a job, or of a key, counts no more. */
+  /** Stops counting the full record of a job or a remembered key. */
   #discount(segment: number, bytes: number): void {
     this.#segments.addLive(segment, -bytesOf(bytes));
     if (isRemembered(bytes)) this.remembered--;
@@ -173,7 +175,7 @@ export class RecordIndex {
     this.big.delete(id);
   }
 
-  /** A SETTING was written; an empty text says that the pattern has no settings any more. */
+  /** Books a SETTING; an empty text means that the pattern no longer has settings. */
   setSetting(pattern: string, text: string, segment: number, offset: number, framedBytes: number): void {
     const before = this.settings.get(pattern);
     if (before !== undefined) this.#segments.addLive(before.segment, -before.framedBytes);
@@ -194,7 +196,7 @@ export class RecordIndex {
     return job;
   }
 
-  /** A piece was written, or written again elsewhere. */
+  /** Books a piece, new or copied to another place. */
   setPiece(id: number, piece: PieceLocation): void {
     const job = this.#bigJob(id);
     const before = job.pieces.get(piece.bodyOffset);
@@ -203,7 +205,7 @@ export class RecordIndex {
     this.#segments.addLive(piece.segment, piece.framedBytes);
   }
 
-  /** An update was written; false if there is no such job. */
+  /** Books an update; returns false if there is no such job. */
   setUpdate(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
     const row = rowOf(id);
@@ -213,7 +215,7 @@ export class RecordIndex {
     return true;
   }
 
-  /** The job is gone for good; false if it was not known. */
+  /** Removes a job for good; returns false if the index lacks it. */
   remove(id: number): boolean {
     this.#dropPieces(id);
     const page = this.#page(id);
@@ -222,12 +224,12 @@ export class RecordIndex {
     this.#discount(page.words[row + FULL_SEGMENT]!, page.words[row + FULL_BYTES]!);
     page.words[row + FULL_SEGMENT] = 0;
     page.words[row + UPDATE_SEGMENT] = 0;
-    // By now it is the last in use: the next one that is drops it if it is empty.
+    // This page is current now; the next switch to another page drops it if it is empty.
     page.live--;
     return true;
   }
 
-  /** The segment of a job's full record (what stats-job shows as `file`), or 0. */
+  /** Returns the segment of a job's full record (`file` in stats-job), or 0. */
   fullSegmentOf(id: number): number {
     return this.#page(id)?.words[rowOf(id) + FULL_SEGMENT] ?? 0;
   }
@@ -247,7 +249,7 @@ export class RecordIndex {
     return piece !== undefined && piece.segment === segment && piece.offset === offset;
   }
 
-  /** The segment of the latest update of a job, or 0; the offset there by updateOffsetOf. */
+  /** Returns the segment of a job's latest update, or 0; updateOffsetOf returns its offset. */
   updateSegmentOf(id: number): number {
     return this.#page(id)?.words[rowOf(id) + UPDATE_SEGMENT] ?? 0;
   }
@@ -256,7 +258,9 @@ export class RecordIndex {
     return this.#page(id)?.words[rowOf(id) + UPDATE_OFFSET] ?? 0;
   }
 
-  /** Ids of jobs whose body never became whole: puts that were not finished, so never acknowledged. */
+  /**
+   * Returns the ids of jobs with incomplete bodies: unfinished puts, which were never acknowledged.
+   */
   unfinished(): number[] {
     const ids: number[] = [];
     for (const [id, job] of this.big) {

@@ -1,4 +1,4 @@
-// The segments that exist, oldest first: their sizes, what of them is live, their open files.
+// The existing segments, oldest first: their sizes, live bytes and open files.
 
 import type { Handle } from "../disk/disk.ts";
 
@@ -6,13 +6,13 @@ export interface Segment {
   readonly number: number;
   readonly salt: number;
   readonly createdAtMs: number;
-  /** The file's length; while it is written to also the end of its zeros that are durable. */
+  /** The file's length. For the segment being written, also the end of its durable zeros. */
   fileBytes: number;
-  /** Where the next record goes. */
+  /** The position of the next record. */
   usedBytes: number;
-  /** Bytes of frames that a rewrite of the live jobs would need from here. */
+  /** Bytes of frames that a rewrite would copy from this segment. */
   liveBytes: number;
-  /** It has its END, so nothing more goes into it: only compaction reads it. */
+  /** Whether the segment has its END: nothing more is appended, and only compaction reads it. */
   sealed: boolean;
   handle: Handle | undefined;
 }
@@ -21,7 +21,7 @@ export class SegmentTable {
   #segments: Segment[] = [];
   /** Bytes that a rewrite of all live jobs needs. */
   liveBytes = 0;
-  /** What the sealed segments take, and how many they are. */
+  /** Bytes and number of the sealed segments. */
   sealedBytes = 0;
   sealedCount = 0;
 
@@ -33,7 +33,7 @@ export class SegmentTable {
     return this.#segments[0];
   }
 
-  /** Numbers are consecutive, so a segment is found by its distance from the oldest. */
+  /** Numbers are consecutive, so the distance from the oldest gives the index. */
   get(number: number): Segment | undefined {
     const first = this.#segments[0];
     return first === undefined ? undefined : this.#segments[number - first.number];
@@ -62,16 +62,16 @@ export class SegmentTable {
     this.liveBytes += bytes;
   }
 
-  /** What all files take on the disk. */
+  /** Returns the size of all files on disk. */
   fileBytes(): number {
-    // Those that are not sealed are the last.
+    // The segments that are not sealed come last.
     let sum = this.sealedBytes;
     for (let at = this.#segments.length - 1; at >= 0 && !this.#segments[at]!.sealed; at--)
       sum += this.#segments[at]!.fileBytes;
     return sum;
   }
 
-  /** What is free in those that are not sealed. */
+  /** Returns the free bytes in the segments that are not sealed. */
   spareBytes(): number {
     let sum = 0;
     for (let at = this.#segments.length - 1; at >= 0 && !this.#segments[at]!.sealed; at--)
@@ -79,7 +79,7 @@ export class SegmentTable {
     return sum;
   }
 
-  /** Nothing more goes into it. */
+  /** Marks the segment as complete. */
   seal(segment: Segment): void {
     segment.sealed = true;
     this.sealedBytes += segment.fileBytes;

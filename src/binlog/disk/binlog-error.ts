@@ -1,17 +1,17 @@
-// What an operator has to know when the binlog cannot go on: a stable code, the cause, and what to do next.
+// Errors of the binlog for the operator: a stable code, the cause, and the next step.
 
 export type BinlogErrorCode =
   | "BINLOG_DIR" // missing, not a directory, no permission
-  | "BINLOG_LOCKED" // another server has it
-  | "BINLOG_VERSION" // written by a version that we do not know
-  | "BINLOG_CORRUPT" // a record that was durable is damaged
-  | "BINLOG_MISSING_FILE" // a file in the middle is gone
-  | "BINLOG_TWO_LOGS" // beanstalkd's files beside ours, and both have jobs
+  | "BINLOG_LOCKED" // another server uses it
+  | "BINLOG_VERSION" // written by an unknown version
+  | "BINLOG_CORRUPT" // a durable record is damaged
+  | "BINLOG_MISSING_FILE" // a file in the middle is missing
+  | "BINLOG_TWO_LOGS" // beanstalkd's files next to ours, both with jobs
   | "BINLOG_IO" // a read, write or sync failed
-  | "BINLOG_NO_SPACE" // not even what deletes need
-  | "BINLOG_INPUT" // a tool was given something that it cannot use
+  | "BINLOG_NO_SPACE" // no room even for deletes
+  | "BINLOG_INPUT" // unusable input for a tool
   | "REPLICA_OTHER_GROUP" // a directory of another group
-  | "REPLICA_STRAYS"; // a directory of a group was served without it
+  | "REPLICA_STRAYS"; // a directory of a group was served outside the group
 
 export class BinlogError extends Error {
   readonly code: BinlogErrorCode;
@@ -26,33 +26,33 @@ export class BinlogError extends Error {
   }
 }
 
-/** The `code` of an error of the system ("ENOSPC"), or "". */
+/** Returns the `code` of a system error ("ENOSPC"), or "". */
 export function systemCode(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : "";
 }
 
-/** No descriptor is left, in the process or in the system: that passes. */
+/** Returns whether the process or the system is out of descriptors, which is temporary. */
 export function isDescriptorShortage(error: unknown): boolean {
   return ["EMFILE", "ENFILE"].includes(systemCode(error));
 }
 
 /**
- * A disk, a quota or the descriptors are used up: that passes too, and anything else means that the disk is
- * broken.
+ * Returns whether a disk, a quota or the descriptors are exhausted, which is temporary. Any other
+ * error means that the disk is broken.
  */
 export function isShortage(error: unknown): boolean {
   return ["ENOSPC", "EDQUOT"].includes(systemCode(error)) || isDescriptorShortage(error);
 }
 
-/** Whether it came from the system (ENOENT, EACCES …) and not from this program. */
+/** Returns whether the error came from the system (ENOENT, EACCES …) and not from this program. */
 export function isSystemError(error: unknown): boolean {
   return !(error instanceof BinlogError) && /^E(?!RR_)[A-Z0-9]+$/.test(systemCode(error));
 }
 
 /**
- * An error of the system met at the start or by a tool, as the operator's problem that it is; anything else
- * as it is.
+ * Turns a system error at the start or in a tool into a message for the operator; returns other
+ * errors unchanged.
  */
 export function asBinlogError(error: unknown, path: string): unknown {
   const code = systemCode(error);
@@ -71,7 +71,7 @@ export function asBinlogError(error: unknown, path: string): unknown {
   );
 }
 
-/** What to do where a file belongs to somebody else. */
+/** Returns the next step for a file that belongs to another user. */
 export function ownerStep(path: string): string {
   return `Give the directory and all its files to the user that the server runs as: chown -R USER ${path}`;
 }

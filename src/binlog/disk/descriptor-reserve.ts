@@ -1,4 +1,4 @@
-// Descriptors kept back for the log: what it has to open while connections have used up all others.
+// A reserve of descriptors, with which the log can open files while connections use up all others.
 
 import * as fs from "node:fs";
 import { isDescriptorShortage } from "./binlog-error.ts";
@@ -6,14 +6,15 @@ import type { Handle } from "./disk.ts";
 
 export class DescriptorReserve {
   readonly #size: number;
-  /** On /dev/null. */
+  /** Open on /dev/null. */
   readonly #spare: Handle[] = [];
   /**
-   * Files that nobody needs any more: a descriptor that is closed during a shortage is lost to somebody else.
+   * Unneeded files that are still open: during a shortage, another thread would take a descriptor
+   * that is closed.
    */
   readonly #unclosed: Handle[] = [];
 
-  /** Keeps up to `size`, or fewer if there are no more. */
+  /** Reserves up to `size` descriptors, or fewer if there are no more. */
   constructor(size: number) {
     this.#size = size;
     this.#refill();
@@ -24,8 +25,8 @@ export class DescriptorReserve {
   }
 
   /**
-   * Opens a file, and gives up a descriptor for it where no other is left. A thread that accepts connections
-   * may be faster to take what was given up, so there is more than one try.
+   * Opens a file, and gives up a reserved descriptor if no other is left. A thread that accepts
+   * connections may take the freed one first, hence the retries.
    */
   open(file: string, flags: string | number, mode?: number): Handle {
     for (let tries = 0; ; tries++) {
@@ -42,7 +43,7 @@ export class DescriptorReserve {
     }
   }
 
-  /** Closes a file, or keeps its descriptor where the reserve lacks one and can get no other. */
+  /** Closes a file, or keeps its descriptor if the reserve is short and can't get another. */
   close(handle: Handle): void {
     this.#refill();
     if (this.count < this.#size) this.#unclosed.push(handle);
@@ -56,7 +57,7 @@ export class DescriptorReserve {
       } catch {
         return;
       }
-      // A file that was removed takes room on the disk for as long as it is open.
+      // A removed file occupies the disk as long as it is open.
       const unclosed = this.#unclosed.pop();
       if (unclosed !== undefined) fs.closeSync(unclosed);
     }

@@ -1,10 +1,11 @@
-// Keeps a second server out of the directory, ours or beanstalkd: both see the same lock.
+// A lock that keeps a second server out of the directory, ours or beanstalkd: both respect the same
+// lock.
 //
-// beanstalkd holds a POSIX record lock on the file `lock`. Node has no fcntl, but its SQLite takes exactly
-// such locks: an exclusive transaction on the empty file `lock` locks bytes of it without writing any.
-// beanstalkd's lock covers the whole file, so each keeps the other out, and the kernel lets go when the
-// process dies, however it dies. POSIX locks end with the first close of the file by the process: nobody here
-// may open `lock` otherwise.
+// beanstalkd holds a POSIX record lock on the file `lock`. Node has no fcntl, but its SQLite takes
+// such locks: an exclusive transaction on the empty file `lock` locks some of its bytes without
+// writing any. beanstalkd's lock covers the whole file, so each server keeps the other out. The
+// kernel releases the lock when the process dies, however it dies. A POSIX lock ends when the
+// process first closes the file, so no other code here may open `lock`.
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -15,7 +16,7 @@ import { ownerOfFiles } from "./file-owner.ts";
 const LOCK_NAME = "lock";
 const SQLITE_BUSY = 5;
 
-/** The process that holds a lock on a file, as the kernel tells it; 0 if it doesn't. */
+/** Returns the process that holds a lock on a file, according to the kernel; 0 if unknown. */
 function lockHolder(file: string): number {
   try {
     const { ino } = fs.statSync(file);
@@ -24,7 +25,7 @@ function lockHolder(file: string): number {
       if (match !== null && Number(match[2]) === ino) return Number(match[1]);
     }
   } catch {
-    // /proc is a courtesy: without it the message says less.
+    // /proc only improves the message.
   }
   return 0;
 }
@@ -36,7 +37,7 @@ export class DirectoryLock {
     this.#database = database;
   }
 
-  /** Throws a BinlogError if the directory cannot be used or is in use. */
+  /** Takes the lock. Throws a BinlogError if the directory is unusable or in use. */
   static take(path: string): DirectoryLock {
     const file = join(path, LOCK_NAME);
     makeLockFile(path, file);
@@ -73,7 +74,7 @@ function makeLockFile(path: string, file: string): void {
       fs.closeSync(handle);
     }
   } catch (error) {
-    // There already: it must not be opened, because closing it could end a lock of this process.
+    // The file exists. Don't open it: closing it could release a lock of this process.
     if (systemCode(error) !== "EEXIST") throw cannotUse(path, error);
   }
   try {

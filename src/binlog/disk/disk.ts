@@ -1,31 +1,35 @@
-// The one directory that the binlog lives in, as an interface: real-disk.ts stands on node:fs, the tests on
+// The interface of the binlog's directory. real-disk.ts implements it with node:fs, the tests in
 // memory.
 
 /** An open file. */
 export type Handle = number;
 
 /**
- * Every call is synchronous and throws what node:fs throws (an Error with `code`: ENOSPC, EIO, …). Names are
- * relative to the directory and may have one folder in front ("set-aside/x"). What is written is durable
- * after sync of the file; a created, renamed or removed name is durable after syncFolder of its folder.
+ * All calls are synchronous and throw what node:fs throws (an Error with `code`: ENOSPC, EIO, …).
+ * Names are relative to the directory and may have one folder in front ("set-aside/x"). Written
+ * data is durable after a sync of the file; a created, renamed or removed name after syncFolder of
+ * its folder.
  */
 export interface Disk {
-  /** For messages and for workers that open files on their own. */
+  /** For messages, and for workers that open files themselves. */
   readonly path: string;
-  /** The names of the files in a folder ("" is the directory itself); a missing folder is empty. */
+  /**
+   * Returns the names of the files in a folder ("" is the directory itself); none if the folder is
+   * missing.
+   */
   names(folder?: string): string[];
   open(name: string, mode: "read" | "write" | "create"): Handle;
   close(handle: Handle): void;
   bytes(handle: Handle): number;
   /**
-   * Reads up to `length` bytes and returns how many it read; fewer need not mean the end of the file, but 0
-   * does.
+   * Reads up to `length` bytes and returns how many. Fewer bytes need not mean the end of the file,
+   * but 0 does.
    */
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number;
-  /** Writes all of it or throws. */
+  /** Writes all bytes or throws. */
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void;
   truncate(handle: Handle, bytes: number): void;
-  /** fdatasync: the content and what is needed to find it. */
+  /** fdatasync: makes the content durable, and the metadata needed to find it. */
   sync(handle: Handle): void;
   rename(from: string, to: string): void;
   unlink(name: string): void;
@@ -33,7 +37,10 @@ export interface Disk {
   syncFolder(folder?: string): void;
 }
 
-/** Fills `into[start, start + length)` as far as the file goes and returns the bytes read. */
+/**
+ * Fills `into[start, start + length)` up to the end of the file, and returns the number of bytes
+ * read.
+ */
 export function readFully(
   disk: Disk,
   handle: Handle,

@@ -1,5 +1,5 @@
-// Who owns the files of a directory: what root makes there must stay usable by the server, which runs as
-// another user.
+// The owner of a directory's files: files that root creates must remain usable by the server, which
+// runs as another user.
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ export class FileOwner {
     this.#mode = mode;
   }
 
-  /** Makes a file that was just made this owner's. */
+  /** Gives a newly created file to this owner. */
   give(handle: Handle): void {
     fs.fchownSync(handle, this.#uid, this.#gid);
     fs.fchmodSync(handle, this.#mode);
@@ -25,8 +25,8 @@ export class FileOwner {
 }
 
 /**
- * The owner, group and mode of the newest file of the log, or the directory's owner where there is none;
- * undefined for any user but root, since others own what they make anyway.
+ * Returns the owner, group and mode of the log's newest file, or the directory's owner if there is
+ * none. Returns undefined unless the user is root, because others own the files they create anyway.
  */
 export function ownerOfFiles(path: string): FileOwner | undefined {
   if (process.geteuid?.() !== 0) return undefined;

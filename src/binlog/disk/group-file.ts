@@ -1,4 +1,4 @@
-// What a directory knows of its group: `group.json` beside the segments.
+// A directory's record of its group: `group.json` beside the segments.
 
 import { BinlogError } from "./binlog-error.ts";
 import type { Disk } from "./disk.ts";
@@ -7,11 +7,14 @@ import { readWhole, replaceWhole } from "./whole-file.ts";
 const NAME = "group.json";
 
 export interface GroupFile {
-  /** What the shared log got when it was made. */
+  /** The id that the shared log got at its creation. */
   groupId: string;
-  /** This directory's name in the group: a random 32-bit number. */
+  /** This directory's node number in the group: 32 random bits. */
   node: number;
-  /** Records up to this sequence are jobs of its own, whatever batches they came in: a `reseed` has made them the group's. */
+  /**
+   * Records up to this sequence are the directory's own jobs, whatever batches they came in,
+   * because `reseed` starts the group from them.
+   */
   adoptAfter: number;
 }
 

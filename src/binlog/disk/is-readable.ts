@@ -1,4 +1,4 @@
-// Whether a file can be read by the user that the process is now.
+// Returns whether the current user of the process can read a file.
 
 import { accessSync, constants } from "node:fs";
 

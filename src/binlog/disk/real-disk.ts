@@ -1,5 +1,4 @@
-// A directory of the file system behind the Disk interface; the only place of the storage that touches
-// node:fs.
+// A file system directory behind the Disk interface; the storage uses node:fs only here.
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -7,27 +6,30 @@ import { DescriptorReserve } from "./descriptor-reserve.ts";
 import type { Disk, Handle } from "./disk.ts";
 import { type FileOwner, ownerOfFiles } from "./file-owner.ts";
 
-/** Not "w+" to make a file: that would empty one that is there. */
+/** Creating a file with "w+" would empty an existing one. */
 const FLAGS = {
   read: fs.constants.O_RDONLY,
   write: fs.constants.O_RDWR,
   create: fs.constants.O_RDWR | fs.constants.O_CREAT,
 } as const;
 
-/** The most that one call may move: node:fs takes lengths as 32-bit numbers with a sign. */
+/** Maximum bytes per call: node:fs takes lengths as signed 32-bit numbers. */
 const CALL_BYTES_MAX = 2 ** 30;
 
 export class RealDisk implements Disk {
   readonly path: string;
   readonly #reserve: DescriptorReserve;
-  /** The directory itself, where descriptors may become scarce. */
+  /** The open directory, kept in case descriptors run short. */
   readonly #folder: Handle | undefined;
-  /** The user to give new files to; undefined where their maker may keep them. */
+  /** The owner of new files; undefined to leave them to the user that creates them. */
   #owner: FileOwner | undefined;
 
   readonly #callBytesMax: number;
 
-  /** `spareDescriptors` are kept back for it until the thread ends; a call of the system moves up to `callBytesMax`. */
+  /**
+   * Reserves `spareDescriptors` until the thread ends; a system call moves up to `callBytesMax`
+   * bytes.
+   */
   constructor(path: string, spareDescriptors = 0, callBytesMax = CALL_BYTES_MAX) {
     this.path = path;
     this.#callBytesMax = callBytesMax;
@@ -35,9 +37,7 @@ export class RealDisk implements Disk {
     if (spareDescriptors > 0) this.#folder = fs.openSync(path, "r");
   }
 
-  /**
-   * A directory that a tool works in, maybe as root: what it makes there gets the owner of the other files.
-   */
+  /** Returns a disk for a tool, which may run as root: new files get the owner of the others. */
   static ofTool(path: string): RealDisk {
     const disk = new RealDisk(path);
     disk.#owner = ownerOfFiles(path);

@@ -1,4 +1,4 @@
-// Files that are read and written as a whole: small ones beside the segments, and segments that are made anew.
+// Reads and writes whole files: small ones beside the segments, and replaced segments.
 
 import { type Disk, readFully } from "./disk.ts";
 
@@ -13,7 +13,7 @@ export function readWhole(disk: Disk, name: string): Uint8Array {
   }
 }
 
-/** Its content is durable; its name is when `syncFolder` has been called. */
+/** Writes a file with durable content; its name is durable after `syncFolder`. */
 export function writeWhole(disk: Disk, name: string, bytes: Uint8Array): void {
   const handle = disk.open(name, "create");
   try {
@@ -25,7 +25,7 @@ export function writeWhole(disk: Disk, name: string, bytes: Uint8Array): void {
   }
 }
 
-/** Writes it under a name ending in `suffix` first, so that at every moment there is the old file or the new one. */
+/** Replaces a file atomically: writes under a name ending in `suffix`, then renames. */
 export function replaceWhole(disk: Disk, name: string, suffix: string, bytes: Uint8Array): void {
   writeWhole(disk, `${name}${suffix}`, bytes);
   disk.rename(`${name}${suffix}`, name);

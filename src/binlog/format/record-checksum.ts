@@ -1,12 +1,12 @@
-// CRC-32 of a range of bytes, the same as zlib's: by table where the range is short, because calling out
-// costs more. Measured: 160 bytes take 240 ns here and 370 ns there, 56 bytes 100 and 280; from 250 bytes on
-// zlib wins.
+// CRC-32 as zlib computes it. Short ranges use a table, because a call to zlib costs more: 160
+// bytes take 240 ns instead of 370 ns, 56 bytes 100 instead of 280. From 250 bytes on, zlib is
+// faster.
 
 import { crc32 } from "node:zlib";
 
 const SHORT_BYTES = 220;
 
-/** Eight tables of 256 entries, so that eight bytes go in one step ("slicing by 8"). */
+/** Eight tables of 256 entries, for eight bytes per step ("slicing by 8"). */
 const TABLES = makeTables();
 
 function makeTables(): Int32Array {
@@ -26,7 +26,7 @@ function makeTables(): Int32Array {
   return tables;
 }
 
-/** The checksum of `bytes[start, end)`, begun with `seed`. */
+/** Returns the checksum of `bytes[start, end)`, seeded with `seed`. */
 export function recordChecksum(bytes: Uint8Array, start: number, end: number, seed: number): number {
   if (end - start > SHORT_BYTES) return crc32(bytes.subarray(start, end), seed);
   const t = TABLES;

@@ -1,5 +1,5 @@
-// The bytes of a segment: its header, the frame around each record, and the storage's own records. See
-// ../README.md.
+// The format of a segment: its header, the frame around each record, and the storage's own records.
+// See ../README.md.
 
 import { crc32 } from "node:zlib";
 import type { Memory } from "../../base/memory.ts";
@@ -18,65 +18,67 @@ import {
 import { recordChecksum } from "./record-checksum.ts";
 
 /**
- * The version in the header of each segment that is written. Raise it whenever a reader of the present
- * version would misread, or take for damage, what is written then: another layout or meaning of a field of
- * header, frame or record (message/record.ts counts), a new kind of record, a longer one.
+ * The version in the header of each new segment. Raise it when a current reader would misread the
+ * new data or take it for damage. That includes a changed layout or meaning of a field in header,
+ * frame or record (also in message/record.ts), a new kind of record, and a longer one.
  *
  * How to change the format:
- * 1. Leave magic, version and the header's checksum where they are. Only so does an older server say
- *    BINLOG_VERSION and change nothing, instead of finding damage.
- * 2. Write the new version only, and go on reading the old one: versions are those of segments, so a log has
- *    both until compaction has dropped the last old segment. Give `SegmentHeader` its version, and decode by
- *    it wherever records are read: `segment-scan.ts`, `recovered-jobs.ts` (the shards know the newest layout
- *    only), `segment-reader.ts`.
- * 3. No segment mixes versions. A start goes on in segments that were made ahead: those of an old version are
- *    made again (`renewSegment` in `log-recovery.ts`). `endTail` puts END into a segment of any version, so
- *    write that one as its header says.
+ * 1. Keep the positions of magic, version and header checksum. An older server then reports
+ *   BINLOG_VERSION and changes nothing, instead of finding damage.
+ * 2. Write only the new version, but keep reading the old one. Versions belong to segments, so a
+ *   log has both until compaction drops the last old segment. Give `SegmentHeader` its version, and
+ *   decode accordingly wherever records are read: `segment-scan.ts`, `recovered-jobs.ts` (the
+ *   shards know only the newest layout), `segment-reader.ts`.
+ * 3. Never mix versions in a segment. A start continues in segments created ahead; recreate those
+ *   of an old version (`renewSegment` in `log-recovery.ts`). `endTail` appends END to a segment of
+ *   any version, so write it in the version of the header.
  * 4. `Compaction` copies records byte for byte: convert those of an old segment before `migrate`.
- * 5. Before that, keep a directory that the old version wrote for the tests, with every kind of record, a
- *    torn tail and a job in pieces; test that it opens, compacts, and is salvaged. An older server must
- *    refuse a new one unchanged.
- * 6. There is no way back but `dump` with the new version and `restore` with the old, so long as DUMP_VERSION
- *    stays: say so in the CHANGELOG. Describe the new layout in ../README.md beside the old, until no release
- *    reads that.
+ * 5. First, save a directory written by the old version for the tests, with every kind of record, a
+ *   torn tail and a job in pieces. Test that it opens, compacts and can be salvaged. An older
+ *   server must refuse a new directory and leave it unchanged.
+ * 6. The only way back is `dump` with the new version and `restore` with the old one, as long as
+ *   DUMP_VERSION stays. State this in the CHANGELOG. Describe the new layout in ../README.md beside
+ *   the old one until no release reads that.
  */
 export const FORMAT_VERSION = 2;
-/** The oldest version that is read. What it wrote is valid in the present one, but for its headers. */
+/**
+ * The oldest readable version. Its records are valid in the current one; only the headers differ.
+ */
 export const FORMAT_VERSION_MIN = 1;
 export const HEADER_BYTES = 64;
 export const FRAME_BYTES = 20;
-/** Offsets in a segment are kept in 32 bits; a segment has whole pages. */
+/** Offsets in a segment have 32 bits; a segment consists of whole pages. */
 export const SEGMENT_BYTES_MAX = 2 ** 32 - 4096;
 /**
- * The longest record that a frame may hold: compaction copies a PUT with the tube name and the attributes of
- * the latest UPDATE.
+ * The longest record in a frame: compaction copies a PUT with the tube name and the attributes of
+ * its latest UPDATE.
  */
 export const MAX_STORED_BYTES: number = MAX_RECORD_BYTES + RECORD_TAIL_BYTES_MAX;
 export const MAX_FRAMED_BYTES: number = FRAME_BYTES + MAX_STORED_BYTES;
 
-/** Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts). */
+/**
+ * Kinds of records that only the storage writes; the shards' kinds are 1 to 5 (message/record.ts).
+ */
 export const OwnKind = {
-  /** The last record of a segment: nothing follows but zeros. */
+  /** The last record of a segment; only zeros follow. */
   end: 16,
-  /** Says, while nothing else happens, how far the log was durable. */
+  /** States how far the log was durable, written while nothing else happens. */
   mark: 17,
-  /** All segments below `oldest` are rewritten: they no longer count, whether they are still there or not. */
+  /** All segments below `oldest` are rewritten and no longer count, even if they still exist. */
   drop: 18,
-  /** Variable content (msgpack): beginning and end of a takeover. */
+  /** Variable content (msgpack): the beginning or end of a takeover. */
   note: 19,
-  /** In a group: a batch begins here, with its place in the chain (message/batch.ts). */
+  /** In a group: the beginning of a batch, with its place in the chain (message/batch.ts). */
   batch: BATCH_RECORD_KIND,
 } as const;
 
 /**
- * end, mark and drop: kind, u8 whether the next segment was there already (end), 2 zero bytes, u32 oldest
- * segment that counts, f64 the id up to which ids are lent (the last such record of a log counts).
+ * Layout of END, MARK and DROP: kind, u8 whether the next segment existed (END), 2 zero bytes, u32
+ * oldest segment that counts, f64 highest lent id (the last such record of a log counts).
  */
 export const OWN_RECORD_BYTES = 16;
 export const END_BYTES = FRAME_BYTES + OWN_RECORD_BYTES;
-/**
- * Zeros that always stay behind the last record of a segment that is not sealed: room for END, and once more.
- */
+/** Zeros that always follow the last record of an unsealed segment: room for END, twice. */
 export const SPARE_BYTES = 2 * END_BYTES;
 
 const MAGIC = "RBEANLOG";
@@ -86,21 +88,21 @@ export function segmentName(number: number): string {
   return `runnerbean.${String(number).padStart(16, "0")}.log`;
 }
 
-/** The number in a segment's name, or 0 if it is not one. */
+/** Returns the number in a segment's name, or 0 for other names. */
 export function segmentNumber(name: string): number {
   const match = NAME.exec(name);
   return match === null ? 0 : Number(match[1]);
 }
 
 export interface SegmentHeader {
-  /** Of the format; what is written has the present one. */
+  /** Format version; new segments have the current one. */
   version: number;
   number: number;
   createdAtMs: number;
   maxId: number;
-  /** The oldest segment that counted when this one was made. */
+  /** The oldest segment that counted when this one was created. */
   oldest: number;
-  /** Seed of the checksums, so that no body can contain a frame that looks real. */
+  /** Seed of the checksums, so that no body can contain a frame that looks genuine. */
   salt: number;
 }
 
@@ -126,8 +128,8 @@ export function decodeHeader(bytes: Uint8Array): SegmentHeader | HeaderProblem {
   for (let i = 0; i < 8; i++) if (bytes[i] !== MAGIC.charCodeAt(i)) return { problem: "magic" };
   const whole = view.getUint32(60, true) === crc32(bytes.subarray(0, 60));
   const version = view.getUint32(8, true);
-  // Every version keeps magic, version and this checksum where they are; without it a flipped bit in the
-  // version would look like a newer one.
+  // Every version keeps magic, version and this checksum in place. Without the check, a flipped bit
+  // in the version would look like a newer version.
   if (!whole) return { problem: "checksum" };
   if (version < FORMAT_VERSION_MIN || version > FORMAT_VERSION) return { problem: "version", version };
   return {
@@ -141,8 +143,9 @@ export function decodeHeader(bytes: Uint8Array): SegmentHeader | HeaderProblem {
 }
 
 /**
- * Puts the frame in front of a record that already lies at `at + FRAME_BYTES`: checksum (over all that
- * follows it), length, sequence number, and how far behind the newest sequence known to be durable was.
+ * Writes the frame before a record that is already at `at + FRAME_BYTES`: a checksum over
+ * everything after it, the length, the sequence number, and the distance to the newest sequence
+ * known to be durable.
  */
 export function sealFrame(
   { bytes, view }: Memory,
@@ -160,17 +163,17 @@ export function sealFrame(
   view.setUint32(at, recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt), true);
 }
 
-/** The sequence number in a frame. */
+/** Returns the sequence number in a frame. */
 export function frameSequence(view: DataView, at: number): number {
   return view.getUint32(at + 12, true) * 0x1_0000_0000 + view.getUint32(at + 8, true);
 }
 
-/** The newest sequence that was durable when this frame was written. */
+/** Returns the newest sequence that was durable when this frame was written. */
 export function frameSynced(view: DataView, at: number): number {
   return frameSequence(view, at) - view.getUint32(at + 16, true);
 }
 
-/** Whether a whole, undamaged frame lies at `at`. */
+/** Returns whether a complete, undamaged frame is at `at`. */
 export function frameIsWhole({ bytes, view }: Memory, at: number, salt: number): boolean {
   const end = bytes.length;
   if (at + FRAME_BYTES > end) return false;
@@ -180,18 +183,18 @@ export function frameIsWhole({ bytes, view }: Memory, at: number, salt: number):
   return view.getUint32(at, true) === recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt);
 }
 
-/** What an END, MARK or DROP says. */
+/** The content of an END, MARK or DROP. */
 export interface OwnRecord {
   kind: number;
-  /** The next segment was there already (END). */
+  /** Whether the next segment existed (END). */
   hasNext: boolean;
   /** The oldest segment that counts. */
   oldest: number;
-  /** No job id up to this one is given again. */
+  /** The server never reuses job ids up to this one. */
   maxId: number;
 }
 
-/** Writes an END, MARK or DROP at `at`, of OWN_RECORD_BYTES. */
+/** Writes an END, MARK or DROP of OWN_RECORD_BYTES at `at`. */
 export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): void {
   bytes[at] = own.kind;
   bytes[at + 1] = own.hasNext ? 1 : 0;
@@ -201,12 +204,13 @@ export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): 
   view.setFloat64(at + 8, own.maxId, true);
 }
 
-/** The `recordExtra` of a PUT that stands for a job that is gone: its unique key is remembered. */
+/** The `recordExtra` of a PUT without a job: its unique key is remembered. */
 export const EXTRA_REMEMBERED = 0xffff_ffff;
 
 /**
- * What the books note of a job's record besides its kind, id and place. PUT: the body bytes that are not in
- * it, or EXTRA_REMEMBERED. PIECE: its offset in the body. The record must be whole.
+ * Returns what the books need of a job's record besides its kind, id and location. For a PUT, the
+ * number of body bytes outside the record, or EXTRA_REMEMBERED; for a PIECE, its offset in the
+ * body. The record must be complete.
  */
 export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
   const kind = bytes[at]!;
@@ -218,7 +222,10 @@ export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: nu
   return kind === RecordKind.piece ? view.getUint32(at + 4, true) : 0;
 }
 
-/** Whether a record is of a kind and length that this version writes; nothing else may get into the log. */
+/**
+ * Returns whether the record's kind and length are ones that this version writes; the log must not
+ * contain others.
+ */
 export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
   if (recordBytes > MAX_STORED_BYTES) return false;
   switch (bytes[at]) {
@@ -244,7 +251,7 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
   }
 }
 
-// As `recordHeadBytes` of message/record.ts, of bytes that have no view.
+// Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
 
 function headBytes(bytes: Uint8Array, at: number): number {
   return RECORD_FIXED_BYTES + bytes[at + 2]! + 4 * bytes[at + 3]!;

@@ -1,4 +1,4 @@
-// Gives each batch of a log in a group its place in the chain, and hands it on to who brings it to the shared log.
+// Gives each batch of a group's log its place in the chain, and passes it on to the shared log.
 
 import {
   BATCH_BYTES_MAX,
@@ -15,13 +15,16 @@ import type { RecordBatch } from "./record-batch.ts";
 
 /** Takes batches as they are written. */
 export interface BatchSink {
-  /** Whether the log may take more: what it does with it may be several batches. */
+  /** Whether the log may accept more: its next step may write several batches. */
   readonly hasRoom: boolean;
   /** The last batch that the shared log has acknowledged. */
   readonly acknowledged: number;
-  /** The message of the shared log that holds it, its lower 32 bits; 0: not known. */
+  /** The lower 32 bits of the shared log's message that holds that batch; 0 if unknown. */
   readonly acknowledgedMessage: number;
-  /** `bytes`: header and frames, valid during the call. `numbers`: of each shard the last record that is in this batch or an earlier one. */
+  /**
+   * Takes header and frames in `bytes`, valid during the call. `numbers` has, for each shard, its
+   * last record in this batch or an earlier one.
+   */
   take(bytes: Uint8Array, numbers: Float64Array): void;
 }
 
@@ -30,14 +33,14 @@ export interface ChainOptions {
   node: number;
   sink: BatchSink;
   randomTag: () => number;
-  /** All segments below this one are to be written again, so that the shared log has what they hold. */
+  /** Segments below this one have to be rewritten, so that the shared log gets what they hold. */
   rewriteBelow: number;
 }
 
 export interface BatchChainOptions extends ChainOptions {
-  /** Up to which id the log has lent ids. */
+  /** Returns the highest id that the log has lent. */
   idsLent: () => number;
-  /** The oldest segment that counts. */
+  /** Returns the oldest segment that counts. */
   oldest: () => number;
 }
 
@@ -60,7 +63,7 @@ export class BatchChain {
     return this.#options.sink.hasRoom;
   }
 
-  /** Whether the shared log has batch `n`. */
+  /** Returns whether the shared log has batch `n`. */
   isAcknowledged(n: number): boolean {
     return this.#options.sink.acknowledged >= n;
   }
@@ -73,13 +76,13 @@ export class BatchChain {
     return this.#place;
   }
 
-  /** Keeps room for the BATCH record, which is number `sequence`. */
+  /** Reserves room for the BATCH record, which has number `sequence`. */
   begin(batch: RecordBatch, sequence: number): void {
     this.#sequence = sequence;
     batch.add(this.#empty, 0, BATCH_HEADER_BYTES, 0, sequence, sequence);
   }
 
-  /** All records are in it: it gets its place. */
+  /** Completes a batch that has all its records: assigns its place. */
   seal({ memory, usedBytes, records }: RecordBatch, segment: Segment, syncedSequence: number): void {
     const { epoch, n, tag: previousTag } = this.#place;
     const header: BatchHeader = {
@@ -106,7 +109,10 @@ export class BatchChain {
 
   #sealed: BatchHeader | undefined;
 
-  /** It is written: it belongs to the chain from here on. A write that found no room is sealed anew. */
+  /**
+   * Adds the written batch to the chain. A batch whose write failed for lack of room is sealed anew
+   * instead.
+   */
   handOn({ memory, usedBytes }: RecordBatch, numbers: Float64Array): void {
     const { epoch, n, tag } = this.#sealed!;
     this.#place = { epoch, n, tag };

@@ -1,4 +1,5 @@
-// Gives disk space back: copies what is live out of the oldest segment, in slices, then drops that segment.
+// Reclaims disk space: copies the live records out of the oldest segment, in slices, then drops the
+// segment.
 
 import { copyBytes, latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -24,7 +25,10 @@ import {
 } from "../format/segment-format.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** Sealed segments may take this much more than what is live before compaction starts. The promise is 2. */
+/**
+ * Compaction starts when sealed segments take this many times the live bytes. The documented bound
+ * is 2.
+ */
 const TOLERATED = 1.5;
 const CHUNK_BYTES = 2 * MAX_FRAMED_BYTES;
 
@@ -32,22 +36,22 @@ export interface CompactionHost {
   readonly table: SegmentTable;
   readonly index: RecordIndex;
   readonly reader: SegmentReader;
-  /** Bytes at which a segment is left. */
+  /** The size at which the log leaves a segment. */
   readonly softLimitBytes: number;
-  /** Segments below this one go, whatever is live in them. */
+  /** Segments below this one are compacted regardless of their live bytes. */
   readonly rewriteBelow: number;
-  /** No new room can be had. */
+  /** Whether the log can get no more room. */
   readonly full: boolean;
-  /** Whether so much can be copied without running out of room. */
+  /** Returns whether that many bytes can be copied without running out of room. */
   hasRoomFor(bytes: number): boolean;
-  /** Puts a record at the end of the log; the bytes are copied. */
+  /** Appends a copy of a record to the log. */
   migrate(bytes: Uint8Array, start: number, length: number): void;
 }
 
 export class Compaction {
   readonly #host: CompactionHost;
   readonly #chunk: Memory = Memory.ofSize(CHUNK_BYTES);
-  /** A job whose head became longer or shorter. */
+  /** A job whose head has changed its length. */
   readonly #merged: Memory = Memory.ofSize(MAX_STORED_BYTES);
   #segment = 0;
   #position = 0;
@@ -56,7 +60,7 @@ export class Compaction {
     this.#host = host;
   }
 
-  /** Whether the oldest segment should go. */
+  /** Whether the oldest segment should be compacted. */
   get wanted(): boolean {
     const { table, softLimitBytes } = this.#host;
     const oldest = table.oldest;
@@ -65,13 +69,14 @@ export class Compaction {
     if (!this.#host.hasRoomFor(oldest.liveBytes)) return false;
     if (oldest.number < this.#host.rewriteBelow) return true;
     if (table.sealedBytes > TOLERATED * table.liveBytes) return true;
-    // A restart leaves a short segment behind: a thousand restarts should not leave a thousand files.
+    // Each restart leaves a short segment behind; a thousand restarts must not leave a thousand
+    // files.
     if (table.sealedCount > 8 + (2 * table.sealedBytes) / softLimitBytes) return true;
-    // On a full disk all that is dead counts, as long as there is more of it than the rounding.
+    // On a full disk, all dead bytes count if they exceed the rounding.
     return this.#host.full && this.deadBytes > softLimitBytes / 8;
   }
 
-  /** What a rewrite of everything would give back. */
+  /** Bytes that a rewrite of everything would reclaim. */
   get deadBytes(): number {
     const { table } = this.#host;
     let usedBytes = table.sealedBytes;
@@ -80,8 +85,9 @@ export class Compaction {
   }
 
   /**
-   * Goes through so many bytes of the oldest segment, at least one record, and stops early once `late` says
-   * so. Returns true when all that is live in it has been appended: it may be dropped once that is durable.
+   * Processes up to this many bytes of the oldest segment, at least one record, and stops early
+   * once `late` returns true. Returns true when all its live records are appended; the segment may
+   * be dropped once they are durable.
    */
   step(budgetBytes: number, late: () => boolean): boolean {
     const oldest = this.#host.table.oldest!;
@@ -109,7 +115,7 @@ export class Compaction {
       this.#consider(segment, at, recordBytes);
       at += FRAME_BYTES + recordBytes;
     }
-    // The books say that something live is here, but there is no further record.
+    // The books claim a live record here, but no record follows.
     if (at === 0) reader.damaged(segment, this.#position);
     this.#position += at;
   }
@@ -131,7 +137,10 @@ export class Compaction {
     }
   }
 
-  /** Whether the record in the chunk, whose frame is at `offset` of its segment, still counts. */
+  /**
+   * Returns whether the record in the chunk, whose frame is at `offset` of its segment, still
+   * counts.
+   */
   #isLive({ number }: Segment, record: number, offset: number): boolean {
     const { index } = this.#host;
     const { bytes, view } = this.#chunk;
@@ -151,7 +160,7 @@ export class Compaction {
     }
   }
 
-  /** Copies a job's full record in the state that its latest update says. */
+  /** Copies a job's full record in the state of its latest update. */
   #migrateUpdated(record: number, recordBytes: number, update: Memory): void {
     const chunk = this.#chunk;
     if (!updateHasTail(chunk.view, record, update.view, FRAME_BYTES)) {

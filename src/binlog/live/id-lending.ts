@@ -1,13 +1,16 @@
-// Which job ids the log has lent: up to there they may be given to jobs, and after a crash the next id is behind all of them.
+// Lends job ids in durable ranges: only lent ids become visible, and after a crash the next id
+// comes after all of them.
 
-/** So many ids are lent at a time. A new lend is made when half of the last one is used up. */
+/** Number of ids per lend. The log lends more when half of the last range is used. */
 export const LENT_IDS = 65_536;
 
 export class IdLending {
   readonly #idsAtATime: number;
-  /** What the log says, or will say with its next record of its own. 0: it has lent none yet. */
+  /**
+   * The highest lent id according to the log, including its next own record. 0 if it has lent none.
+   */
   upTo = 0;
-  /** Of the record that says so. */
+  /** Sequence of the record that states the lend. */
   #sequence = 0;
   #durableUpTo = 0;
 
@@ -15,17 +18,20 @@ export class IdLending {
     this.#idsAtATime = idsAtATime;
   }
 
-  /** Ids up to this one may be seen by clients: it is durable that they were lent. 0: none. */
+  /** The highest id that clients may see, because its lend is durable. 0 for none. */
   get durableUpTo(): number {
     return this.#durableUpTo;
   }
 
-  /** Whether ids have to be lent before many are taken behind `highestId`, the last that was. */
+  /** Returns whether the log must lend more ids, given the highest id taken so far. */
   isDue(highestId: number): boolean {
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
   }
 
-  /** Lends what is behind `highestId`, once the caller has appended the record that says so, and told `lent`. */
+  /**
+   * Lends the ids after `highestId`. The caller then appends the record that states the lend, and
+   * calls `lent`.
+   */
   extend(highestId: number): void {
     this.upTo = highestId + this.#idsAtATime;
   }
@@ -34,7 +40,7 @@ export class IdLending {
     this.#sequence = sequence;
   }
 
-  /** Somebody waits for a record that is not durable. */
+  /** Returns whether the record of a lend, which a put may wait for, is not durable yet. */
   waitsForSync(syncedSequence: number): boolean {
     return this.#sequence > syncedSequence;
   }

@@ -1,5 +1,6 @@
-// The end of the log: records and the log's own come behind one another there, from segment to segment, and are written and
-// synced as the policy says. What is dead at the other end, and what to do without room, others decide.
+// The tail of the log, where all records are appended, segment after segment, and written and
+// synced according to the policy. Other modules handle dead records at the other end and the lack
+// of room.
 
 import type { LogState } from "../books/log-state.ts";
 import { FRAME_BYTES, OWN_RECORD_BYTES, OwnKind } from "../format/segment-format.ts";
@@ -11,10 +12,11 @@ import type { StorageOptions } from "./storage-options.ts";
 import { SyncPolicy } from "./sync-policy.ts";
 
 /**
- * Room made for each byte that is appended: a segment is left at three quarters, so each needs a third more.
+ * Bytes of room to make per appended byte. The log leaves a segment at three quarters, so each
+ * needs a third more.
  */
 const ROOM_PER_BYTE = 1.4;
-/** In a group: an empty batch after so much silence. */
+/** In a group: the silence after which an empty batch is due. */
 const BEAT_MS = 1000;
 
 export class LogTail {
@@ -24,18 +26,21 @@ export class LogTail {
   readonly records: LogWriter;
   readonly lending: IdLending;
   readonly policy: SyncPolicy;
-  /** Undefined outside of a group. */
+  /** Undefined outside a group. */
   readonly chain: BatchChain | undefined;
   /** Segments below this one no longer count. */
   oldest: number;
-  /** The segment that will be gone once its DROP is durable; 0: none. */
+  /** The segment that is removed once its DROP is durable; 0 for none. */
   dropping = 0;
   #flushedSequence: number;
   /** Bytes appended since room was last made. */
   #placedBytes = 0;
-  /** The current segment has its END, so nothing may follow; it could not be left yet. */
+  /**
+   * Whether the current segment has its END but could not be left yet; nothing may be appended
+   * meanwhile.
+   */
   #ending = false;
-  /** When an empty batch is due, and the last record before. */
+  /** When an empty batch is due, and the last record before the silence. */
   #beatAtMs = Number.POSITIVE_INFINITY;
   #beatSequence = -1;
 
@@ -70,7 +75,7 @@ export class LogTail {
     const { empty, index, oldest } = this.#log;
     try {
       segments.begin(empty, this.#wallMs(), index.maxId, oldest);
-      // The reserve of deletes and compaction has to be there before the first put is taken.
+      // The reserve for deletes and compaction must exist before the first put.
       segments.fillAtOnce(segments.softLimitBytes);
       while (segments.roomBytes < segments.softLimitBytes && this.fill() === "more") {}
     } catch (error) {
@@ -86,12 +91,12 @@ export class LogTail {
     return this.records.syncedSequence;
   }
 
-  /** All that was appended has been written by a flush. */
+  /** Whether a flush has written everything that was appended. */
   get isFlushed(): boolean {
     return this.sequence <= this.#flushedSequence;
   }
 
-  /** A segment has its END and was not left. */
+  /** Whether a segment has its END but could not be left. */
   get isEnding(): boolean {
     return this.#ending;
   }
@@ -100,12 +105,12 @@ export class LogTail {
     return this.#beatAtMs;
   }
 
-  /** What the longest record so far may need in a segment. */
+  /** The room in a segment that the longest record so far may need. */
   get largestBytes(): number {
     return this.records.bytesFor(this.records.largestBytes);
   }
 
-  /** Puts a record there, if need be in the next segment; the bytes are copied. */
+  /** Appends a copy of a record, in the next segment if necessary. */
   place(bytes: Uint8Array, start: number, length: number): void {
     const framedBytes = FRAME_BYTES + length;
     const neededBytes = this.records.bytesFor(framedBytes);
@@ -114,7 +119,10 @@ export class LogTail {
     this.records.place(bytes, start, length);
   }
 
-  /** The current segment is full: goes to the next one, making room there if that was not done in time. */
+  /**
+   * Switches to the next segment when the current one is full, and makes room there if none was
+   * made in time.
+   */
   #makeFit(framedBytes: number): void {
     const { segments } = this;
     for (;;) {
@@ -129,18 +137,17 @@ export class LogTail {
     this.leave();
   }
 
-  /** One step of making room. */
+  /** Makes room by one step. */
   fill(): FillResult {
-    // The header of a new segment is durable at once. The segment that is being dropped counts until its DROP
-    // is, too, and with it the copies before it.
+    // The header of a new segment is durable at once. A segment being dropped counts until its DROP
+    // is durable, and with it the copies before the DROP.
     const oldest = this.dropping === 0 ? this.oldest : this.dropping;
     return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest);
   }
 
   /**
-   * One step of making room, or as many as what was appended since the last slice has used up: room that
-   * falls behind under load would have to be made up for in the middle of an append, and a full disk would
-   * show too late.
+   * Makes room by one step, or by as many as were used up since the last slice. If room fell behind
+   * under load, an append would have to make it, and a full disk would show too late.
    */
   keepRoom(): FillResult {
     const { extentBytes } = this.segments;
@@ -156,7 +163,10 @@ export class LogTail {
     return filling;
   }
 
-  /** END, all durable, then on to the next segment: only the newest segment can ever have a torn tail. */
+  /**
+   * Appends END, syncs everything, and switches to the next segment. Hence only the newest segment
+   * can have a torn tail.
+   */
   leave(): void {
     if (!this.#ending) this.appendOwn(OwnKind.end);
     this.#ending = true;
@@ -164,25 +174,25 @@ export class LogTail {
     this.#sync();
     this.segments.leave();
     this.#ending = false;
-    // Before the first record goes into a segment, the next one is there: a file that is gone is noticed
-    // then.
+    // The next segment must exist before the first record goes into this one; a missing file is
+    // then noticed.
     this.fill();
   }
 
-  /** Goes on where it found no room. */
+  /** Continues where there was no room. */
   resume(): void {
     this.write();
     if (this.#ending) this.leave();
   }
 
-  /** Appends an END, MARK or DROP, for which there is room. */
+  /** Appends an END, MARK or DROP; there must be room. */
   appendOwn(kind: number): void {
     const hasNext = this.segments.next !== undefined;
     const maxId = Math.max(this.#log.index.maxId, this.lending.upTo);
     this.records.placeOwn({ kind, hasNext, oldest: this.oldest, maxId });
   }
 
-  /** Makes room for a MARK or DROP, if need be in the next segment. */
+  /** Makes room for a MARK or DROP, in the next segment if necessary. */
   makeOwnFit(): void {
     const neededBytes = this.records.bytesFor(FRAME_BYTES + OWN_RECORD_BYTES);
     if (!this.segments.fitsTightly(neededBytes)) this.#makeFit(neededBytes);
@@ -192,7 +202,7 @@ export class LogTail {
     this.records.write();
   }
 
-  /** Returns how long it took, ms. */
+  /** Returns the duration in ms. */
   #sync(marked = false): number {
     const tookMs = this.records.sync(marked);
     this.lending.synced(this.syncedSequence);
@@ -220,7 +230,7 @@ export class LogTail {
     else if (nowMs >= this.policy.markAtMs) this.#mark(nowMs);
   }
 
-  /** What is written is synced in time also while what came after it finds no room. */
+  /** Syncs written records in time even while later ones find no room. */
   syncWritten(nowMs: number): void {
     if (!this.records.isSynced) this.policy.dirty(nowMs);
     if (nowMs < this.policy.syncAtMs) return;
@@ -228,7 +238,10 @@ export class LogTail {
     this.policy.synced(nowMs, tookMs, true);
   }
 
-  /** An empty batch, if none came for a while: others hear that this node lives, and it may go on serving. */
+  /**
+   * Writes an empty batch after a silence, so that other nodes hear that this one is alive, and it
+   * may keep serving.
+   */
   #beat(nowMs: number): void {
     if (this.sequence === this.#beatSequence) {
       if (nowMs < this.#beatAtMs) return;

@@ -1,5 +1,6 @@
-// Puts records into the current segment: frames them, keeps the books, writes a batch at a time, syncs, and knows how far each
-// shard's records have come. Which segment is the current one, and when to write and sync, others decide.
+// Appends records to the current segment: frames and books them, writes one batch at a time, syncs,
+// and tracks the progress of each shard's records. Callers choose the current segment, and when to
+// write and sync.
 
 import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -32,7 +33,7 @@ export interface LogWriterOptions {
   lastSequence: number;
   clockMs: () => number;
   onFull?: ((id: number, segment: number) => void) | undefined;
-  /** In a group: each batch gets its place in the chain, and is handed on. */
+  /** In a group: assigns each batch its place in the chain, and passes it on. */
   chain?: BatchChain | undefined;
 }
 
@@ -46,21 +47,21 @@ export class LogWriter {
   readonly #chain: BatchChain | undefined;
   readonly #batch: RecordBatch;
   readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
-  /** The newest record number of each shard that was appended, that is written, and that is durable. */
+  /** For each shard, its newest record number that is appended, written, and durable. */
   readonly #appended: Float64Array;
   readonly #written: Float64Array;
   readonly #synced: Float64Array;
-  /** Of the last record that was appended, that is written, and that is durable. */
+  /** The last sequence that is appended, written, and durable. */
   sequence: number;
   #writtenSequence: number;
   syncedSequence: number;
   #writtenBytes = 0;
   #batchSinceMs = 0;
-  /** When the oldest record that is not durable came. */
+  /** When the oldest record that is not durable arrived. */
   #unsyncedSinceMs = 0;
   /** The longest frame so far. */
   largestBytes = 0;
-  /** What a batch takes besides its records. */
+  /** Bytes of a batch besides its records. */
   readonly #batchHeadBytes: number;
 
   constructor(options: LogWriterOptions) {
@@ -79,7 +80,10 @@ export class LogWriter {
     this.sequence = this.#writtenSequence = this.syncedSequence = lastSequence;
   }
 
-  /** What may be needed in a segment for a frame: with it may begin a batch, and behind it one that holds END. */
+  /**
+   * Returns the room that a frame may need in a segment: it may begin a batch, and another batch
+   * with END may follow.
+   */
   bytesFor(framedBytes: number): number {
     return framedBytes + 2 * this.#batchHeadBytes;
   }
@@ -92,24 +96,24 @@ export class LogWriter {
     return this.#synced[shard]!;
   }
 
-  /** Whether all that is written is durable. */
+  /** Whether everything written is durable. */
   get isSynced(): boolean {
     return this.#writtenBytes === 0;
   }
 
-  /** When the oldest record that is not durable came; Infinity: all are. */
+  /** When the oldest record that is not durable arrived; Infinity if all are durable. */
   get unsyncedSinceMs(): number {
     return this.sequence > this.syncedSequence ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
   }
 
-  /** Record `n` of the shard has been placed. */
+  /** Notes that record `n` of the shard has been placed. */
   appended(shard: number, n: number): void {
     this.#appended[shard] = n;
   }
 
-  /** Puts a record, for which there is room, at the end of the current segment. The bytes are copied. */
+  /** Copies a record to the end of the current segment; there must be room. */
   place(bytes: Uint8Array, start: number, length: number): void {
-    // What recovery would not accept must not get in: it would be taken for damage.
+    // Recovery would take an unknown record for damage, so the log must not contain one.
     if (!recordIsKnown(bytes, start, length)) throw new Error("not a record that the log can hold");
     const framedBytes = FRAME_BYTES + length;
     if (framedBytes > this.largestBytes) this.largestBytes = framedBytes;
@@ -117,18 +121,21 @@ export class LogWriter {
     this.#book(this.#segments.current.number, this.#segments.current.usedBytes - framedBytes, at, length);
   }
 
-  /** Puts an END, MARK or DROP there. */
+  /** Appends an END, MARK or DROP. */
   placeOwn(own: OwnRecord): void {
     encodeOwn(this.#own, 0, own);
     this.#add(this.#own.bytes, 0, OWN_RECORD_BYTES);
   }
 
-  /** Writes what is in the buffer if a record of this length finds no room there, so that the next one can't fail. */
+  /**
+   * Writes the buffer if a record of this length finds no room in it, so that the next record can't
+   * fail.
+   */
   makeRoom(length: number): void {
     if (!this.#batch.fits(length)) this.write();
   }
 
-  /** Returns where the record lies in the buffer. */
+  /** Returns the record's position in the buffer. */
   #add(bytes: Uint8Array, start: number, length: number): number {
     const batch = this.#batch;
     this.makeRoom(length);
@@ -146,7 +153,10 @@ export class LogWriter {
     this.#segments.current.usedBytes += this.#batchHeadBytes;
   }
 
-  /** Begins a batch although there is no record for it: with `write` behind it the shared log hears that this node lives. */
+  /**
+   * Begins a batch without records. After `write`, the shared log learns from it that this node is
+   * alive.
+   */
   beginEmpty(): void {
     if (this.#batch.usedBytes === 0) this.#begin();
   }
@@ -173,7 +183,7 @@ export class LogWriter {
     this.#index.setSetting(latin1(bytes, patternAt, textAt), text, segment, offset, FRAME_BYTES + length);
   }
 
-  /** One write for all that was appended. */
+  /** Writes everything appended with one call. */
   write(): void {
     const batch = this.#batch;
     const { memory, usedBytes, records } = batch;
@@ -181,7 +191,8 @@ export class LogWriter {
     const segment = this.#segments.current;
     if (this.#chain !== undefined) this.#chain.seal(batch, segment, this.syncedSequence);
     this.#disk.write(this.#segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
-    // A record counts as appended after it was placed, so whatever counts is in this batch or an earlier one.
+    // A record counts as appended once it is placed, so all records that count are in this batch or
+    // an earlier one.
     this.#chain?.handOn(batch, this.#appended);
     batch.clear();
     this.#written.set(this.#appended);
@@ -190,22 +201,22 @@ export class LogWriter {
     this.timings.recordWrite(usedBytes, records);
   }
 
-  /** One sync for all that was written. Returns how long it took, ms. */
+  /** Syncs everything written with one call. Returns the duration in ms. */
   sync(marked = false): number {
     if (this.#writtenBytes === 0) return 0;
     const beganMs = this.#clockMs();
     try {
       this.#disk.sync(this.#segments.handle);
     } catch (error) {
-      // Also if it is for want of room: the pages are gone, and writing them again is not what a second sync
-      // does.
+      // A lack of room is fatal here too: the kernel has dropped the pages, and a second sync
+      // doesn't write them again.
       throw isShortage(error) ? this.#segments.ioError("sync", error) : error;
     }
     const endedMs = this.#clockMs();
-    // Nobody waits for a mark.
+    // No client waits for a mark.
     this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
     this.#writtenBytes = 0;
-    // There may be a batch that finds no room.
+    // A batch that finds no room may remain.
     this.#unsyncedSinceMs = this.#batchSinceMs;
     this.syncedSequence = this.#writtenSequence;
     this.#synced.set(this.#written);

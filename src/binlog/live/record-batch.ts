@@ -1,4 +1,4 @@
-// The write buffer: frames put one after the other, so that a whole batch leaves in one write.
+// The write buffer: consecutive frames, written with a single call.
 
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -17,7 +17,7 @@ export class RecordBatch {
     return this.usedBytes + FRAME_BYTES + recordBytes <= this.memory.bytes.length;
   }
 
-  /** Copies a record behind its frame and returns where the record lies in the buffer. */
+  /** Copies a record after its frame, and returns the record's position in the buffer. */
   add(
     from: Uint8Array,
     start: number,

@@ -1,20 +1,21 @@
-// Whether there is room for the log, what is not taken without it, and when to look again. Each change is told once.
+// The state of the log's room: whether there is any, what to refuse without it, and when to look
+// again. Reports each change once.
 
 import type { StorageNotice } from "./storage-options.ts";
 
-/** How long until the next try. */
+/** Delay before the next attempt. */
 export const RETRY_ROOM_MS = 1000;
 
 export class RoomShortage {
   readonly #path: string;
   readonly #notice: (notice: StorageNotice) => void;
-  /** Puts must be refused. */
+  /** Whether puts must be refused. */
   full = false;
-  /** Nothing can be written until there is room. */
+  /** Whether nothing can be written until there is room. */
   waiting = false;
-  /** When to make room again, while it is full. */
+  /** When to try again to make room while the log is full. */
   retryAtMs = Number.POSITIVE_INFINITY;
-  /** When to write again, while it waits. */
+  /** When to try again to write while the log waits. */
   resumeAtMs = 0;
 
   constructor(path: string, notice: (notice: StorageNotice) => void) {
@@ -22,7 +23,7 @@ export class RoomShortage {
     this.#notice = notice;
   }
 
-  /** No room could be made. `code`: the system's, "" for none. */
+  /** Notes that no room could be made. `code` is the system's, or "" for none. */
   begin(nowMs: number, code: string): void {
     if (code === "") return;
     this.retryAtMs = nowMs + RETRY_ROOM_MS;
@@ -33,7 +34,7 @@ export class RoomShortage {
     this.#notice({ level: "error", code: "BINLOG_FULL", message });
   }
 
-  /** There is all the room that is wanted. */
+  /** Notes that the log has all the room it wants. */
   end(): void {
     this.retryAtMs = Number.POSITIVE_INFINITY;
     if (!this.full) return;
@@ -42,7 +43,7 @@ export class RoomShortage {
     this.#notice({ level: "info", code: "BINLOG_ROOM", message });
   }
 
-  /** Something found no room. */
+  /** Notes that a write found no room. */
   wait(nowMs: number, code: string): void {
     this.resumeAtMs = nowMs + RETRY_ROOM_MS;
     this.begin(nowMs, code);
@@ -52,7 +53,7 @@ export class RoomShortage {
     this.#notice({ level: "error", code: "BINLOG_WAITS", message });
   }
 
-  /** All that waited is written. */
+  /** Notes that everything that waited is written. */
   goOn(): void {
     this.waiting = false;
     const message = `Changes of jobs are written to ${this.#path} again`;

@@ -1,5 +1,6 @@
-// Removes the oldest segment once all that is live in it has been appended again: first a DROP that says so, and the file only
-// when that is durable, in a group also when the shared log has it.
+// Removes the oldest segment after its live records were appended again. First the log states this
+// with a DROP. The file goes only when that DROP is durable and, in a group, when the shared log
+// has it.
 
 import type { SegmentTable } from "../books/segment-table.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -8,7 +9,7 @@ import type { LogTail } from "./log-tail.ts";
 import type { RoomShortage } from "./room-shortage.ts";
 import type { SegmentReader } from "./segment-reader.ts";
 
-/** How long until the next look at whether the shared log has a DROP. */
+/** Delay before the next check whether the shared log has a DROP. */
 const LOOK_MS = 5;
 
 export interface SegmentDropOptions {
@@ -16,7 +17,7 @@ export interface SegmentDropOptions {
   table: SegmentTable;
   reader: SegmentReader;
   tail: LogTail;
-  /** Looks for room again when a segment is gone. */
+  /** Retries to make room as soon as a segment is gone. */
   shortage: RoomShortage;
 }
 
@@ -27,9 +28,9 @@ export class SegmentDrop {
   readonly #tail: LogTail;
   readonly #shortage: RoomShortage;
   #sequence = 0;
-  /** Its file is gone, and its name may not be yet. */
+  /** Whether the file is gone while its name may not be, durably. */
   #unlinked = false;
-  /** The batch that holds the DROP under way, or a later one; 0: it is not written. */
+  /** The batch that holds the current DROP, or a later one; 0 until it is written. */
   #batch = 0;
 
   constructor(options: SegmentDropOptions) {
@@ -44,12 +45,12 @@ export class SegmentDrop {
     return this.#tail.dropping !== 0;
   }
 
-  /** Nothing in the oldest segment is live any more: appends its DROP. */
+  /** Appends the DROP of the oldest segment, in which nothing is live any more. */
   begin(): void {
     const tail = this.#tail;
     tail.makeOwnFit();
     tail.records.makeRoom(OWN_RECORD_BYTES);
-    // From here on nothing may fail: a segment is only dropped by a DROP that is in the log.
+    // Nothing may fail from here on: only a DROP in the log drops a segment.
     this.#batch = 0;
     tail.dropping = this.#table.oldest!.number;
     tail.oldest = tail.dropping + 1;
@@ -57,7 +58,10 @@ export class SegmentDrop {
     this.#sequence = tail.sequence;
   }
 
-  /** Removes the segment whose DROP is durable; false while the shared log does not have that. */
+  /**
+   * Removes the segment once its DROP is durable; returns false while the shared log lacks the
+   * DROP.
+   */
   finish(nowMs: number): boolean {
     const tail = this.#tail;
     if (tail.syncedSequence < this.#sequence) tail.syncAll(nowMs, false);
@@ -66,13 +70,15 @@ export class SegmentDrop {
     return true;
   }
 
-  /** The same outside of a group, where nobody has to acknowledge it. */
+  /** Does the same outside a group, where no acknowledgement is needed. */
   finishNow(nowMs: number): void {
     this.#tail.syncAll(nowMs, false);
     this.#remove();
   }
 
-  /** In a group a segment is needed until the shared log has all copies, and the DROP behind them. */
+  /**
+   * In a group, a segment is needed until the shared log has all copies, and the DROP after them.
+   */
   #isAcknowledged(): boolean {
     const { chain } = this.#tail;
     if (chain === undefined) return true;
@@ -83,8 +89,8 @@ export class SegmentDrop {
   #remove(): void {
     const { number } = this.#table.oldest!;
     this.#reader.forget(number);
-    // A quota may refuse even this: the segment is booked out when it is gone, so that each step is tried
-    // again.
+    // A quota may refuse even this. The table drops the segment only afterwards, so each step can
+    // be retried.
     if (!this.#unlinked) this.#disk.unlink(segmentName(number));
     this.#unlinked = true;
     this.#disk.syncFolder();
@@ -94,7 +100,10 @@ export class SegmentDrop {
     this.#shortage.retryAtMs = 0;
   }
 
-  /** When to look again whether the shared log has the DROP; undefined: nothing is known to wait for. */
+  /**
+   * When to check again whether the shared log has the DROP; undefined if there is nothing to wait
+   * for.
+   */
   lookAtMs(nowMs: number): number | undefined {
     return this.#tail.chain === undefined || this.#batch === 0 ? undefined : nowMs + LOOK_MS;
   }

@@ -1,4 +1,4 @@
-// Reads records back while the log is in use, with few files open: for compaction.
+// Reads records back for compaction while the log is in use, with few open files.
 
 import { Memory } from "../../base/memory.ts";
 import { UPDATE_BYTES_MAX } from "../../message/record.ts";
@@ -29,7 +29,7 @@ export class SegmentReader {
     return handle;
   }
 
-  /** Where no descriptor is left, files that are open make way. */
+  /** If no descriptor is left, closes open files to get one. */
   #openFile(name: string): Handle {
     for (;;) {
       try {
@@ -60,10 +60,10 @@ export class SegmentReader {
     return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
   }
 
-  /** An UPDATE record, which lies at FRAME_BYTES of what is returned; valid until the next call. */
+  /** Returns memory with an UPDATE record at FRAME_BYTES; valid until the next call. */
   readUpdate(segment: Segment, offset: number): Memory {
     const { bytes } = this.#update;
-    // Most have no tail, and end long before that.
+    // Most updates have no tail, and end long before the buffer does.
     this.read(segment, bytes, bytes.length, offset);
     if (!frameIsWhole(this.#update, 0, segment.salt)) this.damaged(segment, offset);
     return this.#update;

@@ -1,12 +1,11 @@
-// Where records go: the current segment and the next one, zero-filled ahead so that a sync never waits for
-// metadata.
+// The current segment and the next one, zero-filled ahead so that a sync never waits for metadata.
 //
 //       sealed segments        current                        next
 //   [####][######][###]   [H|######|<- room ->|000]    [H|<- room ->| not yet filled
 //
-// Room is kept at one segment and a quarter at all times, spread over both files; what it is made of moves
-// along as records are written. It is made in whole extents: each costs a sync of its own, which a batch of
-// records waits behind. A full disk shows when room is made, never when a record is written.
+// The log keeps room for one and a quarter segments, spread over both files; this window moves
+// along as records are written. Room grows in whole extents, because each costs a sync that a batch
+// of records waits for. A full disk shows when room is made, never when a record is written.
 
 import type { Segment, SegmentTable } from "../books/segment-table.ts";
 import { BinlogError, isDescriptorShortage, isShortage, reasonOf, systemCode } from "../disk/binlog-error.ts";
@@ -22,9 +21,9 @@ export interface SegmentWriterOptions {
   disk: Disk;
   table: SegmentTable;
   segmentBytes: number;
-  /** A random 32-bit number for each new segment. */
+  /** Returns a random 32-bit number for each new segment. */
   randomSalt: () => number;
-  /** Number of the first segment, where there is none yet. */
+  /** Number of the first segment if none exists. */
   first: number;
 }
 
@@ -35,7 +34,7 @@ export class SegmentWriter {
   readonly #first: number;
   readonly segmentBytes: number;
   /**
-   * Segments are left at three quarters, so that the room of one holds what has to be copied out of any
+   * The log leaves segments at three quarters, so that the room of one holds the copies from any
    * other.
    */
   readonly softLimitBytes: number;
@@ -54,7 +53,7 @@ export class SegmentWriter {
     this.segmentBytes = Math.max(PAGE_BYTES, Math.ceil(options.segmentBytes / PAGE_BYTES) * PAGE_BYTES);
     const slackBytes = Math.floor(this.segmentBytes / 4);
     this.softLimitBytes = this.segmentBytes - slackBytes;
-    // Less the rounding, so that both files together never exceed two segments.
+    // Reduced by the rounding, so that both files together never exceed two segments.
     this.#wantedRoomBytes = this.segmentBytes + Math.max(0, slackBytes - 2 * PAGE_BYTES);
     const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;
     this.#zeros = new Uint8Array(Math.min(EXTENT_BYTES_MAX, extent));
@@ -73,12 +72,12 @@ export class SegmentWriter {
     return this.current.handle!;
   }
 
-  /** Bytes that one step of `fill` makes at most. */
+  /** Maximum bytes of room that one step of `fill` makes. */
   get extentBytes(): number {
     return this.#zeros.length;
   }
 
-  /** Bytes that can be written without asking the file system for anything. */
+  /** Bytes that can be written without asking the file system for space. */
   get roomBytes(): number {
     const current = this.#current;
     if (current === undefined) return 0;
@@ -86,7 +85,7 @@ export class SegmentWriter {
     return current.fileBytes - current.usedBytes + next;
   }
 
-  /** Takes over segments that recovery found empty, and makes what is missing. */
+  /** Takes over segments that recovery found empty, and creates the missing ones. */
   begin(empty: Segment[], createdAtMs: number, maxId: number, oldest: number): void {
     const [first, second] = empty;
     this.#current = first;
@@ -98,19 +97,19 @@ export class SegmentWriter {
     }
     if (this.#next !== undefined) return;
     const result = this.fill(createdAtMs, maxId, oldest);
-    // A log may go on in a disk that is full, but not begin.
+    // An existing log may continue on a full disk, but a new one may not begin there.
     const fresh = this.current.number === 1 && this.#table.all.length === 1;
     if (result === "full" && fresh) throw Object.assign(new Error(this.shortage), { code: this.shortage });
   }
 
-  /** Whether a frame fits where normal operation ends a segment. */
+  /** Returns whether a frame fits before the point where the log normally leaves the segment. */
   fits(framedBytes: number): boolean {
     const current = this.current;
     const end = current.usedBytes + framedBytes + SPARE_BYTES;
     return end <= current.fileBytes && end <= this.softLimitBytes;
   }
 
-  /** Whether a frame fits if every byte of the current segment is used. */
+  /** Returns whether a frame fits if every byte of the current segment is used. */
   fitsTightly(framedBytes: number): boolean {
     return this.current.usedBytes + framedBytes + SPARE_BYTES <= this.current.fileBytes;
   }
@@ -120,7 +119,7 @@ export class SegmentWriter {
     return next !== undefined && HEADER_BYTES + framedBytes + SPARE_BYTES <= next.fileBytes;
   }
 
-  /** One step of making room: at most one extent is written and synced. */
+  /** Makes room by one step: writes and syncs at most one extent. */
   fill(createdAtMs: number, maxId: number, oldest: number): FillResult {
     const next = this.#next;
     const target = this.#target();
@@ -138,7 +137,9 @@ export class SegmentWriter {
     }
   }
 
-  /** The segment that room is made in: the next one when the current one has all that it may have. */
+  /**
+   * Returns the segment in which to make room: the next one once the current one has its full size.
+   */
   #target(): Segment | undefined {
     const current = this.#current;
     const next = this.#next;
@@ -148,8 +149,9 @@ export class SegmentWriter {
   }
 
   /**
-   * Makes so much room with one sync, as far as one segment gives it: at a start no batch waits behind that, and a disk takes it sooner than
-   * a sync for each extent. If there is not so much, `fill` finds out how much there is.
+   * Makes that much room with one sync, as far as one segment allows. At a start no batch waits
+   * behind the sync, and one sync is faster than one per extent. If there isn't enough space,
+   * `fill` finds out how much there is.
    */
   fillAtOnce(roomBytes: number): void {
     const target = this.#target();
@@ -180,8 +182,8 @@ export class SegmentWriter {
     try {
       this.#disk.sync(segment.handle!);
     } catch (error) {
-      // The current segment has records in it: the pages that could not be written are gone, and a later sync
-      // would not tell.
+      // The current segment has records: the kernel has dropped pages that it could not write, and
+      // a later sync would not report that.
       throw segment === this.#current && isShortage(error) ? this.ioError("sync", error) : error;
     }
   }
@@ -222,7 +224,7 @@ export class SegmentWriter {
     this.#next = undefined;
   }
 
-  /** Gives back what was zero-filled ahead. The current segment must be ended. */
+  /** Releases the zero-filled space. The current segment must have its END. */
   trim(): void {
     const current = this.current;
     this.#disk.truncate(current.handle!, current.usedBytes);
@@ -240,13 +242,13 @@ export class SegmentWriter {
     );
   }
 
-  /** The error of a record that finds no room: one of the system, and temporary. */
+  /** Returns the error for a record that finds no room: a system error, and temporary. */
   noRoom(): Error {
     const code = this.shortage || "ENOSPC";
     return Object.assign(new Error(`${code}: no room for a record`), { code });
   }
 
-  /** The log ends for want of room. */
+  /** Returns the error with which the log ends for lack of room. */
   noRoomError(error: unknown): BinlogError {
     const what = isDescriptorShortage(error) ? "Raise the limit of open files" : "Make room on that disk";
     return new BinlogError(

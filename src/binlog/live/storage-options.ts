@@ -1,11 +1,11 @@
-// What a log in use is opened with, and whom it tells.
+// Options of a log in use, and its callbacks.
 
 import type { LogState } from "../books/log-state.ts";
 import type { Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "./batch-chain.ts";
 import type { SyncEvery } from "./sync-policy.ts";
 
-/** A line for the log of the server. */
+/** A line for the server's log output. */
 export interface StorageNotice {
   level: "info" | "warn" | "error";
   code: string;
@@ -19,15 +19,18 @@ export interface StorageOptions {
   segmentBytes: number;
   syncEvery: SyncEvery;
   randomSalt: () => number;
-  /** Wall clock, for the headers of segments. */
+  /** Returns wall-clock time, for the headers of segments. */
   wallMs: () => number;
-  /** Monotonic clock with fractions, for measuring and for ending slices of work. */
+  /** Returns monotonic time with fractions, for measurements and for ending slices of work. */
   clockMs: () => number;
   notice: (notice: StorageNotice) => void;
-  /** Ids lent at a time; LENT_IDS if it is left out. */
+  /** Number of ids per lend; LENT_IDS by default. */
   lentIds?: number;
-  /** In a group: where the log goes on in the chain of batches, and who brings them to the shared log. */
+  /**
+   * In a group: the place where the log continues the chain of batches, and the sink that sends
+   * them to the shared log.
+   */
   chain?: ChainOptions | undefined;
-  /** Told in which segment a job's full record is now. */
+  /** Called with the segment of a job's full record whenever that changes. */
   onFull?: (id: number, segment: number) => void;
 }

@@ -1,4 +1,4 @@
-// How the disk behaves, as HDR histograms: sync time, batch size, and how long a batch waited to be durable.
+// HDR histograms of the disk: sync times, batch sizes, and how long batches wait to become durable.
 
 import { createHistogram, type Histogram } from "../../message/histogram.ts";
 import {
@@ -13,15 +13,15 @@ const MINUTE_US = 60_000_000;
 const BATCH_BYTES_MAX = 2 ** 31;
 
 export class StorageTimings {
-  /** One sync, in microseconds. */
+  /** Duration of a sync, in microseconds. */
   readonly syncUs = createHistogram(MINUTE_US);
-  /** From the first record of a batch to its sync, in microseconds. */
+  /** Time from the first record of a batch to its sync, in microseconds. */
   readonly waitUs = createHistogram(MINUTE_US);
-  /** Bytes of one write. */
+  /** Bytes of a write. */
   readonly batchBytes = createHistogram(BATCH_BYTES_MAX);
-  /** Records of one write. */
+  /** Records of a write. */
   readonly batchRecords = createHistogram(BATCH_BYTES_MAX);
-  /** The same by fixed bounds, for metrics: see message/log-figures.ts. */
+  /** The same with fixed bounds, for metrics: see message/log-figures.ts. */
   readonly figures: Float64Array = new Float64Array(LOG_FIGURES);
 
   recordSync(tookMs: number, waitedMs: number | undefined): void {
@@ -39,7 +39,7 @@ export class StorageTimings {
     this.batchRecords.recordValue(records);
   }
 
-  /** What the operator wants to know of the disk, in one line. */
+  /** Returns a one-line summary for the operator. */
   summary(): string {
     const quantiles = (each: Histogram): string =>
       `p50 ${each.getValueAtPercentile(50)}, p99 ${each.getValueAtPercentile(99)}, max ${each.maxValue}`;

@@ -1,5 +1,5 @@
-// The log while it is in use: takes records, writes and syncs them in batches, and gives space back. Driven
-// step by step by whoever owns it; it starts no timer and no thread. "How a thread drives this" is in
+// The log in use: takes records, writes and syncs them in batches, and reclaims space. Its owner
+// drives it step by step; it starts no timer and no thread. "How a thread drives this" is in
 // ../README.md.
 
 import { pack } from "msgpackr/pack";
@@ -20,12 +20,12 @@ import { TightRoom } from "./tight-room.ts";
 
 const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;
-/** A slice ends soon after this long, so that no reply waits noticeably for it. */
+/** A slice ends soon after this time, so that no reply waits noticeably for it. */
 const SLICE_MS = 5;
-/** Compaction goes through this many bytes for each byte that is appended: faster than the log can grow. */
+/** Bytes that compaction processes per appended byte: faster than the log can grow. */
 const PACE = 4;
 
-/** A record that has been taken from its shard and has no place in the log yet. */
+/** A record taken from its shard that has no place in the log yet. */
 interface PendingRecord {
   shard: number;
   n: number;
@@ -38,7 +38,7 @@ export interface StorageStats {
   recordsWritten: number;
   recordsMigrated: number;
   diskBytes: number;
-  /** What a rewrite of the live jobs would take. */
+  /** Bytes that a rewrite of the live jobs would take. */
   liveBytes: number;
   jobs: number;
 }
@@ -56,9 +56,9 @@ export class Storage implements CompactionHost {
   readonly reader: SegmentReader;
   readonly timings: StorageTimings;
   #workBytes = 0;
-  /** Compaction waits until then; 0: it does not. */
+  /** The time until which compaction pauses; 0 if it doesn't. */
   #compactAtMs = 0;
-  /** Taken, and it found no room. */
+  /** The record that was taken and found no room. */
   #pending: PendingRecord | undefined;
   #failure: BinlogError | undefined;
   #recordsWritten = 0;
@@ -88,38 +88,44 @@ export class Storage implements CompactionHost {
     this.#shortage.begin(0, this.shortage);
   }
 
-  /** In a group: the shared log is so far behind that nothing more may be taken for now. */
+  /** In a group: whether the shared log is so far behind that the log must take no more for now. */
   get isBackedUp(): boolean {
     const { chain } = this.#tail;
     return chain !== undefined && !chain.hasRoom;
   }
 
-  /** Called by compaction: segments below this one go, whatever is live in them. */
+  /** For compaction: it rewrites segments below this one regardless of their live bytes. */
   get rewriteBelow(): number {
     return this.#tail.chain?.rewriteBelow ?? 0;
   }
 
-  /** Set once the log cannot go on: from then on nothing is taken and nothing more becomes durable. */
+  /**
+   * Set once the log can't continue: from then on it takes nothing, and nothing more becomes
+   * durable.
+   */
   get failure(): BinlogError | undefined {
     return this.#failure;
   }
 
-  /** Puts must be refused (OUT_OF_MEMORY): there is only room for what needs no more than an update. */
+  /**
+   * Whether puts must be refused (OUT_OF_MEMORY): there is room only for records no longer than an
+   * update.
+   */
   get full(): boolean {
     return this.#shortage.full;
   }
 
   /**
-   * Something could not be written for want of room; some file systems want new blocks even for what is
-   * written over. Nothing was lost: it is kept and tried again each second. Until then nothing may be
-   * appended, so at most one record is kept besides the batch; shards wait with theirs, and replies with
-   * those.
+   * Whether a write is waiting for room; some file systems need new blocks even to overwrite.
+   * Nothing is lost: the log keeps the data and retries every second. Until then nothing may be
+   * appended, so it keeps at most one record besides the batch. Shards wait with their records, and
+   * replies wait with those.
    */
   get waiting(): boolean {
     return this.#shortage.waiting;
   }
 
-  /** Why it is full: ENOSPC, EDQUOT, EMFILE or ENFILE; "" if it is not. */
+  /** Why the log is full: ENOSPC, EDQUOT, EMFILE or ENFILE; "" if it is not. */
   get shortage(): string {
     return this.#tail.segments.shortage;
   }
@@ -128,44 +134,52 @@ export class Storage implements CompactionHost {
     return this.#tail.segments.softLimitBytes;
   }
 
-  /** All records of the shard up to this number are durable. */
+  /** Returns the number up to which all records of the shard are durable. */
   syncedUpTo(shard: number): number {
     return this.#tail.records.syncedUpTo(shard);
   }
 
-  /** All records of the shard up to this number are written: they outlive the process. */
+  /**
+   * Returns the number up to which all records of the shard are written, and so survive the
+   * process.
+   */
   writtenUpTo(shard: number): number {
     return this.#tail.records.writtenUpTo(shard);
   }
 
-  /** Since when a record waits for a sync; Infinity: none does. With -F none ever does. */
+  /** Since when a record has waited for a sync; Infinity if none has. With -F none ever does. */
   get unsyncedSinceMs(): number {
     const { policy, records } = this.#tail;
     return policy.never ? Number.POSITIVE_INFINITY : records.unsyncedSinceMs;
   }
 
-  /** Whether space is being given back, as the last slice of work left it. */
+  /** Whether space was being reclaimed at the end of the last slice of work. */
   get compacts(): boolean {
     return this.#compacts;
   }
 
-  /** The segment that holds the job's latest full record (`file` in stats-job); 0: no such job. */
+  /**
+   * Returns the segment of the job's latest full record (`file` in stats-job); 0 if there is no
+   * such job.
+   */
   fileOf(id: number): number {
     return this.index.fullSegmentOf(id);
   }
 
-  /** Ids up to this one may be seen by clients: it is durable that they were lent. 0: none. */
+  /** The highest id that clients may see, because its lend is durable. 0 for none. */
   get idsLent(): number {
     return this.#tail.lending.durableUpTo;
   }
 
-  /** Whether ids have to be lent before many are taken behind `highestId`, the last that was. */
+  /** Returns whether the log must lend more ids, given the highest id taken so far. */
   lendIsDue(highestId: number): boolean {
-    // While it is full puts are refused, and nobody waits for a lend.
+    // While the log is full, puts are refused, so none waits for a lend.
     return this.#tail.lending.isDue(highestId) && !this.full;
   }
 
-  /** Lends the ids behind `highestId`, if that is due; they are lent once the next flush has made it durable. */
+  /**
+   * Lends ids after `highestId` if due; they count once the next flush has made the lend durable.
+   */
   lendIds(highestId: number): void {
     if (!this.lendIsDue(highestId)) return;
     if (this.#failure !== undefined || this.waiting || this.#closed) return;
@@ -178,14 +192,14 @@ export class Storage implements CompactionHost {
       lending.lent(this.#tail.sequence);
     } catch (error) {
       lending.upTo = before;
-      // Puts wait for it, and it is tried again in the next turn.
+      // Puts wait for the lend; the next turn retries it.
       if (isShortage(error)) this.#shortage.begin(this.#nowMs, systemCode(error));
       else this.#fail("write to", error);
     }
   }
 
   /**
-   * Takes record number `n` of a shard; the bytes are copied. Not durable, not even written, before flush.
+   * Takes a copy of record number `n` of a shard. It is neither written nor durable before a flush.
    */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
@@ -203,8 +217,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Takes a record that no shard waits for: what a restore, a takeover or a rewrite brings in. A full disk
-   * ends that.
+   * Takes a record that no shard waits for: from a restore, a takeover or a rewrite. A full disk is
+   * a failure there.
    */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
@@ -222,7 +236,9 @@ export class Storage implements CompactionHost {
     this.#workBytes += PACE * length;
   }
 
-  /** Goes on where it found no room. Every step that may have been interrupted by that can be taken again. */
+  /**
+   * Continues where there was no room. Every step that a lack of room can interrupt is repeatable.
+   */
   #resume(): void {
     this.#compactAtMs = this.#tight.openAtMs = 0;
     this.#tail.resume();
@@ -232,12 +248,12 @@ export class Storage implements CompactionHost {
       this.#tail.records.appended(pending.shard, pending.n);
       this.#pending = undefined;
     }
-    // It has waited for longer than it may be without a sync.
+    // The data has waited longer than the policy allows without a sync.
     if (!this.#tail.policy.never) this.#tail.syncAll(this.#nowMs, false);
     this.#shortage.goOn();
   }
 
-  /** Notes something in the log itself; it is dropped with its segment. */
+  /** Writes a note into the log itself; it disappears with its segment. */
   appendNote(content: unknown): void {
     const packed = pack(content);
     const bytes = new Uint8Array(1 + packed.length);
@@ -250,14 +266,14 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /** Called by compaction. */
+  /** Appends a record for compaction. */
   migrate(bytes: Uint8Array, start: number, length: number): void {
     this.#tail.place(bytes, start, length);
     this.#recordsWritten++;
     this.#recordsMigrated++;
   }
 
-  /** Called by compaction: whether so much can be copied without new room. */
+  /** Returns, for compaction, whether that many bytes can be copied without new room. */
   hasRoomFor(bytes: number): boolean {
     return this.#tight.isEnoughFor(bytes);
   }
@@ -276,7 +292,7 @@ export class Storage implements CompactionHost {
     if (this.waiting) this.#syncWritten(nowMs);
   }
 
-  /** What was acknowledged before the log had to wait becomes durable in time all the same. */
+  /** Syncs in time what was acknowledged before the log had to wait. */
   #syncWritten(nowMs: number): void {
     if (this.#failure !== undefined) return;
     try {
@@ -297,8 +313,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * One slice of background work: room ahead, compaction. Call it after each flush, and again at once while
-   * it returns true and nothing else is to do. A slice takes a few milliseconds at most.
+   * Does one slice of background work, a few milliseconds at most: makes room and compacts. Call it
+   * after each flush, and again while it returns true and there is nothing else to do.
    */
   work(nowMs: number): boolean {
     if (this.#failure !== undefined || this.#closed || this.waiting || this.isBackedUp) return false;
@@ -309,7 +325,7 @@ export class Storage implements CompactionHost {
       if (!isShortage(error)) this.#fail("compact", error);
       else if (this.#tail.isEnding) this.#shortage.wait(nowMs, systemCode(error));
       else {
-        // Nothing was lost: later. What is in the batch is for the next flush to write.
+        // Nothing is lost: retry later. The next flush writes the batch.
         this.#shortage.begin(nowMs, systemCode(error));
         this.#compactAtMs = nowMs + RETRY_ROOM_MS;
         if (isDescriptorShortage(error)) this.#tight.openAtMs = this.#compactAtMs;
@@ -333,7 +349,7 @@ export class Storage implements CompactionHost {
   }
 
   #compactSlice(): void {
-    // Copies read what is on the disk, so nothing may wait in the batch.
+    // Copies read from the disk, so nothing may remain in the batch.
     this.#tail.write();
     const slice = Math.min(SLICE_BYTES_MAX, Math.max(SLICE_BYTES_MIN, this.#workBytes));
     this.#workBytes = Math.max(0, this.#workBytes - slice);
@@ -342,8 +358,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Says in the log that all segments below this one no longer count, and makes that durable. For a rewrite
-   * of the whole log into new segments; the caller removes the old ones.
+   * States in the log, durably, that all segments below this one no longer count. For a rewrite of
+   * the whole log into new segments; the caller removes the old ones.
    */
   dropBelow(segment: number, nowMs: number): void {
     if (this.#failure !== undefined) return;
@@ -356,7 +372,10 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /** When flush or work has to be called next, if nothing is appended before; Infinity: never. */
+  /**
+   * Returns when flush or work has to be called next if nothing is appended before; Infinity for
+   * never.
+   */
   nextDeadline(): number {
     if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
     const tail = this.#tail;
@@ -366,7 +385,10 @@ export class Storage implements CompactionHost {
     return Math.min(this.#workAtMs(), syncAtMs, markAtMs, tail.beatAtMs);
   }
 
-  /** When work has to be called next. While the shared log is behind it does nothing, and whoever makes room there rings. */
+  /**
+   * Returns when work has to be called next. It does nothing while the shared log is behind; the
+   * group's thread rings when there is room.
+   */
   #workAtMs(): number {
     if (this.isBackedUp) return Number.POSITIVE_INFINITY;
     const { retryAtMs } = this.#shortage;
@@ -384,22 +406,22 @@ export class Storage implements CompactionHost {
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
   }
 
-  /** What the files take on the disk. */
+  /** Size of the files on disk. */
   get fileBytes(): number {
     return this.table.fileBytes();
   }
 
-  /** What of it is free for what comes. */
+  /** Bytes of the files that are free for new records. */
   get spareBytes(): number {
     return this.table.spareBytes();
   }
 
-  /** What a rewrite of all live jobs would take. */
+  /** Bytes that a rewrite of all live jobs would take. */
   get liveBytes(): number {
     return this.table.liveBytes;
   }
 
-  /** Number of the oldest segment, 0 for none. */
+  /** Number of the oldest segment; 0 for none. */
   get oldestSegment(): number {
     return this.table.oldest?.number ?? 0;
   }
@@ -408,7 +430,7 @@ export class Storage implements CompactionHost {
     return this.#tail.segments.current.number;
   }
 
-  /** Since the start, with those that compaction wrote again. */
+  /** Number of records written since the start, including compaction's copies. */
   get recordsWritten(): number {
     return this.#recordsWritten;
   }
@@ -429,7 +451,10 @@ export class Storage implements CompactionHost {
     };
   }
 
-  /** The last try of what waits for room, before the end: the log goes on, or it has failed. */
+  /**
+   * Tries once more, before the end, to write what waits for room. Afterwards the log continues or
+   * has failed.
+   */
   endWait(nowMs: number): void {
     this.#nowMs = nowMs;
     try {
@@ -440,8 +465,8 @@ export class Storage implements CompactionHost {
   }
 
   /**
-   * Makes everything durable, ends the segment and closes the files. `trim` gives back what was zero-filled
-   * ahead; a server that starts again soon is better off with it.
+   * Makes everything durable, ends the segment and closes the files. `trim` releases the
+   * zero-filled space, which a server that restarts soon should keep.
    */
   close(nowMs: number, trim = false): void {
     if (this.#closed) return;
@@ -460,7 +485,8 @@ export class Storage implements CompactionHost {
 
   #endSegment(nowMs: number, trim: boolean): void {
     try {
-      // In order: no id was seen but those of records, so the rest of the lend is given back.
+      // At a clean end, clients have seen only the ids of records, so the rest of the lend is
+      // returned.
       this.#tail.lending.upTo = 0;
       const { chain } = this.#tail;
       if (chain !== undefined) chain.kind = BatchKind.yield;
@@ -468,7 +494,7 @@ export class Storage implements CompactionHost {
       this.#tail.syncAll(nowMs, true);
       if (trim) this.#tail.segments.trim();
     } catch (error) {
-      // All is durable; only END is missing, and the next start writes that as after a kill.
+      // Everything is durable; only END is missing. The next start writes it, as after a kill.
       if (!isShortage(error)) this.#fail("close", error);
     }
   }

@@ -1,5 +1,6 @@
-// The way out without new room: what is needed to empty the oldest segment is kept for just that, and before a record would take of
-// it, the log is compacted here and now. The shards wait meanwhile; better than having no way out.
+// Emergency compaction on a full disk. The log reserves the room that it needs to empty its oldest
+// segment. Before a record would take some of that reserve, the log compacts at once. The shards
+// wait meanwhile; without the reserve, the log could never free space again.
 
 import type { SegmentTable } from "../books/segment-table.ts";
 import { isDescriptorShortage } from "../disk/binlog-error.ts";
@@ -21,7 +22,7 @@ export class TightRoom {
   readonly #tail: LogTail;
   readonly #compaction: Compaction;
   readonly #drop: SegmentDrop;
-  /** No file can be opened before then: there was no descriptor. */
+  /** The time before which no file can be opened, because descriptors ran out. */
   openAtMs = 0;
 
   constructor(options: TightRoomOptions) {
@@ -31,16 +32,19 @@ export class TightRoom {
     this.#drop = options.drop;
   }
 
-  /** Whether so much can be copied without new room. */
+  /** Returns whether that many bytes can be copied without new room. */
   isEnoughFor(bytes: number): boolean {
     const { segments } = this.#tail;
     return segments.shortage === "" || segments.roomBytes >= bytes + this.#marginBytes();
   }
 
-  /** Compacts until there is room for a frame and the reserve, or nothing is gained. */
+  /**
+   * Compacts until there is room for a frame and the reserve, or until compaction gains nothing.
+   */
   squeeze(framedBytes: number, nowMs: number): void {
     const tail = this.#tail;
-    // In a group a segment goes when the shared log has its DROP: nothing here may wait for that.
+    // In a group, a segment goes only when the shared log has its DROP, and nothing here may wait
+    // for that.
     if (tail.chain !== undefined) return;
     let rounds = 2 * this.#table.all.length;
     while (rounds > 0 && tail.segments.roomBytes < this.#reserveBytes() + framedBytes) {
@@ -51,7 +55,7 @@ export class TightRoom {
     }
   }
 
-  /** What the segment with most live bytes needs to be copied. */
+  /** Returns the bytes needed to copy the segment with the most live bytes. */
   #reserveBytes(): number {
     let mostBytes = this.#tail.segments.softLimitBytes / 8;
     for (const segment of this.#table.all)
@@ -59,14 +63,14 @@ export class TightRoom {
     return mostBytes + this.#marginBytes();
   }
 
-  /** What may be lost at the ends of segments because a record does not fit there. */
+  /** Returns the bytes that may be lost at the ends of segments where a record does not fit. */
   #marginBytes(): number {
     return 2 * this.#tail.largestBytes + 2 * SPARE_BYTES;
   }
 
   /**
-   * Copies what is live in the oldest segment, and appends its DROP; false if that gains nothing, or cannot
-   * be done now.
+   * Copies the live records of the oldest segment and appends its DROP. Returns false if that gains
+   * nothing or is impossible now.
    */
   #emptyOldest(framedBytes: number, nowMs: number): boolean {
     const tail = this.#tail;
@@ -84,13 +88,13 @@ export class TightRoom {
     return true;
   }
 
-  /** Empties the oldest segment; false if that has to wait for a descriptor. */
+  /** Empties the oldest segment; returns false if that has to wait for a descriptor. */
   #compactNow(nowMs: number): boolean {
     if (nowMs < this.openAtMs) return false;
     try {
       return this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
     } catch (error) {
-      // What was copied by then is booked; the room that is left is all there is until one can be opened.
+      // The copies made so far are booked. No more room can be gained until a file can be opened.
       if (!isDescriptorShortage(error)) throw error;
       this.openAtMs = nowMs + RETRY_ROOM_MS;
       return false;

@@ -1,4 +1,4 @@
-// A job in one piece of memory, appended to a log: cut into records where it is too big for one. And a setting.
+// Appends a whole job to a log, in several records if it is too big for one; also appends settings.
 
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -15,12 +15,12 @@ import type { Storage } from "./storage.ts";
 
 const piece: Memory = Memory.ofSize(MAX_RECORD_BYTES);
 
-/** The length of a PUT record with its whole body behind it. */
+/** Returns the length of a PUT record followed by its whole body. */
 export function wholeJobBytes(view: DataView, at: number): number {
   return recordHeadBytes(view, at) + bodyBytesOf(view, at);
 }
 
-/** Appends the PUT at `at`, whose whole body stands behind it. */
+/** Appends the PUT at `at`, which its whole body follows. */
 export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: number): void {
   const total = wholeJobBytes(view, at);
   const first = Math.min(total, MAX_RECORD_BYTES);
@@ -35,7 +35,7 @@ export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: nu
   }
 }
 
-/** Appends what is set for tubes of this pattern. */
+/** Appends the settings of a tube pattern. */
 export function appendSetting(storage: Storage, pattern: string, text: string): void {
   storage.appendOwned(piece.bytes, 0, encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text)));
 }

@@ -1,4 +1,5 @@
-// Turns a verdict into the books of a log in use, and finishes on disk what a crash left half done.
+// Turns a verdict into the books of a log in use, and completes on disk what a crash left
+// unfinished.
 
 import { Memory } from "../../base/memory.ts";
 import { RecordKind } from "../../message/record.ts";
@@ -23,7 +24,7 @@ import type { SegmentScan } from "./segment-scan.ts";
 
 const RENEWED_BYTES = 4096;
 
-/** The books of all that the scans hold. `unfinished`: puts whose body never became whole. */
+/** The books of everything in the scans. `unfinished` counts puts with incomplete bodies. */
 export interface LogBooks {
   table: SegmentTable;
   index: RecordIndex;
@@ -44,12 +45,12 @@ function segmentOf(scan: SegmentScan): Segment {
   };
 }
 
-/** Goes through all records in the order of the log. */
+/** Books all records in the order of the log. */
 export function bookRecords(verdict: LogVerdict): LogBooks {
   const table = new SegmentTable();
   const index = new RecordIndex(table);
   for (const scan of verdict.kept) {
-    // Only a salvage gets here with a gap; the table needs every number.
+    // Only a salvage meets a gap here; the table needs consecutive numbers.
     for (let n = (table.all.at(-1)?.number ?? scan.number - 1) + 1; n < scan.number; n++) {
       const gap = {
         fileBytes: 0,
@@ -72,7 +73,7 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
   return { table, index, unfinished: unfinished.length };
 }
 
-/** What the log says is set for tubes, by pattern. */
+/** Returns the settings of tubes in the log, by pattern. */
 export function settingsOf(books: LogBooks): Map<string, string> {
   return new Map([...books.index.settings].map(([pattern, { text }]) => [pattern, text]));
 }
@@ -86,15 +87,15 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
 }
 
 /**
- * Ends the tail where its whole records end, gives back what was zero-filled behind it, and removes what does
- * not count. Each step may be interrupted: the next start does the same again.
+ * Ends the tail after its last complete record, releases the zero-filled space after it, and
+ * removes what does not count. Each step may be interrupted; the next start repeats it.
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
   for (const { number } of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));
-  // Also what a process made that was killed before it could make the name durable: the log relies on it from
+  // This also makes names durable that a killed process left pending: the log relies on them from
   // here on.
   disk.syncFolder();
   let lastSequence = verdict.lastSequence;
@@ -112,7 +113,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     const segment = segmentOf(scan);
     if (versionOf(scan) < FORMAT_VERSION) segment.fileBytes = renewSegment(disk, scan);
     segment.handle = disk.open(segmentName(scan.number), "write");
-    // Its zeros may not be durable yet: what is written into them must not pay for that.
+    // The zeros may not be durable yet; later writes must not have to wait for that.
     disk.sync(segment.handle);
     books.table.add(segment);
     return segment;
@@ -127,8 +128,8 @@ function versionOf({ header }: SegmentScan): number {
 }
 
 /**
- * Makes a segment without records anew in the present version, under another name until it is durable: the
- * log may rely on it. Returns how long it is.
+ * Recreates a segment without records in the current version, under a temporary name until it is
+ * durable, because the log may rely on it. Returns its length.
  */
 function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
   const bytes = new Uint8Array(RENEWED_BYTES);
@@ -138,8 +139,8 @@ function renewSegment(disk: Disk, { number, header }: SegmentScan): number {
 }
 
 /**
- * Gives back what stands behind END, in the last segment once END is durable: a kill may have come before its
- * sync.
+ * Releases the space after END. In the last segment, END must be durable first: a kill may have
+ * come before its sync.
  */
 function trimEnded(disk: Disk, scan: SegmentScan, isLast: boolean): void {
   if (!isLast && scan.fileBytes <= scan.at) return;
@@ -163,7 +164,7 @@ function endTail(
   encodeOwn(frame, FRAME_BYTES, { kind: OwnKind.end, hasNext, oldest: verdict.oldest, maxId });
   sealFrame(frame, 0, OWN_RECORD_BYTES, segment.salt, sequence, sequence - 1);
   const handle = disk.open(segmentName(scan.number), "write");
-  // What stands before END says that it is durable, so it has to be.
+  // END states that everything before it is durable, so sync that first.
   disk.sync(handle);
   disk.write(handle, bytes, 0, bytes.length, scan.at);
   disk.sync(handle);
@@ -173,14 +174,17 @@ function endTail(
   disk.close(handle);
 }
 
-/** The UPDATE records of a segment: where their frames are there, and where they lie one behind the other. */
+/**
+ * The UPDATE records of a segment: the offsets of their frames, and their positions in contiguous
+ * memory.
+ */
 interface SegmentUpdates {
   offsets: Uint32Array;
   positions: Uint32Array;
   memory: Memory;
 }
 
-/** Finds the UPDATE records of a scan by their place. */
+/** Finds the UPDATE records of scans by their location. */
 export class UpdateFinder {
   readonly #updates = new Map<number, SegmentUpdates>();
 
@@ -194,7 +198,9 @@ export class UpdateFinder {
     return this.#updates.get(segment)!.memory;
   }
 
-  /** Where in that memory the UPDATE lies whose frame is at `offset` of the segment. */
+  /**
+   * Returns the position, in that memory, of the UPDATE whose frame is at `offset` of the segment.
+   */
   position(segment: number, offset: number): number {
     const { offsets, positions } = this.#updates.get(segment)!;
     let low = 0;

@@ -1,5 +1,5 @@
-// Judges what the scans of all segments say together: is the log whole, is its tail torn, or is something
-// damaged? The argument for every rule is in ../README.md ("Torn tail or damage?"). Nothing is changed here.
+// Judges the scans of all segments together: is the log complete, is its tail torn, or is something
+// damaged? ../README.md ("Torn tail or damage?") explains each rule. Changes nothing.
 
 import { BinlogError } from "../disk/binlog-error.ts";
 import { HEADER_BYTES, segmentName } from "../format/segment-format.ts";
@@ -14,19 +14,22 @@ export interface LogProblem {
 export interface LogVerdict {
   /** The segments that count and hold records, oldest first. */
   kept: SegmentScan[];
-  /** Segments made ahead: whole, without a record; in order. */
+  /** Segments created ahead: undamaged, without records, in order. */
   empty: SegmentScan[];
-  /** Below the oldest that counts: an unlink that did not become durable, or that a group has not acknowledged. */
+  /**
+   * Segments below the oldest that counts: their removal was not durable, or the group has not
+   * acknowledged it.
+   */
   stale: SegmentScan[];
-  /** Numbers of segments whose making was not finished, or whose unused space is damaged. */
+  /** Numbers of segments whose creation was not finished, or whose unused space is damaged. */
   discard: number[];
-  /** The last segment with records if it was not sealed: it has to be ended at its `at`. */
+  /** The last segment with records if it was not sealed; it has to be ended at its `at`. */
   tail: SegmentScan | undefined;
   /** Bytes that the tail loses. */
   cutBytes: number;
   lastSequence: number;
   oldest: number;
-  /** The highest id that may have been seen by anybody. */
+  /** The highest id that clients may have seen. */
   maxId: number;
   problems: LogProblem[];
 }
@@ -45,7 +48,7 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
     problems: [],
   };
   for (const scan of scans) refuseUnknownVersion(scan, path);
-  // The last word counts: an orderly end gives back what was lent and not used.
+  // The last statement counts: a clean end returns unused lent ids.
   let idsLent = 0;
   for (const scan of scans) {
     verdict.oldest = Math.max(verdict.oldest, scan.oldest);
@@ -56,13 +59,13 @@ export function judgeLog(scans: readonly SegmentScan[], path: string): LogVerdic
   const counting = scans.filter((scan) => scan.number >= verdict.oldest);
   verdict.stale = scans.filter((scan) => scan.number < verdict.oldest);
   const first = counting[0]?.number ?? (scans.length === 0 ? verdict.oldest : verdict.oldest + 1);
-  // Nothing but a restore begins with number 2, and says with its last record that number 1 does not count.
+  // Only a restore begins with number 2; its last record states that number 1 does not count.
   const mayBeRestore = verdict.oldest === 1 && first === 2;
   if (mayBeRestore) addMissing(verdict, 1, path, `${RESTORE_AGAIN} ${BRING_BACK}`);
   judgeNumbers(verdict, counting, path);
   new SegmentJudge(verdict, counting, path).judge();
   if (mayBeRestore) return verdict;
-  // Damage is told first: behind it may stand that these do not count any more.
+  // Report damage first: a record behind it may state that the missing segments no longer count.
   for (let number = verdict.oldest; number < first; number++) addMissing(verdict, number, path);
   return verdict;
 }
@@ -76,7 +79,7 @@ function refuseUnknownVersion(scan: SegmentScan, path: string): void {
   );
 }
 
-/** Every number from the first to the last is there. */
+/** Checks that every number from the first to the last exists. */
 function judgeNumbers(verdict: LogVerdict, counting: readonly SegmentScan[], path: string): void {
   let expected = counting[0]?.number ?? 0;
   for (const scan of counting) {
@@ -95,25 +98,25 @@ function addMissing(verdict: LogVerdict, number: number, path: string, nextStep 
   verdict.problems.push({ segment: number, offset: 0, error });
 }
 
-/** Whether there are records in a segment, even if only behind damage. */
+/** Returns whether a segment has records, even if only beyond damage. */
 function hasRecords(scan: SegmentScan): boolean {
   return scan.lastSequence > 0 || scan.beyond > 0;
 }
 
-/** Judges one segment after the other, in order; each by those before and behind it. */
+/** Judges the segments in order, each by its neighbours. */
 class SegmentJudge {
   readonly #verdict: LogVerdict;
   readonly #counting: readonly SegmentScan[];
   readonly #path: string;
-  /** The newest sequence that any whole record calls durable. */
+  /** The newest sequence that any undamaged record states to be durable. */
   #synced = 0;
-  /** The sequence that has to follow; 0: any. */
+  /** The sequence that has to follow; 0 for any. */
   #expected: number;
-  /** The segment before was sealed, so records may follow. */
+  /** Whether the previous segment was sealed, so that records may follow. */
   #sealed = true;
-  /** It said that the next one was there. */
+  /** Whether the previous segment states that the next one existed. */
   #promised = true;
-  /** A segment before never came to use. */
+  /** Whether an earlier segment was never used. */
   #unused = false;
 
   constructor(verdict: LogVerdict, counting: readonly SegmentScan[], path: string) {
@@ -152,8 +155,9 @@ class SegmentJudge {
   }
 
   /**
-   * Its making was not finished (a first segment is not written to before there is a second), or it never
-   * came to use: what is in it does not matter. `holds`: it has records, or a later one.
+   * Returns whether the segment's creation was not finished (a first segment is written only once
+   * there is a second), or it was never used. Its content then doesn't matter. `holds`: it or a
+   * later one has records.
    */
   #neverUsed(scan: SegmentScan, holds: boolean, last: boolean): boolean {
     if (holds) return false;
@@ -162,8 +166,8 @@ class SegmentJudge {
   }
 
   /**
-   * Judges a segment that should hold records, with others that do `behind` it or not; returns the sequence
-   * that has to follow.
+   * Judges a segment that should hold records; `behind` says whether later ones do. Returns the
+   * sequence that has to follow.
    */
   #judgeRecords(scan: SegmentScan, behind: boolean): number {
     const verdict = this.#verdict;
@@ -200,7 +204,7 @@ class SegmentJudge {
   }
 }
 
-/** Whether its header can be relied on, and is its own. */
+/** Returns whether the segment's header is reliable and its own. */
 function headerIsWhole({ header, number }: SegmentScan): boolean {
   return !("problem" in header) && header.number === number;
 }

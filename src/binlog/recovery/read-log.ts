@@ -1,11 +1,11 @@
-// From a directory to what its log says: scanned, judged and booked, with nothing changed.
+// Reads the log of a directory: scans, judges and books it without changing anything.
 
 import { bookRecords, type LogBooks } from "./log-recovery.ts";
 import { judgeLog, type LogVerdict } from "./log-verdict.ts";
 import type { OpenOptions } from "./open-options.ts";
 import { scanLog } from "./scan-log.ts";
 
-/** Scans and judges without changing anything. */
+/** Returns the verdict on the log, and its books. */
 export async function readLog(
   options: Pick<OpenOptions, "disk" | "parallel" | "progress" | "stopping">,
   salvage: boolean,

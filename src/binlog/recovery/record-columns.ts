@@ -1,23 +1,23 @@
-// The records of a segment as columns, which cross threads as plain memory.
+// The records of a segment as columns: plain memory that can cross threads.
 
 import { UPDATE_BYTES } from "../../message/record.ts";
 
-/** What the books need of a segment's records, in order. */
+/** The data that the books need of a segment's records, in order. */
 export interface RecordColumns {
   count: number;
   kinds: Uint8Array;
   ids: Float64Array;
-  /** Where the frame begins. */
+  /** Where the frames begin. */
   offsets: Uint32Array;
-  /** Frame and record. */
+  /** Length of frame and record. */
   framedBytes: Uint32Array;
   /** See recordExtra. */
   extras: Uint32Array;
-  /** The UPDATE records themselves, one after the other in order, each as long as its frame says. */
+  /** The UPDATE records themselves, contiguous and in order, each as long as its frame says. */
   updates: Uint8Array;
 }
 
-/** Takes them one by one. */
+/** Builds the columns record by record. */
 export class ColumnWriter {
   count = 0;
   kinds: Uint8Array;

@@ -1,5 +1,5 @@
-// Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of where jobs
-// begin.
+// Hands the jobs of a recovered log to the shards: whole segments as shared memory, with lists of
+// where jobs begin.
 
 import { copyBytes } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -25,10 +25,10 @@ import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
 /**
- * Jobs in their final state. `bytes` is shared memory (a SharedArrayBuffer), the same for all shards;
- * `jobs[s]` are the offsets of PUT records in it that belong to shard s: read them with message/record.ts,
- * copy the bodies out, let go. Every body is whole, also one that came in pieces. Jobs come in no order:
- * buried ones are ordered by burySequence.
+ * Jobs in their final state. `bytes` is shared memory (a SharedArrayBuffer), the same for all
+ * shards. `jobs[s]` holds the offsets in it of the PUT records of shard s: decode them with
+ * message/record.ts, copy the bodies, and release the memory. Every body is complete, even if it
+ * came in pieces. Jobs have no order; burySequence orders the buried ones.
  */
 export interface RecoveredBatch {
   bytes: Uint8Array<SharedArrayBuffer>;
@@ -43,12 +43,12 @@ export interface RecoveredSource {
   index: RecordIndex;
 }
 
-/** What the rebuilt jobs of one batch take at most, besides the last of them. */
+/** Maximum bytes of the rebuilt jobs in one batch, not counting the last of them. */
 const REBUILT_BYTES_MAX = 1 << 20;
 
 /**
- * The batches one by one: a segment each, and one or more with the jobs that are not as long as they lie there. A big
- * job is a batch of its own.
+ * Yields one batch per segment, and further batches for its jobs whose length changed. A big job
+ * has a batch of its own.
  */
 export function* recoveredJobs(
   source: RecoveredSource,
@@ -74,7 +74,7 @@ export function* recoveredJobs(
   }
 }
 
-/** A job whose head became longer or shorter, as one record, without the pieces of its body. */
+/** A job whose head has changed its length, as one record without the pieces of its body. */
 interface RebuiltJob {
   id: number;
   record: Uint8Array;
@@ -120,7 +120,7 @@ function gathered(
   return { bytes, jobs: lists.done() };
 }
 
-/** Rows of the segment's records that are the full record of a live job. */
+/** Returns the rows of the segment's records that are the full record of a live job. */
 function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
   const { count, kinds, ids, offsets } = scan.columns;
   const rows = new Uint32Array(count);
@@ -133,8 +133,8 @@ function liveRows(index: RecordIndex, scan: SegmentScan): Uint32Array {
 }
 
 /**
- * Brings the PUTs in these rows to the state of the job's latest UPDATE, if there is one. `bytes`: the segment. Returns
- * the rows whose PUT is as long as before, and the other jobs rebuilt.
+ * Applies the latest UPDATE, if any, to each PUT in these rows of the segment `bytes`. Returns the
+ * rows whose PUT keeps its length, and the other jobs rebuilt.
  */
 function applyUpdates(
   index: RecordIndex,
@@ -175,7 +175,7 @@ function applyUpdates(
   return { same: rows.subarray(0, kept), rebuilt };
 }
 
-/** Where in `bytes`, the segment, the PUTs in these rows are, by shard. */
+/** Returns the offsets, in the segment `bytes`, of the PUTs in these rows, by shard. */
 function offsetsByShard(
   { columns }: SegmentScan,
   rows: Uint32Array,
@@ -201,7 +201,7 @@ export interface WholeJob {
   body: Uint8Array<SharedArrayBuffer>;
 }
 
-/** The jobs of batches for a single shard, one by one. */
+/** Yields the jobs of batches for a single shard. */
 export function* wholeJobs(batches: Iterable<RecoveredBatch>): Generator<WholeJob> {
   const fields = emptyRecordFields();
   for (const { bytes, jobs } of batches) {
@@ -232,7 +232,7 @@ function readSegment(disk: Disk, scan: SegmentScan): Uint8Array<SharedArrayBuffe
   return bytes;
 }
 
-/** Puts a job together whose body lies in pieces all over the log; `record` is its full one. */
+/** Assembles a job whose body is scattered over the log in pieces; `record` is its full record. */
 function wholeJob(
   source: RecoveredSource,
   id: number,
@@ -260,7 +260,7 @@ function wholeJob(
   return { bytes, jobs: lists.done() };
 }
 
-/** One growing list of offsets a shard. */
+/** Growing lists of offsets, one per shard. */
 class OffsetLists {
   readonly #lists: Uint32Array[];
   readonly #counts: number[];

@@ -1,5 +1,5 @@
-// Goes on with what is whole of a damaged log: rewrites it into new segments and sets the damaged files
-// aside.
+// Salvages a damaged log: rewrites its undamaged records into new segments, and sets the damaged
+// files aside.
 
 import { Memory } from "../../base/memory.ts";
 import { emptyLog } from "../books/log-state.ts";
@@ -17,8 +17,9 @@ import { segmentNumbers } from "./scan-log.ts";
 const SET_ASIDE = "set-aside";
 
 /**
- * Writes the live jobs of a log into new segments behind all others, makes them durable, and says in the log
- * that the old segments no longer count; removing those is left to the caller. Returns the number of jobs.
+ * Writes the live jobs of a log into new segments after all others, makes them durable, and states
+ * in the log that the old segments no longer count. The caller removes those. Returns the number of
+ * jobs.
  */
 export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): number {
   const { disk } = options;
@@ -37,7 +38,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   storage.dropBelow(first, 0);
   storage.close(0, true);
   if (storage.failure !== undefined) {
-    // The old log still counts; half of a new one behind it would only keep it from being read.
+    // The old log still counts, and half of a new one after it would make it unreadable.
     removeSegments(
       disk,
       segmentNumbers(disk)
@@ -53,7 +54,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
 export function salvageLog(options: OpenOptions, verdict: LogVerdict, books: LogBooks): void {
   const { disk, notice } = options;
   const old = segmentNumbers(disk);
-  // A later lend may have been among what is lost.
+  // The damage may hide a later lend.
   books.index.maxId += LENT_IDS;
   const jobs = rewriteLog(options, verdict, books);
   const damaged = new Set(verdict.problems.map((problem) => problem.segment));
@@ -81,7 +82,7 @@ function removeSegments(disk: Disk, numbers: readonly number[], damaged: Readonl
   disk.syncFolder();
 }
 
-/** Sequence numbers are consecutive, so what is missing can be counted. */
+/** Sequence numbers are consecutive, so gaps give the number of lost records. */
 function lostRecords(verdict: LogVerdict): number {
   let lowest = Number.POSITIVE_INFINITY;
   let highest = 0;

@@ -1,4 +1,4 @@
-// Reads all segments of a directory: one after the other here, or several at a time in a pool of threads.
+// Reads all segments of a directory, one after another or in parallel in a thread pool.
 
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
@@ -10,15 +10,15 @@ import type { ScanTask } from "./scan-worker.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 import { StartInterrupted } from "./start-interrupted.ts";
 
-/** Below this a pool costs more than it saves. */
+/** Below this size, a pool costs more than it saves. */
 const POOL_BYTES_MIN = 24 * 1024 * 1024;
 const POOL_THREADS_MAX = 8;
 
 export interface ScanOptions {
   disk: Disk;
-  /** Also keep whole records behind damage. */
+  /** Also keep undamaged records beyond damage. */
   salvage: boolean;
-  /** The directory may be read by threads that open it by its path. */
+  /** Whether threads may open the directory by its path. */
   parallel: boolean;
   progress: (doneBytes: number, totalBytes: number) => void;
   /** See OpenOptions. */
@@ -69,7 +69,7 @@ async function scanInPool(
   sizes: number[],
   totalBytes: number,
 ): Promise<SegmentScan[]> {
-  // A build does not rewrite this name, so it takes the extension of the file it stands in.
+  // A bundler does not rewrite this name, so it takes the extension of the current file.
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   const threads = Math.max(1, Math.min(POOL_THREADS_MAX, availableParallelism(), numbers.length));
   const pool = new Piscina<ScanTask, SegmentScan>({
@@ -83,7 +83,7 @@ async function scanInPool(
     const scans = numbers.map(async (number, i) => {
       const scan = await pool.run({ path: options.disk.path, number, salvage: options.salvage });
       options.progress((doneBytes += sizes[i]!), totalBytes);
-      // The pool is destroyed with all that it has not read yet.
+      // Destroying the pool discards all unread segments.
       StartInterrupted.check(options.stopping);
       return scan;
     });

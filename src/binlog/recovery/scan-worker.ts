@@ -1,4 +1,4 @@
-// Entry of the threads that scan segments at start.
+// Entry point of the threads that scan segments at start.
 
 import { move, transferableSymbol, valueSymbol } from "piscina";
 import { RealDisk } from "../disk/real-disk.ts";
@@ -11,7 +11,7 @@ export interface ScanTask {
   salvage: boolean;
 }
 
-/** Several columns in one transfer. */
+/** A scan whose columns all move in one transfer. */
 class Transferred {
   readonly #scan: SegmentScan;
 

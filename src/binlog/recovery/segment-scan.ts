@@ -1,5 +1,4 @@
-// Reads one segment's bytes from front to back: which records it holds, where it stops being whole, and what
-// that says.
+// Scans one segment from front to back: its records, where they end, and what the end means.
 
 import { latin1 } from "../../base/bytes.ts";
 import { Memory } from "../../base/memory.ts";
@@ -33,8 +32,10 @@ import { ColumnWriter, type RecordColumns } from "./record-columns.ts";
 
 /**
  * How the records end.
- * `sealed`: with END. `zeros`: with the zeros written ahead. `short`: the file is shorter than it was.
- * `bad`: with bytes that are no record, at `at`.
+ * - `sealed`: with END.
+ * - `zeros`: with the zeros written ahead.
+ * - `short`: the file has lost its end.
+ * - `bad`: with bytes at `at` that are not a record.
  */
 export type SegmentEnd = "sealed" | "zeros" | "short" | "bad";
 
@@ -42,64 +43,70 @@ export interface SegmentScan {
   number: number;
   fileBytes: number;
   header: SegmentHeader | HeaderProblem;
-  /** Nothing but zeros behind the header. */
+  /** Whether only zeros follow the header. */
   empty: boolean;
   columns: RecordColumns;
-  /** The unbroken run of records from the beginning; 0: none. */
+  /** The first and last sequence of the unbroken run from the beginning; 0 for none. */
   firstSequence: number;
   lastSequence: number;
-  /** The highest sequence of any whole record, those behind damage included. */
+  /** The highest sequence of any undamaged record, including those beyond damage. */
   highestSequence: number;
   end: SegmentEnd;
-  /** Sealed, and the next segment was there already. */
+  /** Whether the segment is sealed and the next one existed. */
   promisesNext: boolean;
-  /** Where the whole records end. */
+  /** Where the undamaged records end. */
   at: number;
-  /** The last byte that is not zero, if the end is bad. */
+  /** Position of the last non-zero byte, if the end is bad. */
   lastNonZero: number;
-  /** What told the end, for people. */
+  /** How the end was recognised, for the operator. */
   reason: string;
-  /** What the bytes at a bad end claim to be: maybe a record whose rest the file has lost. */
+  /** What the bytes at a bad end claim to be, maybe a record whose rest the file lost. */
   claimedSequence: number;
   claimedRecordBytes: number;
-  /** The newest sequence that any whole record calls durable, those behind the damage included. */
+  /**
+   * The newest sequence that any undamaged record states to be durable, including those beyond
+   * damage.
+   */
   synced: number;
-  /** The highest of what END, MARK and DROP say. */
+  /** The highest `oldest` of its END, MARK and DROP records. */
   oldest: number;
-  /** The highest id of its header and of its PUTs. */
+  /** The highest id in its header and its PUTs. */
   maxId: number;
-  /** What the last END, MARK or DROP says of ids: they were lent up to this one. -1: there is none. */
+  /** The highest lent id according to the last END, MARK or DROP; -1 if there is none. */
   idsLent: number;
-  /** Whole records behind the damage (salvage takes them, otherwise they only testify). */
+  /**
+   * Number of undamaged records beyond the damage. Salvage uses them; otherwise they are only
+   * evidence.
+   */
   beyond: number;
-  /** The lowest sequence of any whole record, and how many whole records there are. */
+  /** The lowest sequence of any undamaged record, and the number of such records. */
   lowestSequence: number;
   records: number;
-  /** Places of NOTE records. */
+  /** Positions of NOTE records. */
   notes: number[];
-  /** Batches of a group, those whose frames are not all there left out. */
+  /** The complete batches of a group. */
   batches: ScannedBatch[];
   /** The SETTING records, in order. */
   settings: ScannedSetting[];
-  /** It has jobs with attributes, or such as have been moved: what the log could not say before version 2. */
+  /** Whether jobs have attributes or were moved, which version 1 of the log could not express. */
   hasAttributes: boolean;
-  /** Where the last record begins that belongs to no batch; -1: there is none. */
+  /** Where the last record outside any batch begins; -1 for none. */
   strayAt: number;
 }
 
-/** A whole batch in a segment. */
+/** A complete batch in a segment. */
 export interface ScannedBatch {
   header: BatchHeader;
-  /** Where its BATCH record's frame begins, and where its last frame ends. */
+  /** Where the frame of its BATCH record begins, and where its last frame ends. */
   at: number;
   endsAt: number;
 }
 
 export interface ScannedSetting {
   pattern: string;
-  /** What is set; "": nothing any more. */
+  /** The settings; "" removes them. */
   text: string;
-  /** Where the frame begins, and how long it is. */
+  /** Position and length of the frame. */
   offset: number;
   framedBytes: number;
 }
@@ -107,7 +114,7 @@ export interface ScannedSetting {
 function firstNonZero(bytes: Uint8Array, from: number): number {
   if (from >= bytes.length) return -1;
   let at = from;
-  // Eight at a time: the zeros of a fresh segment are most of what there is to read.
+  // Eight bytes at a time: most of a fresh segment is zeros.
   const aligned = (8 - ((bytes.byteOffset + at) & 7)) & 7;
   for (const stop = Math.min(bytes.length, at + aligned); at < stop; at++) if (bytes[at] !== 0) return at;
   const words = new Float64Array(
@@ -115,14 +122,14 @@ function firstNonZero(bytes: Uint8Array, from: number): number {
     bytes.byteOffset + at,
     Math.floor(Math.max(0, bytes.length - at) / 8),
   );
-  // A double is 0 also when only the sign bit is set: Object.is tells -0 from 0.
+  // A double equals 0 even if only its sign bit is set; Object.is tells -0 from 0.
   let i = 0;
   while (i < words.length && Object.is(words[i], 0)) i++;
   for (at += 8 * i; at < bytes.length; at++) if (bytes[at] !== 0) return at;
   return -1;
 }
 
-/** Scans the whole content of a segment file. Nothing throws: damage is part of the answer. */
+/** Scans the whole content of a segment file. Never throws: damage is part of the result. */
 export function scanSegment(bytes: Uint8Array, number: number, keepBeyond: boolean): SegmentScan {
   const scan = emptyScan(bytes, number);
   new SegmentScanner(scan, bytes, keepBeyond).run();
@@ -162,9 +169,9 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
 }
 
 /**
- * A record at a bad end that is in its place but reaches beyond the end of the file: zeros were written ahead
- * of every record, so the file has been longer. The first record of a segment can only be judged by a caller
- * that knows the segment before it; so this is called again there.
+ * Judges a bad end that looks like the expected record. Zeros precede every write, so a record that
+ * reaches beyond the end of the file means that the file was longer. The first record of a segment
+ * can only be judged with knowledge of the previous segment, so the caller repeats this then.
  */
 export function judgeClaim(scan: SegmentScan, expectedSequence: number): void {
   const inPlace = scan.claimedSequence === expectedSequence && scan.claimedRecordBytes <= MAX_STORED_BYTES;
@@ -205,13 +212,15 @@ class SegmentScanner {
     scan.columns = this.#columns.done();
   }
 
-  /** The header is damaged: tries its salt anyway, since records that match it prove it. */
+  /**
+   * Handles a damaged header: tries its salt anyway, since records that match the salt prove it.
+   */
   #scanBlindly(): void {
     this.#searchBeyond(HEADER_BYTES, this.#memory.view.getUint32(36, true));
     this.#scan.at = this.#scan.fileBytes;
   }
 
-  /** Takes records as long as one follows the other, up to END; returns where that stops. */
+  /** Takes consecutive records up to END; returns where they stop. */
   #takeUnbroken(salt: number): number {
     const scan = this.#scan;
     const memory = this.#memory;
@@ -231,11 +240,11 @@ class SegmentScanner {
     return at;
   }
 
-  /** Frames that the batch under way still wants; where it began. */
+  /** Number of frames that the current batch still needs, and where it began. */
   #framesLeft = 0;
   #batchAt = 0;
 
-  /** A whole frame at `at`, in sequence: begins, goes on with or ends a batch. */
+  /** Handles an undamaged frame at `at`, in sequence: begins, continues or ends a batch. */
   #noteBatch(at: number, recordBytes: number): void {
     const { bytes, view } = this.#memory;
     const { batches } = this.#scan;
@@ -253,7 +262,7 @@ class SegmentScanner {
     batches.push({ header, at: this.#batchAt, endsAt: record + recordBytes });
   }
 
-  /** Books one whole record. */
+  /** Books one undamaged record. */
   #take(at: number, recordBytes: number): void {
     const scan = this.#scan;
     const { bytes, view } = this.#memory;
@@ -305,7 +314,10 @@ class SegmentScanner {
     });
   }
 
-  /** No whole record at `scan.at`: the end of what was written, a file that lost its end, or damage? */
+  /**
+   * Classifies the end at `scan.at`, where there is no valid record: the end of what was written, a
+   * file that lost its end, or damage.
+   */
   #judgeEnd(): void {
     const scan = this.#scan;
     const { bytes, view } = this.#memory;
@@ -326,7 +338,10 @@ class SegmentScanner {
     else scan.reason = "not a record";
   }
 
-  /** Looks at every byte behind the damage for whole records that belong there; not at the zeros behind the last of them. */
+  /**
+   * Searches every byte beyond the damage for undamaged records that belong there, except the zeros
+   * after the last of them.
+   */
   #searchBeyond(from: number, salt: number): void {
     const scan = this.#scan;
     const { bytes } = this.#memory;
@@ -337,14 +352,17 @@ class SegmentScanner {
     while (at <= stop) at += this.#takeBeyond(at, salt);
   }
 
-  /** Takes a whole record at `at` behind the damage; returns how far it is to the next place to look at. */
+  /**
+   * Takes an undamaged record at `at` beyond the damage; returns the distance to the next position
+   * to check.
+   */
   #takeBeyond(at: number, salt: number): number {
     const scan = this.#scan;
     const memory = this.#memory;
     const last = scan.highestSequence;
     const recordBytes = memory.view.getUint32(at + 4, true);
     const sequence = frameSequence(memory.view, at);
-    // Cheap first: nearly every offset is none.
+    // Cheap checks first: nearly every offset fails them.
     const possible =
       recordBytes > 0 && (last === 0 || (sequence > last && sequence - last < memory.bytes.length));
     if (!possible || !frameIsWhole(memory, at, salt)) return 1;
@@ -353,7 +371,8 @@ class SegmentScanner {
     scan.records++;
     if (scan.lowestSequence === 0) scan.lowestSequence = sequence;
     scan.highestSequence = sequence;
-    // What stands behind damage may not say which segments count: what it was written after may be lost.
+    // A record beyond damage must not decide which segments count: the records before it may be
+    // lost.
     const { end, oldest } = scan;
     if (this.#keepBeyond) this.#take(at, recordBytes);
     else scan.synced = Math.max(scan.synced, frameSynced(memory.view, at));
@@ -363,7 +382,7 @@ class SegmentScanner {
   }
 }
 
-/** Whether a record of a shard has what version 1 could not say. */
+/** Returns whether a shard's record has what version 1 could not express. */
 function isBeyondVersion1(view: DataView, record: number): boolean {
   const kind = view.getUint8(record);
   if (kind === RecordKind.put)

@@ -1,4 +1,5 @@
-// A server that is stopped while it still reads its log: nothing was served, so there is nothing to finish.
+// Thrown when the server is stopped while it still reads its log. It has served no client, so there
+// is nothing to finish.
 
 export class StartInterrupted extends Error {
   constructor() {
@@ -6,7 +7,10 @@ export class StartInterrupted extends Error {
     this.name = "StartInterrupted";
   }
 
-  /** Throws it if the server is to stop: between two steps that leave a log as a crash there would. */
+  /**
+   * Throws if the server is stopping. Call it between steps after which a stop leaves the log like
+   * a crash would.
+   */
   static check(stopping: (() => boolean) | undefined): void {
     if (stopping?.() === true) throw new StartInterrupted();
   }

@@ -1,4 +1,4 @@
-// Makes the jobs of a directory those of a new group: `runnerbean replica reseed`.
+// Turns the jobs of a directory into those of a new group: `runnerbean replica reseed`.
 
 import { randomInt } from "node:crypto";
 import { BinlogError } from "../disk/binlog-error.ts";
@@ -8,9 +8,9 @@ import { RealDisk } from "../disk/real-disk.ts";
 import { readLog } from "../recovery/read-log.ts";
 
 /**
- * Whatever batches the records of the directory came in, they are jobs of its own from here on, and its server begins the group with
- * them. `make` is called once the directory has been read and found whole,
- * with its name in the group. Returns how many jobs there are.
+ * Makes all records of the directory its own jobs, whatever batches they came in, so that its
+ * server starts the group with them. Calls `make` with the directory's node number once the
+ * directory is read and undamaged. Returns the number of jobs.
  */
 export async function adoptDirectory(
   path: string,

@@ -1,4 +1,4 @@
-// `runnerbean binlog …`: the tools for a log that no server uses, as commands.
+// `runnerbean binlog …`: commands for a log that no server uses.
 
 import { Command } from "commander";
 import type { ExportResult } from "../beanstalkd/beanstalkd-export.ts";
@@ -17,24 +17,27 @@ import {
 } from "./tools.ts";
 
 /**
- * Exit codes: 1 the log is damaged; 2 the tool cannot do it; 10 the directory cannot be used or is in use.
+ * Exit codes: 1 if the log is damaged, 2 if the tool can't do its job, 10 if the directory is
+ * unusable or in use.
  */
 function exitCodeOf(error: BinlogError): number {
   if (error.code === "BINLOG_DIR" || error.code === "BINLOG_LOCKED") return 10;
   return error.code === "BINLOG_INPUT" ? 2 : 1;
 }
 
-/** What a shell says of a program that wrote into a pipe whose reader had gone. */
+/** The exit code that a shell reports for a program whose pipe reader is gone. */
 const READER_GONE = 141;
 
-/** The reader has seen enough (`| head`), or the output finds no room: no reason for a stack trace. */
+/**
+ * The reader has seen enough (`| head`), or the output has no room: no reason for a stack trace.
+ */
 function endWithOutput(error: Error): void {
   if (systemCode(error) === "EPIPE") process.exit(READER_GONE);
   process.stderr.write(`Cannot print: ${reasonOf(error)}\n`);
   process.exit(2);
 }
 
-/** Runs a tool; an operator's problem becomes two lines and an exit code. */
+/** Runs a tool; turns an operator's problem into two lines and an exit code. */
 async function run(work: () => Promise<void>): Promise<void> {
   process.stdout.on("error", endWithOutput);
   process.stderr.on("error", () => {});
@@ -42,7 +45,7 @@ async function run(work: () => Promise<void>): Promise<void> {
     await work();
   } catch (error) {
     if (isSystemError(error)) {
-      // A file that the tool was given: nobody else's fault, and the system's words say what is wrong.
+      // The file came from the operator, and the system's message says what is wrong with it.
       process.stderr.write(`${reasonOf(error)}\n`);
       process.exitCode = 2;
       return;
@@ -58,7 +61,7 @@ const tell = (text: string) => process.stderr.write(`${text}\n`);
 
 const SALVAGE_TEXT = "also use what is whole behind damage";
 
-/** The command to mount under `runnerbean`. */
+/** Returns the command to mount under `runnerbean`. */
 export function binlogCommand(): Command {
   const binlog = new Command("binlog").description(
     "look into a log, check it, copy it, go back to beanstalkd",
@@ -81,7 +84,7 @@ function addInspect(binlog: Command): void {
       run(async () => {
         const report = await inspect({ path });
         process.stdout.write(json === true ? `${JSON.stringify(report, null, 2)}\n` : inspectText(report));
-        // As redis-check-aof: who looks in a script must not take a damaged log for a whole one.
+        // As in redis-check-aof: a script must not take a damaged log for a sound one.
         if (report.problems.length > 0) process.exitCode = 1;
       }),
     );
@@ -165,7 +168,7 @@ function addExport(binlog: Command): void {
     );
 }
 
-/** What beanstalkd has no place for: nobody should learn that later. */
+/** Lists what beanstalkd can't store, so that the operator learns of the loss now. */
 function droppedLines(result: ExportResult): string[] {
   const { attributesDropped, jobsWithAttributes, keysDropped, settingsDropped } = result;
   const lines: string[] = [];

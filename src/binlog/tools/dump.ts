@@ -1,5 +1,5 @@
-// The jobs of a log as a stream of text, one JSON object a line, and back. The format is described in
-// ../README.md.
+// Dumps the jobs of a log as text, one JSON object a line, and reads dumps back. ../README.md
+// describes the format.
 
 import { crc32 } from "node:zlib";
 import { Memory } from "../../base/memory.ts";
@@ -16,12 +16,12 @@ import type { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
 
-/** 1: no attributes and no settings, so that older servers can restore it. */
+/** Version 1 has no attributes and no settings, so that older servers can restore it. */
 const DUMP_VERSION_MIN = 1;
 const DUMP_VERSION = 2;
 const PATTERN_BYTES_MAX = 201;
 const SETTING_BYTES_MAX = 0xffff;
-/** Bytes of a body in one line. */
+/** Body bytes per line. */
 const LINE_BODY_BYTES = 3 * 1024 * 1024;
 const STATES = Object.entries(RecordState) as [string, RecordState][];
 
@@ -29,9 +29,9 @@ interface JobLine extends Omit<RecordFields, "state"> {
   tube: string;
   state: string;
   bodyBytes: number;
-  /** Base64, of a job that has some; see protocol/job-attribute.ts. */
+  /** Base64, if the job has attributes; see protocol/job-attribute.ts. */
   attributes?: string;
-  /** Base64; what is missing follows in lines of the form {"more": "…"}. */
+  /** Base64; the rest follows in lines of the form {"more": "…"}. */
   body: string;
 }
 
@@ -43,7 +43,7 @@ function textOf(bytes: Uint8Array<SharedArrayBuffer>, encoding: "base64" | "lati
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding);
 }
 
-/** What a log has besides jobs, and whether its jobs have what version 1 of a dump can't say. */
+/** The log's settings, and whether its jobs have what version 1 of a dump can't express. */
 export interface DumpExtras {
   settings: ReadonlyMap<string, string>;
   hasAttributes: boolean;
@@ -93,13 +93,13 @@ function badLine(number: number, reason: string): BinlogError {
   );
 }
 
-/** A job of a dump; its body is filled line by line. */
+/** A job of a dump, whose body grows line by line. */
 interface DumpedJob {
   job: JobLine;
   body: Buffer;
 }
 
-/** What is set for the tubes of a pattern. */
+/** The settings of a tube pattern. */
 interface DumpedSetting {
   setting: string;
   text: string;
@@ -107,7 +107,10 @@ interface DumpedSetting {
 
 type Dumped = DumpedJob | DumpedSetting | number;
 
-/** Checks a dump from its first line to its checksum and yields its next id, then its settings and jobs. */
+/**
+ * Checks a dump from its first line to its checksum. Yields its next id, then its settings and
+ * jobs.
+ */
 export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<Dumped> {
   const reader = new DumpReader();
   for await (const text of lines) {
@@ -119,15 +122,15 @@ export async function* readDump(lines: AsyncIterable<string>): AsyncGenerator<Du
 
 class DumpReader {
   #crc = 0;
-  /** Lines so far. */
+  /** Number of lines so far. */
   #lines = 0;
   #jobs = 0;
   #ended = false;
-  /** The job whose body goes on in the next line, and how much of that is there. */
+  /** The job whose body continues in the next line, and the body bytes so far. */
   #unfinished: DumpedJob | undefined;
   #filledBytes = 0;
 
-  /** Takes a line; returns a job that is complete now, or a setting, or the next id, or nothing. */
+  /** Takes a line; returns a completed job, a setting, the next id, or undefined. */
   line(text: string): Dumped | undefined {
     const number = ++this.#lines;
     if (this.#ended) throw badLine(number, "it follows the end");
@@ -168,7 +171,7 @@ class DumpReader {
     return this.#fill(dumped, more);
   }
 
-  /** Puts a part of the body in its place; returns the job when that was the last. */
+  /** Adds a part of the body; returns the job when that was the last part. */
   #fill(dumped: DumpedJob, base64: string): DumpedJob | undefined {
     this.#filledBytes += dumped.body.write(base64, this.#filledBytes, "base64");
     this.#unfinished = this.#filledBytes < dumped.job.bodyBytes ? dumped : undefined;
@@ -181,7 +184,7 @@ function parse(text: string, number: number): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw badLine(number, "it is not a JSON object");
 }

@@ -1,4 +1,4 @@
-// What a log holds, for people and programs: segments, live and dead bytes, jobs by tube and state.
+// Reports the content of a log: segments, live and dead bytes, jobs by tube and state.
 
 import { RecordState } from "../../message/record.ts";
 import type { Disk } from "../disk/disk.ts";
@@ -9,7 +9,10 @@ import { recoveredJobs, wholeJobs } from "../recovery/recovered-jobs.ts";
 
 export interface SegmentReport {
   file: string;
-  /** `left`: complete. `current`: written last. `ahead`: made for later. `dropped`: no longer counts. */
+  /**
+   * `left`: complete. `current`: written last. `ahead`: created for later. `dropped`: no longer
+   * counts.
+   */
   role: "left" | "current" | "ahead" | "dropped";
   fileBytes: number;
   usedBytes: number;
@@ -23,7 +26,7 @@ export interface TubeReport {
   ready: number;
   delayed: number;
   buried: number;
-  /** Unique keys of jobs that are gone, and may not be put again yet. */
+  /** Number of unique keys of jobs that are gone, not yet available again. */
   remembered: number;
   bodyBytes: number;
   oldestCreatedAtMs: number;
@@ -33,16 +36,19 @@ export interface InspectReport {
   path: string;
   segments: SegmentReport[];
   fileBytes: number;
-  /** What a rewrite of the live jobs takes. */
+  /** Bytes that a rewrite of the live jobs takes. */
   liveBytes: number;
   jobs: number;
-  /** Unique keys of jobs that are gone. */
+  /** Number of unique keys of jobs that are gone. */
   remembered: number;
   nextId: number;
   tubes: TubeReport[];
-  /** What is set for tubes. */
+  /** Settings of tubes. */
   settings: { pattern: string; text: string }[];
-  /** In a group: its last batch. Of several directories of one group the one with the highest epoch, then `n`, is the furthest. */
+  /**
+   * In a group: the last batch. Of several directories of a group, the one with the highest epoch,
+   * then the highest `n`, is furthest ahead.
+   */
   group?: { epoch: number; n: number } | undefined;
   problems: { code: string; message: string; nextStep: string }[];
 }
@@ -115,7 +121,7 @@ function tubesOf(disk: Disk, verdict: LogVerdict, books: LogBooks): TubeReport[]
   return [...tubes.values()].sort((a, b) => (a.tube < b.tube ? -1 : 1));
 }
 
-/** The report as text. */
+/** Returns the report as text. */
 export function inspectText(report: InspectReport): string {
   const time = (ms: number) => (ms === 0 ? "-" : new Date(ms).toISOString().slice(0, 19));
   const segments = report.segments.map((s) => [

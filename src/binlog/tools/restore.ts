@@ -1,4 +1,4 @@
-// Makes a log from a dump, in a directory that has none.
+// Creates a log from a dump, in a directory without one.
 
 import { emptyLog } from "../books/log-state.ts";
 import { segmentName } from "../format/segment-format.ts";
@@ -9,9 +9,9 @@ import { segmentNumbers } from "../recovery/scan-log.ts";
 import { readDump, restoreJob } from "./dump.ts";
 
 /**
- * Writes the jobs of a dump into the empty directory of `open` and returns how many. The first file is number
- * 2: until the last job is durable and a DROP says that no number 1 counts, the log is refused for the
- * missing file. If it throws, nothing is left.
+ * Writes the jobs of a dump into the empty directory of `open` and returns their number. The first
+ * file is number 2. Until the last job is durable and a DROP states that number 1 does not count,
+ * servers refuse the log for its missing file. If this throws, it leaves nothing behind.
  */
 export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>): Promise<number> {
   const { disk } = open;

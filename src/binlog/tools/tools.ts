@@ -1,5 +1,5 @@
-// What `runnerbean binlog …` does with a directory that no server uses: each tool takes the lock while it
-// works.
+// Implements `runnerbean binlog …` on a directory that no server uses; each tool holds the lock
+// while it works.
 
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
@@ -24,7 +24,7 @@ import { restoreLog } from "./restore.ts";
 
 export interface ToolOptions {
   path: string;
-  /** Also use what is whole behind damage. */
+  /** Also use undamaged records beyond damage. */
   salvage?: boolean;
   segmentBytes?: number;
   progress?: (doneBytes: number, totalBytes: number) => void;
@@ -56,7 +56,7 @@ async function locked<T>(path: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Reads the log without changing it, holding the lock. */
+/** Reads the log under the lock without changing it. */
 async function withLog<T>(
   options: ToolOptions,
   tolerant: boolean,
@@ -83,7 +83,7 @@ async function withLog<T>(
   });
 }
 
-/** Segments, space and jobs. */
+/** Reports segments, space and jobs. */
 export function inspect(options: ToolOptions): Promise<InspectReport> {
   return withLog(options, true, (open, verdict, books) => inspectLog(open.disk, verdict, books));
 }
@@ -93,12 +93,12 @@ export interface VerifyReport {
   segments: number;
   records: number;
   jobs: number;
-  /** Bytes of a write that was not finished: no damage, the next start cuts them. */
+  /** Bytes of an unfinished write: not damage, the next start truncates them. */
   tornBytes: number;
   problems: BinlogError[];
 }
 
-/** Reads every byte. */
+/** Reads and checks every byte. */
 export function verify(options: ToolOptions): Promise<VerifyReport> {
   return withLog(options, true, (_, verdict, books) => ({
     whole: verdict.problems.length === 0,
@@ -110,7 +110,7 @@ export function verify(options: ToolOptions): Promise<VerifyReport> {
   }));
 }
 
-/** Writes all jobs to a stream and returns how many. */
+/** Writes all jobs to a stream and returns their number. */
 export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<number> {
   return withLog(options, false, async (open, verdict, books) => {
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
@@ -126,7 +126,8 @@ export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<n
 
 export async function dumpToFile(options: ToolOptions, file: string): Promise<number> {
   const stream = createWriteStream(file, { flags: "wx", mode: 0o600, flush: true });
-  // An error may come while nobody waits for the stream: it must not end the process before it is told.
+  // An error may arrive while nothing awaits the stream; it must not end the process before it is
+  // reported.
   const ended = once(stream, "close");
   ended.catch(() => {});
   await once(stream, "open");
@@ -136,7 +137,7 @@ export async function dumpToFile(options: ToolOptions, file: string): Promise<nu
   return jobs;
 }
 
-/** The lines of a stream without their line feeds. */
+/** Yields the lines of a stream without their line feeds. */
 async function* linesOf(from: NodeJS.ReadableStream): AsyncGenerator<string> {
   let parts: Buffer[] = [];
   for await (const chunk of from) {
@@ -153,7 +154,7 @@ async function* linesOf(from: NodeJS.ReadableStream): AsyncGenerator<string> {
   if (rest.length > 0) yield rest.toString();
 }
 
-/** Makes a log in a directory that has none, from a dump, and returns how many jobs it holds. */
+/** Creates a log from a dump in a directory without one, and returns its number of jobs. */
 export async function restore(options: ToolOptions, from: NodeJS.ReadableStream): Promise<number> {
   return locked(options.path, async () => {
     const open = openOptions(options);
@@ -179,7 +180,7 @@ export interface CompactReport {
   bytesAfter: number;
 }
 
-/** Rewrites the log so that it holds nothing but the live jobs. */
+/** Rewrites the log so that it holds only the live jobs. */
 export function compact(options: ToolOptions): Promise<CompactReport> {
   return withLog(options, false, async (open, verdict, books) => {
     const before = inspectSizes(open);
@@ -201,7 +202,7 @@ function inspectSizes({ disk }: OpenOptions): number {
   return sum;
 }
 
-/** Writes a log that beanstalkd reads into `out`, which is made if it is missing. */
+/** Writes a log that beanstalkd can read into `out`, creating the directory if necessary. */
 export function exportBeanstalkd(options: ToolOptions, out: string): Promise<ExportResult> {
   return withLog(options, false, (open, verdict, books) => {
     try {
