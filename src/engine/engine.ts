@@ -1,11 +1,11 @@
-// The state machine of one shard: its tubes, jobs and sessions, and every change that a command or a timer
-// makes.
+// The state machine of one shard: its tubes, jobs and sessions, and every change that a command or
+// a timer makes.
 //
-// It is pure: time comes in as a number (monotonic ms, never going back), effects go out through two
-// interfaces, and it never reads a clock, a random number, a file or a socket. Each public method first runs
-// what is due, so a command that arrives at the very moment of a deadline sees the world after it. README.md
-// tells a job's life and the invariants; `checkInvariants` tests them. What queue a job is in is kept by
-// `JobQueues`, who waits by `Waiters`.
+// The engine is pure: time comes in as a number (monotonic ms, never decreasing), and effects go
+// out through two interfaces. It never reads a clock, a random number, a file or a socket. Each
+// public method first runs what is due, so a command that arrives exactly at a deadline sees the
+// state after it. README.md describes the life of a job and the invariants, which `checkInvariants`
+// tests. `JobQueues` keeps the queues, `Waiters` the waiting sessions.
 
 import { assert } from "../base/assert.ts";
 import { JobChanges } from "./job-changes.ts";
@@ -41,36 +41,35 @@ import type { MoveOutcome } from "./walks/tube-moving.ts";
 
 export { Outcome } from "./jobs/outcome.ts";
 
-/** Outcome of a reserve, when it is not the slot of a job (a number from 0). */
+/** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
 export interface EngineOptions {
   effects: ClientEffects;
   records?: RecordSink;
-  /** Is told how long jobs wait and are held; nobody if it is left out. */
+  /** Measures how long jobs wait and are held; optional. */
   meter?: Meter;
   arena?: BodyArena;
-  /** Whether `default`, which never goes, lives on this shard. */
+  /** Whether this shard owns `default`, which always exists. */
   ownsDefaultTube: boolean;
-  /**
-   * How many of the things that are due may happen between two calls of `beginTurn`; no limit if it is left
-   * out.
-   */
+  /** Maximum number of due events to run between two calls of `beginTurn`; unlimited by default. */
   turnDueMax?: number;
-  /** Whether a tube lives on this shard; all do if it is left out. */
+  /** Returns whether this shard owns a tube; by default it owns all. */
   ownsTube?: (name: string) => boolean;
-  /** A session with more tubes to choose from keeps them in an order. */
+  /** A session with more tubes to choose from keeps them in a ReadyOrder. */
   orderedTubesMin?: number;
-  /** What the hash of unique keys begins with: random, so that nobody can choose keys that are slow to find. */
+  /**
+   * Seed for the hash of unique keys. It is random, so that clients can't construct colliding keys.
+   */
   keySeed?: readonly [number, number];
 }
 
-/** Up to so many tubes a look at each costs less than an order of them. */
+/** Up to this many tubes, checking each one costs less than keeping an order. */
 const ORDERED_TUBES_MIN = 64;
-/** Groups that one slice of cleaning forgets. */
+/** Maximum number of groups that one slice of cleaning forgets. */
 const TIDIED_GROUPS_MAX = 500;
 
-/** What a put is told, by PutVerdict. */
+/** Outcomes of a put by PutVerdict. */
 const OUTCOME_OF: Readonly<Record<number, Outcome>> = {
   [PutVerdict.Duplicate]: Outcome.Duplicate,
   [PutVerdict.TubeFull]: Outcome.TubeFull,
@@ -89,11 +88,14 @@ export class Engine {
   jobTouches = 0;
   jobTimeouts = 0;
   /**
-   * Work that grows with what clients have: tubes, waiters and groups that commands looked at since the caller set it to 0.
-   * A look takes some 50 ns.
+   * Number of tubes, waiters and groups that commands examined since the caller set it to 0: a
+   * measure of work that grows with what clients have. One takes about 50 ns.
    */
   looks = 0;
-  /** Told of a job that was on its way to another shard, or was to go there, and is not any more: maybe in the middle of a change. */
+  /**
+   * Called for a job that is no longer on its way, or due to go, to another shard; possibly in the
+   * middle of a change.
+   */
   onSettled: (id: number) => void = () => {};
 
   readonly #effects: ClientEffects;
@@ -112,16 +114,22 @@ export class Engine {
   readonly #search: BodySearch;
   readonly #grown: Grown;
   readonly #sessions: (Session | undefined)[] = [];
-  /** When the first job expires, key is forgotten, pause ends, gate opens. */
+  /**
+   * The earliest of the rare deadlines: a job expires, a key is forgotten, a pause ends, a rate
+   * limiter has a token.
+   */
   readonly #seldom = new EarliestTime();
   readonly #pauseTimers = new TimerHeap<Tube>(this.#seldom);
   readonly #gateTimers = new TimerHeap<Tube>(this.#seldom);
   readonly #sessionTimers = new SessionTimers();
-  /** When there were more jobs to expire than one turn may, ms; 0: there are not. */
+  /**
+   * The time at which more jobs were due to expire than one turn allows, ms; 0 if none are left
+   * over.
+   */
   #expiryBehindAtMs = 0;
   readonly #turnDueMax: number;
   readonly #orderedTubesMin: number;
-  /** How many of the things that are due may still happen in this turn. */
+  /** Number of due events that may still run in this turn. */
   #dueLeft: number;
 
   constructor(options: EngineOptions) {
@@ -199,24 +207,24 @@ export class Engine {
     });
   }
 
-  // --- counts ---------------------------------------------------------------------------------------------
+  // --- counts ---------------------------------------------------------------------------------
 
-  /** Tubes by name, in the order in which they were made. */
+  /** Tubes by name, in order of creation. */
   get tubes(): ReadonlyMap<string, Tube> {
     return this.#tubes.byName;
   }
 
-  /** What clients make it keep, in bytes. */
+  /** Bytes that clients make the shard keep. */
   get memoryBytes(): number {
     return memoryUse(this.#grown);
   }
 
-  /** Token buckets of tubes that are gone. */
+  /** Rate limiters of deleted tubes. */
   get keptGates(): RetiredLimiters {
     return this.#tubes.keptGates;
   }
 
-  /** Jobs by JobState, over all tubes. */
+  /** Number of jobs by JobState, over all tubes. */
   get jobCounts(): Int32Array {
     return this.#queues.counts;
   }
@@ -225,46 +233,46 @@ export class Engine {
     return this.#queues.urgentJobs;
   }
 
-  /** Jobs that somebody holds here. */
+  /** Number of reserved jobs. */
   get jobsReserved(): number {
     return this.jobCounts[JobState.Reserved]!;
   }
 
-  /** Jobs on their way to other shards. */
+  /** Number of jobs on their way to other shards. */
   get jobsMoving(): number {
     return this.jobCounts[JobState.Moving]!;
   }
 
-  /** Whether somebody holds a job of the tube. */
+  /** Returns whether a session holds a job of the tube. */
   hasReserved(tube: Tube): boolean {
     return tube.jobsIn(JobState.Reserved) > 0;
   }
 
-  /** Sessions that wait on this shard alone. */
+  /** Number of sessions that wait on this shard alone. */
   get waitingAlone(): number {
     return this.waiters.alone;
   }
 
-  /** Connections that wait for a job of this tube. */
+  /** Returns the number of connections that wait for a job of this tube. */
   waitingOn(tube: Tube): number {
     const count = this.waiters.count(tube);
     this.looks += count + (this.waiters.of(tube)?.wide?.size ?? 0);
     return count;
   }
 
-  // --- time -----------------------------------------------------------------------------------------------
+  // --- time -----------------------------------------------------------------------------------
 
-  /** When `runDue` has something to do next, or Infinity. */
+  /** When `runDue` next has something to do, or Infinity. */
   get nextDueAtMs(): number {
     return Math.min(this.#queues.nextDelayedAtMs, this.#sessionTimers.nextAtMs, this.#seldom.nextAtMs);
   }
 
-  /** Begins a turn: as many things that are due may happen in it as the options say. */
+  /** Begins a turn and renews its allowance of due events. */
   beginTurn(): void {
     this.#dueLeft = this.#turnDueMax;
   }
 
-  /** Whether something is left to clean up, for which nobody waits. */
+  /** Whether there is cleaning to do that nothing waits for. */
   get isUntidy(): boolean {
     return this.#queues.untidy.size > 0;
   }
@@ -275,18 +283,18 @@ export class Engine {
   }
 
   /**
-   * Runs all that is due: jobs that expire and keys to forget, then in the C server's order delayed jobs, pauses that end,
-   * sessions.
+   * Runs everything that is due: first expiring jobs and keys to forget, then, in the C server's
+   * order, delayed jobs, ending pauses and sessions.
    *
-   * Where more is due than one turn may take, the rest follows in the next turns, and nothing later happens
-   * before it: what clients see meanwhile is the world of a moment ago, as if the clock were a little slow.
+   * If more is due than one turn allows, the following turns run the rest, and nothing later
+   * happens before it. Clients meanwhile see a slightly older state, as if the clock were slow.
    * `nextDueAtMs` stays in the past until then, so that the shard does not sleep.
    */
   runDue(nowMs: number): void {
     if (this.nextDueAtMs <= nowMs) this.#runAllDue(nowMs);
   }
 
-  /** Apart, so that V8 puts `runDue`, which every command calls, into its callers. */
+  /** Separate, so that V8 inlines `runDue`, which every command calls. */
   #runAllDue(nowMs: number): void {
     if (this.policies.nextAtMs <= nowMs) this.#expiryBehindAtMs = nowMs;
     while (this.policies.nextAtMs <= nowMs) {
@@ -317,8 +325,8 @@ export class Engine {
   }
 
   /**
-   * Whether a tube's best job is due to expire, and the turn was too short for it: nobody gets such a job, so the tube gives
-   * none until the next turn.
+   * Returns whether the tube's best job is due to expire but this turn's allowance was too small.
+   * Such a job must not be reserved, so the tube gives none until the next turn.
    */
   #isStale(tube: Tube): boolean {
     return this.#expiryBehindAtMs > 0 && tube.topExpiresAtMs <= this.#expiryBehindAtMs;
@@ -331,8 +339,8 @@ export class Engine {
   }
 
   /**
-   * Jobs of the tubes that are resumed now are handed out best first: a client that watches two of them gets
-   * the better one.
+   * Hands out the jobs of all tubes that resume now, best first, so that a client that watches two
+   * of them gets the better job.
    */
   #endPauses(nowMs: number): void {
     const resumed = new ResumedTubes(this.jobs);
@@ -351,7 +359,7 @@ export class Engine {
     }
   }
 
-  /** Tubes whose gates have a token again give a job. */
+  /** Serves tubes whose rate limiters have a token again. */
   #openGates(nowMs: number): void {
     while (this.#gateTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.#gateTimers.first;
@@ -372,7 +380,8 @@ export class Engine {
       const row = rowOf(slot);
       if (!isOver(page.deadlineAtMs[row]!, nowMs)) break;
       if (!this.#mayRunDue()) {
-        // The next turn comes back to it, and as a reservation is over it is still in its margin then.
+        // The next turn returns to this session. A reservation of it has expired, so it is still in
+        // its margin then.
         this.#sessionTimers.set(session);
         return;
       }
@@ -386,7 +395,7 @@ export class Engine {
       if (warns) this.#effects.deadlineSoon(session);
       else this.#effects.timedOut(session);
     } else if (session.waiting === Waiting.Shared && (warns || session.timeoutAtMs <= nowMs)) {
-      // Told once: the acceptor either ends the wait or arms it anew.
+      // Report it once: the acceptor either ends the wait or sets a new deadline.
       session.timeoutAtMs = Number.POSITIVE_INFINITY;
       this.#sessionTimers.setForExpiry(session);
       this.#effects.waitDue(session);
@@ -395,14 +404,16 @@ export class Engine {
     this.#sessionTimers.set(session);
   }
 
-  // --- sessions and tubes ---------------------------------------------------------------------------------
+  // --- sessions and tubes ---------------------------------------------------------------------
 
-  /** The session with this index, made at its first use. */
+  /** Returns the session with this index; creates it at its first use. */
   session(index: number): Session {
     return (this.#sessions[index] ??= new Session(index, this.jobs));
   }
 
-  /** Forgets a session whose connection ended: its jobs become ready at once, its tubes lose it. */
+  /**
+   * Removes a session whose connection ended: its jobs become ready at once, and its tubes lose it.
+   */
   closeSession(session: Session, nowMs: number): void {
     this.giveBack(session, Number.POSITIVE_INFINITY, nowMs);
     assert(this.#sessions[session.index] === session, "a session is closed once");
@@ -412,7 +423,7 @@ export class Engine {
     this.#sessions[session.index] = undefined;
   }
 
-  /** Takes a session that holds nothing and waits for nothing out of its place; it goes on using and watching tubes. */
+  /** Removes an idle session from its index; it continues to use and watch its tubes. */
   detachSession(session: Session): void {
     assert(
       session.held.size === 0 && session.waiting === Waiting.No,
@@ -421,7 +432,7 @@ export class Engine {
     this.#sessions[session.index] = undefined;
   }
 
-  /** Gives such a session another place. */
+  /** Gives a detached session another index. */
   adoptSession(session: Session, index: number): void {
     assert((this.#sessions[index]?.watches.size ?? 0) === 0, "a place has one session");
     session.index = index;
@@ -429,9 +440,9 @@ export class Engine {
   }
 
   /**
-   * Makes jobs that an ending session holds ready, in the order of their reservation, each offered to waiting
-   * clients before the next; then takes it from the tubes that it watches. Up to `stepsMax` of both; returns
-   * whether none is left.
+   * Makes the jobs of an ending session ready in the order of reservation, and offers each to
+   * waiting clients before the next. Then removes the session from the tubes that it watches. Does
+   * up to `stepsMax` of both; returns whether nothing is left.
    */
   giveBack(session: Session, stepsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
@@ -452,8 +463,9 @@ export class Engine {
   }
 
   /**
-   * A reservation ends without its holder: the job becomes ready, unless a policy says otherwise, and is offered. The log,
-   * which knows reserved jobs as ready, need not hear of the end of a connection; it does of what else changes.
+   * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
+   * and is offered. The log treats reserved jobs as ready, so it need not record the end of a
+   * connection, only other changes.
    */
   #takeBack(slot: number, session: Session, nowMs: number, logged: boolean): void {
     const tube = this.tubeOf(slot);
@@ -467,13 +479,16 @@ export class Engine {
     this.#serve(tube, nowMs);
   }
 
-  /** Whether a job is of those that policies are about. */
+  /** Returns whether policies apply to a job. */
   #hasPolicy(slot: number, tube: Tube): boolean {
     const { extras } = this.jobs.pageOf(slot);
     return tube.policy !== undefined || (extras !== undefined && !extras.isPlain(rowOf(slot)));
   }
 
-  /** A reservation ended; the job, which has left its holder, goes where the policies say, and is offered if it is ready. */
+  /**
+   * Ends a reservation after the job has left its holder: the policies decide where the job goes,
+   * and a ready job is offered.
+   */
   #endReservation(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const readyIn = this.policies.reservationEnded(slot, tube, delayMs, nowMs);
     if (readyIn !== undefined) this.#serve(readyIn, nowMs);
@@ -483,14 +498,15 @@ export class Engine {
   }
 
   /**
-   * Ends the wait of a session whose connection is gone, without an effect: it is given no job from now on.
+   * Ends the wait of a session whose connection is gone, without an effect; it receives no job from
+   * now on.
    */
   abandonWait(session: Session): void {
     if (session.waiting !== Waiting.No) this.waiters.end(session);
     this.#sessionTimers.set(session);
   }
 
-  /** The tube of this name, if it exists. */
+  /** Returns the tube of this name, if it exists. */
   findTube(name: string): Tube | undefined {
     return this.#tubes.byName.get(name);
   }
@@ -530,7 +546,7 @@ export class Engine {
     this.#dropIfUnreferenced(watch.tube);
   }
 
-  /** Pauses a tube; false if there is none of that name. */
+  /** Pauses a tube; returns false if the tube does not exist. */
   pause(name: string, seconds: number, nowMs: number): boolean {
     this.runDue(nowMs);
     const tube = this.findTube(name);
@@ -548,7 +564,10 @@ export class Engine {
     return true;
   }
 
-  /** Whether the tube gives jobs now; if its gate keeps them back for want of tokens, when it will have one. */
+  /**
+   * Updates whether the tube gives jobs now. If its rate limiter lacks tokens, also sets the timer
+   * for the next one.
+   */
   #setOpen(tube: Tube, nowMs: number): void {
     const { gate, paused } = tube;
     const wasOpen = tube.open;
@@ -558,26 +577,31 @@ export class Engine {
       this.#gateTimers.set(tube.gateTimer, paused ? Number.POSITIVE_INFINITY : gate.tokenAtMs(nowMs));
   }
 
-  /** A reservation of a job of the tube ended: where that is limited, another job may be given now. */
+  /** Serves a tube after a reservation ended: under a limit, another job may now be available. */
   #freed(tube: Tube, nowMs: number): void {
     if (tube.gate !== undefined || tube.groups !== undefined) this.#serve(tube, nowMs);
   }
 
   /**
-   * Sets all that the tubes of a pattern have; nothing: it is as if nothing had ever been. It holds for what happens from now
-   * on.
+   * Replaces all settings of a tube pattern; no values remove the pattern. They apply to everything
+   * from now on.
    */
   setTubes(pattern: string, values: Partial<SettingValues>, nowMs: number): void {
     this.beginSetting(pattern, values).step(Number.POSITIVE_INFINITY, nowMs);
   }
 
-  /** The same for tubes to come; those that are there get it by its steps. */
+  /**
+   * Does the same for new tubes at once; the returned object's steps apply it to existing tubes.
+   */
   beginSetting(pattern: string, values: Partial<SettingValues>): TubeSetting {
     this.settings.set(pattern, values);
     return new TubeSetting(this, pattern);
   }
 
-  /** Gives a tube what is set for it; its groups for so many looks, of which it returns how many are left. */
+  /**
+   * Applies its settings to a tube, and to its groups with at most `looks` examinations. Returns
+   * how many of these are left.
+   */
   applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.#tubes.applySettings(tube, nowMs);
     if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
@@ -585,7 +609,10 @@ export class Engine {
     return this.settleGroups(tube, looks, nowMs);
   }
 
-  /** Goes on with a tube whose groups are not all as it is set, for so many looks; returns how many are left of them. */
+  /**
+   * Continues with a tube whose groups don't all match its settings, with at most `looks`
+   * examinations; returns how many are left.
+   */
   settleGroups(tube: Tube, looks: number, nowMs: number): number {
     const left = tube.groups?.settle(looks) ?? looks;
     this.#setOpen(tube, nowMs);
@@ -604,17 +631,18 @@ export class Engine {
     this.#tubes.remove(tube);
   }
 
-  /** The tube of a job. */
+  /** Returns the tube of a job. */
   tubeOf(slot: number): Tube {
     return this.#queues.tubeOf(slot);
   }
 
-  // --- put ------------------------------------------------------------------------------------------------
+  // --- put ------------------------------------------------------------------------------------
 
   /**
-   * Stores a job whose body is in the arena, in the tube of this name, which is made if there is none, or for
-   * "" in the one that the session uses; and serves a client that waits for it. Throws RangeError when memory is exhausted, before anything has changed; then, and with
-   * NoRoom, the body is still the caller's.
+   * Stores a job whose body is in the arena, and serves a client that waits for it. The job goes to
+   * the tube of this name, which is created if necessary, or for "" to the one that the session
+   * uses. Throws RangeError when memory is exhausted, before anything has changed. In that case,
+   * and with NoRoom, the caller still owns the body.
    */
   // put 6/10
   put(
@@ -642,7 +670,7 @@ export class Engine {
     try {
       return this.#put(tube, job, body, nowMs, attributes);
     } finally {
-      // Without the job nobody may need it.
+      // Without the job, the tube may be unused.
       this.#dropIfUnreferenced(tube);
     }
   }
@@ -656,7 +684,8 @@ export class Engine {
     (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
     const slot = this.#insert(tube, job, body);
     if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
-    // A long turn began before the put was sent: its delay must not.
+    // `nowMs` is when this turn began. If that was before the put arrived, the delay must not start
+    // earlier than the put.
     if (delayMs > 0) this.#queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.#queues.becomeReady(slot, tube, nowMs);
     if (!this.#records.put(slot)) return this.#undoPut(slot, tube, job);
@@ -667,7 +696,7 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /** Whether a put is taken: Done if it is. */
+  /** Returns Done if the put is accepted, else the reason for its refusal. */
   #judge(tube: Tube, job: NewJob, attributes: JobAttributes | undefined): Outcome {
     const verdict = this.policies.judge(tube, job.bodyBytes, attributes);
     return verdict === PutVerdict.Welcome ? Outcome.Done : OUTCOME_OF[verdict]!;
@@ -679,7 +708,7 @@ export class Engine {
     return Outcome.NoRoom;
   }
 
-  /** Gives a new job its extras; without memory for them there is no job. */
+  /** Creates the extras of a new job; if memory runs out, removes the job. */
   #beginPolicies(
     slot: number,
     tube: Tube,
@@ -695,7 +724,7 @@ export class Engine {
     }
   }
 
-  /** A row for a job, in no queue. */
+  /** Creates a row for a job, in no queue. */
   #insert(tube: Tube, job: JobFacts, body: number): number {
     const { id } = job;
     this.#index.makeRoom(id);
@@ -721,7 +750,7 @@ export class Engine {
     return slot;
   }
 
-  /** A row for a job that has been elsewhere, in no queue. */
+  /** Creates a row for a job that existed elsewhere, in no queue. */
   #insertKnown(tube: Tube, job: RestoredJob, body: number): number {
     const slot = this.#insert(tube, job, body);
     const page = this.jobs.pageOf(slot);
@@ -736,7 +765,8 @@ export class Engine {
   }
 
   /**
-   * Brings back a job from the log, without serving anyone; buried jobs come in the order of their burial.
+   * Restores a job from the log without serving any client; buried jobs must come in the order of
+   * their burial.
    */
   restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
     const tube = this.#tubes.open(job.tube);
@@ -747,17 +777,18 @@ export class Engine {
     else this.#queues.becomeReady(slot, tube, job.deadlineAtMs);
   }
 
-  /** All jobs of the log are back. */
+  /** Completes the restore after all jobs of the log are back. */
   endRestore(): void {
     for (const tube of this.#queues.readyTubes) tube.ready.sortOrder();
     this.policies.keys.endRestore();
   }
 
-  // --- reserve --------------------------------------------------------------------------------------------
+  // --- reserve --------------------------------------------------------------------------------
 
   /**
-   * Gives the session the best ready job of its watched tubes, which all live here, as do all jobs that it
-   * holds. Returns the job's slot, or a ReserveOutcome; after `Waits` the answer comes as an effect.
+   * Gives the session the best ready job of its watched tubes. This shard must own all of these
+   * tubes, and all jobs that the session holds. Returns the job's slot, or a ReserveOutcome; after
+   * `Waits` the answer comes as an effect.
    */
   reserve(session: Session, timeoutMs: number, nowMs: number): number {
     this.runDue(nowMs);
@@ -772,7 +803,10 @@ export class Engine {
     return ReserveOutcome.Waits;
   }
 
-  /** The best ready job that the session may have here, or NO_SLOT. It stays where it is. */
+  /**
+   * Returns the best ready job that the session may have here, or NO_SLOT. The job stays in its
+   * queue.
+   */
   bestReady(session: Session): number {
     const { readyTubes } = this.#queues;
     if (readyTubes.length === 0) return NO_SLOT;
@@ -789,8 +823,8 @@ export class Engine {
   }
 
   /**
-   * Whether the session has so many tubes to choose from that it keeps them in an order. While jobs wait to expire, the order
-   * does not tell which tubes give none.
+   * Returns whether the session has so many tubes to choose from that it keeps them in an order.
+   * While jobs wait to expire, the order is unusable: it ignores which tubes give none.
    */
   #isOrdered(session: Session): boolean {
     const tubes = Math.min(session.watches.size, this.#queues.readyTubes.length);
@@ -799,7 +833,7 @@ export class Engine {
     return false;
   }
 
-  /** The watched tube with the best job that it gives now. */
+  /** Returns the watched tube whose available job is best. */
   #firstInOrder(session: Session): Tube | undefined {
     const { better, readyTubes } = this.#queues;
     const order = (session.order ??= new ReadyOrder(this.jobs, better));
@@ -814,13 +848,19 @@ export class Engine {
     session.order = undefined;
   }
 
-  /** The best job that a tube with ready jobs gives now, if it is better than `best`, else that. */
+  /**
+   * Returns the best job of a tube with ready jobs if the tube gives it now and it is better than
+   * `best`; otherwise `best`.
+   */
   #better(tube: Tube, best: number): number {
     const { top } = tube.ready;
     return tube.open && betterJob(this.jobs, top, best) && !this.#isStale(tube) ? top : best;
   }
 
-  /** Gives the session the best job, if it is at least as good as (pri, id); returns its slot or NO_SLOT. */
+  /**
+   * Gives the session the best job if it is at least as good as (pri, id); returns its slot or
+   * NO_SLOT.
+   */
   takeUpTo(session: Session, pri: number, id: number, nowMs: number): number {
     this.runDue(nowMs);
     const slot = this.bestReady(session);
@@ -832,12 +872,13 @@ export class Engine {
     return slot;
   }
 
-  // --- batches --------------------------------------------------------------------------------------------
+  // --- batches --------------------------------------------------------------------------------
 
   /**
-   * Gives the session the best ready jobs of its watched tubes, as many as go together, which are added to `into`:
-   * the same that so many reserves would, with nobody in between. Without any it does what `reserve` does, and returns
-   * its ReserveOutcome, else how many they are.
+   * Gives the session as many of the best ready jobs of its watched tubes as one batch allows, and
+   * adds them to `into`. The result is the same as that of as many reserves without another client
+   * in between. Returns their number. If there are none, acts like `reserve` and returns its
+   * ReserveOutcome.
    */
   reserveBatch(
     session: Session,
@@ -878,8 +919,9 @@ export class Engine {
   }
 
   /**
-   * Adds to `into` what this shard has for a batch over several, the job that would end the batch included. All stay where
-   * they are. Returns whether there may be more, which depends on what is taken before.
+   * Adds to `into` this shard's candidates for a batch over several shards, including the job that
+   * would end the batch. All jobs stay in their queues. Returns whether there may be more, which
+   * depends on the jobs taken before.
    */
   listBatch(session: Session, limits: BatchLimits, nowMs: number, into: number[]): boolean {
     this.runDue(nowMs);
@@ -888,7 +930,7 @@ export class Engine {
       this.#eachServing(session, (tube) => walk.add(tube, this.#givesNow(tube, nowMs)));
       return this.#listWalk(walk, limits, into, () => {});
     }
-    // Tubes join the walk when their turn in the order comes, and are back in it at the end.
+    // Tubes join the walk when their turn in the order comes, and return to the order at the end.
     const joined = new Set<Tube>();
     const join = (): void => {
       for (let tube = this.#firstInOrder(session); tube !== undefined; tube = this.#firstInOrder(session)) {
@@ -905,7 +947,10 @@ export class Engine {
     return isCut;
   }
 
-  /** Adds to `into` the jobs of a walk that go together; `join` is called before each step. See `listBatch`. */
+  /**
+   * Adds to `into` the jobs of a walk that fit into one batch; calls `join` before each step. See
+   * `listBatch`.
+   */
   #listWalk(walk: ReadyWalk, limits: BatchLimits, into: number[], join: () => void): boolean {
     const batch = new Batch(this.jobs, limits);
     while (into.length < limits.jobsMax && !walk.isUnsure) {
@@ -918,14 +963,15 @@ export class Engine {
     return walk.isUnsure;
   }
 
-  /** How many jobs of the tube may be given now, as far as its gate is concerned. */
+  /** Returns how many jobs of the tube its rate limiter and limits allow now. */
   #givesNow({ gate, inWork }: Tube, nowMs: number): number {
     return gate === undefined ? Number.POSITIVE_INFINITY : gate.gives(inWork, nowMs);
   }
 
   /**
-   * Gives the session those of the jobs `listed` that it may still have, as a part of a batch over several shards, or as the
-   * whole of it if `isAlone`. Their slots are added to `into`, NO_SLOT for the others. Returns how many they are.
+   * Gives the session those of the `listed` jobs that are still available, as part of a batch over
+   * several shards, or as the whole batch if `isAlone`. Adds their slots to `into`, and NO_SLOT for
+   * the others. Returns their number.
    */
   takeBatch(
     session: Session,
@@ -946,23 +992,23 @@ export class Engine {
     return taken;
   }
 
-  /** The slot of a ready job that the session may have, or NO_SLOT. */
+  /** Returns the slot of a ready job that the session may have, or NO_SLOT. */
   #takeable(session: Session, { id, pri }: ListedJob, isAlone: boolean, nowMs: number): number {
     const slot = this.find(id);
     if (slot === NO_SLOT || this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready) return NO_SLOT;
-    // Somebody has released it since with another priority: others may be better now.
+    // Its priority has changed since it was listed, so other jobs may be better now.
     if (this.jobs.pageOf(slot).pri[rowOf(slot)] !== pri) return NO_SLOT;
     const tube = this.tubeOf(slot);
     if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
-    // Among groups only the one whose turn it is.
+    // Among groups, only the group whose turn it is gives a job.
     if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
     if (this.#expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true)
       return NO_SLOT;
-    // Lost since it was listed: the others must not go with it.
+    // The job was lost by a worker after it was listed, so it must travel alone.
     return isAlone || !wasLost(this.jobs, slot) ? slot : NO_SLOT;
   }
 
-  /** Calls `visit` for each tube that the session watches and that has a job to give now. */
+  /** Calls `visit` for each watched tube that has a job to give now. */
   #eachServing(session: Session, visit: (tube: Tube) => void): void {
     const { readyTubes } = this.#queues;
     const { watches } = session;
@@ -977,8 +1023,8 @@ export class Engine {
   }
 
   /**
-   * Gives jobs that the session holds their full time to run again, up to `jobsMax` of those that it has not come to;
-   * `begins` with the first. Returns whether that was all.
+   * Renews the TTR of up to `jobsMax` jobs that the session holds and that this command has not
+   * reached yet; `begins` starts at the first. Returns whether that was all.
    */
   touchSome(session: Session, begins: boolean, jobsMax: number, nowMs: number): boolean {
     if (begins) session.nextToTouch = session.heldInOrder.first;
@@ -993,11 +1039,12 @@ export class Engine {
     return slot === NO_SLOT;
   }
 
-  // --- waits ----------------------------------------------------------------------------------------------
+  // --- waits ----------------------------------------------------------------------------------
 
   /**
-   * Lets the session wait here for a share of its watched tubes. A job that is ready by now is given to it as
-   * an effect, if nobody claimed it first. `timeoutAtMs` is Infinity on all shards but one.
+   * Lets the session wait here for its share of the watched tubes. If a job is ready by now, the
+   * session gets it as an effect, unless another shard claims the wait first. `timeoutAtMs` is
+   * Infinity on all shards but one.
    */
   waitShared(session: Session, timeoutAtMs: number, nowMs: number): void {
     this.runDue(nowMs);
@@ -1010,13 +1057,13 @@ export class Engine {
     }
   }
 
-  /** Ends a wait over several shards on this one, because it ended elsewhere. */
+  /** Ends this shard's part of a shared wait that ended elsewhere. */
   stopSharedWait(session: Session): void {
     if (session.waiting === Waiting.Shared) this.waiters.end(session);
     this.#sessionTimers.set(session);
   }
 
-  /** The client can't send any more: a wait ends with a timeout, and none begins. */
+  /** The client can't send any more: its wait ends with a timeout, and no other begins. */
   halfClose(session: Session, nowMs: number): void {
     this.runDue(nowMs);
     session.halfClosed = true;
@@ -1026,7 +1073,10 @@ export class Engine {
     this.#effects.timedOut(session);
   }
 
-  /** Ends a wait on this shard alone, without an effect; false if it does not wait, since a job may just have come. */
+  /**
+   * Ends a wait on this shard alone, without an effect. Returns false if the session does not wait,
+   * since a job may just have come.
+   */
   abortWait(session: Session, nowMs: number): boolean {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.Alone) return false;
@@ -1040,15 +1090,17 @@ export class Engine {
     this.#sessionTimers.set(session);
   }
 
-  /** Gives ready jobs of the tube to those who wait for them. */
+  /** Gives ready jobs of the tube to waiting clients. */
   #serve(tube: Tube, nowMs: number): void {
     if (tube.gate !== undefined) this.#setOpen(tube, nowMs);
     while (tube.open && tube.ready.top !== NO_SLOT && this.#serveOne(tube, nowMs)) {
-      // as long as there is a job and a waiter
+      // while there are a job and a waiter
     }
   }
 
-  /** Gives the tube's best job to the session that has waited longest; false if nobody waits. */
+  /**
+   * Gives the tube's best job to the session that has waited longest; returns false if none waits.
+   */
   #serveOne(tube: Tube, nowMs: number): boolean {
     if (this.#isStale(tube)) return false;
     for (;;) {
@@ -1073,7 +1125,7 @@ export class Engine {
     if (page.state[row] === JobState.Ready) meter.waited(nowMs - page.deadlineAtMs[row]!);
   }
 
-  /** Gives a job of any other state to the session. */
+  /** Gives the session a job that is not reserved. */
   #assign(slot: number, session: Session, nowMs: number): void {
     this.jobReserves++;
     if (this.#meter !== undefined) this.#meterWait(this.#meter, slot, nowMs);
@@ -1083,7 +1135,10 @@ export class Engine {
     if (mayMatter) this.#passGate(slot, nowMs);
   }
 
-  /** A job was given out: its key may end, and its tube may give none for a while. */
+  /**
+   * Handles a reservation's side effects: it may end the job's key, and may close the tube for a
+   * while.
+   */
   #passGate(slot: number, nowMs: number): void {
     if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
     const tube = this.tubeOf(slot);
@@ -1092,14 +1147,14 @@ export class Engine {
     this.#setOpen(tube, nowMs);
   }
 
-  /** Moves a reservation to another session, in the turn in which it began or later: its deadline stays. */
+  /** Moves a reservation to another session, at once or later; its deadline stays. */
   hand(slot: number, from: Session, to: Session): void {
     this.#queues.hand(slot, from, to);
     this.#sessionTimers.set(from);
     this.#sessionTimers.set(to);
   }
 
-  /** Gives one job back that the session holds, as the end of its connection would. */
+  /** Returns one job that the session holds, as the end of its connection would. */
   giveBackOne(session: Session, id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.#heldBy(session, id);
@@ -1109,7 +1164,10 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /** Ends a reservation as its time to run would, whoever holds the job; NotFound if nobody does. */
+  /**
+   * Ends a reservation as its timeout would, whichever session holds the job; NotFound if none
+   * does.
+   */
   expire(id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.find(id);
@@ -1126,14 +1184,14 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /** The session with this index, if there is one. */
+  /** Returns the session with this index, if there is one. */
   sessionAt(index: number): Session | undefined {
     return this.#sessions[index];
   }
 
-  // --- commands on a job ----------------------------------------------------------------------------------
+  // --- commands on a job ----------------------------------------------------------------------
 
-  /** The slot of a job, or NO_SLOT. */
+  /** Returns the slot of a job, or NO_SLOT. */
   find(id: number): number {
     return this.#index.get(id);
   }
@@ -1147,7 +1205,8 @@ export class Engine {
     if (this.#expiryBehindAtMs > 0 && this.jobs.pageOf(slot).extras?.isOver(rowOf(slot), nowMs) === true)
       return Outcome.NotFound;
     this.#assign(slot, session, nowMs);
-    // The log knows reserved jobs as ready; a buried or delayed one must not come back as such.
+    // The log treats reserved jobs as ready; this one must not return as buried or delayed after a
+    // restart.
     if (state !== JobState.Ready) this.#records.updated(slot);
     return Outcome.Done;
   }
@@ -1171,8 +1230,8 @@ export class Engine {
   }
 
   /**
-   * Deletes a job, whatever its state and whoever holds it, and its tube if nobody needs that any more. Its key is forgotten
-   * at once: who does so wants to put again.
+   * Deletes a job in any state, whichever session holds it, and its tube if that is unused. Forgets
+   * its key at once, so that another put can use it.
    */
   discard(slot: number, nowMs: number): void {
     this.#leave(slot);
@@ -1180,7 +1239,7 @@ export class Engine {
     this.#endDeleted(slot, nowMs);
   }
 
-  /** Takes a job out of its queue, in whatever state. */
+  /** Takes a job out of its queue, in any state. */
   #leave(slot: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -1208,7 +1267,7 @@ export class Engine {
     return holder;
   }
 
-  /** Forgets a job that is in no queue, and its body. */
+  /** Removes a job that is in no queue, with its body. */
   #end(slot: number, tube: Tube): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -1216,7 +1275,7 @@ export class Engine {
     this.#remove(slot, page.id[row]!, tube);
   }
 
-  /** Forgets a job that is in no queue; its body is the caller's. */
+  /** Removes a job that is in no queue; the caller owns its body. */
   #remove(slot: number, id: number, tube: Tube): void {
     const page = this.jobs.pageOf(slot);
     tube.bytes -= page.bodyBytes[rowOf(slot)]!;
@@ -1283,16 +1342,16 @@ export class Engine {
   }
 
   /**
-   * Whether a kick in the tube that the session uses takes buried jobs; delayed ones it takes only if none is
-   * buried.
+   * Returns whether a kick in the session's used tube takes buried jobs; it takes delayed ones only
+   * if none is buried.
    */
   kicksBuried(session: Session): boolean {
     return session.tubeInUse.buriedJobs > 0;
   }
 
   /**
-   * Kicks up to `bound` jobs of the tube in use, buried ones (oldest burial first) or delayed ones (soonest
-   * first). Returns how many.
+   * Kicks up to `bound` jobs of the tube in use: buried ones (oldest burial first) or delayed ones
+   * (soonest first). Returns their number.
    */
   kick(session: Session, bound: number, nowMs: number, buried: boolean = this.kicksBuried(session)): number {
     this.runDue(nowMs);
@@ -1327,12 +1386,15 @@ export class Engine {
     if (this.#hasPolicy(slot, tube)) this.policies.kicked(slot, tube);
     this.#queues.becomeReady(slot, tube, nowMs);
     this.#records.updated(slot);
-    // Its time may be over since long: a buried job has none, a ready one has.
+    // Buried jobs don't expire, ready ones do, so this job may be long overdue.
     this.#offer(tube, nowMs);
     this.#dropIfUnreferenced(tube);
   }
 
-  /** A job of the tube became ready that may have expired meanwhile: then it goes before it is offered, and the tube stays. */
+  /**
+   * Offers a tube's job that became ready but may have expired meanwhile: runs what is due first,
+   * while keeping the tube.
+   */
   #offer(tube: Tube, nowMs: number): void {
     tube.using++;
     this.runDue(nowMs);
@@ -1341,8 +1403,8 @@ export class Engine {
   }
 
   /**
-   * Changes a job that nobody holds, or the session. A delay gives a held one back, ready or delayed; it is a release, but
-   * no lost attempt.
+   * Changes a job that this session or none holds. A delay returns a held job, as ready or delayed;
+   * that counts as a release, but not as a lost attempt.
    */
   update(session: Session, id: number, change: JobChange, nowMs: number): Outcome {
     this.runDue(nowMs);
@@ -1355,14 +1417,17 @@ export class Engine {
     return this.#changes.changedFacts(slot, change, nowMs);
   }
 
-  /** Moves a ready, delayed or buried job to another tube, if that is on this shard; with `asReady` a move into its own tube is a kick. */
+  /**
+   * Moves a ready, delayed or buried job to another tube of this shard. With `asReady`, a move into
+   * its own tube is a kick.
+   */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
     return this.#changes.move(slot, target, asReady, nowMs);
   }
 
-  // --- jobs that travel to other shards -------------------------------------------------------------------
+  // --- transfers to other shards --------------------------------------------------------------
 
-  /** Whether a job is on its way to another shard. */
+  /** Returns whether a job is on its way to another shard. */
   isMoving(id: number): boolean {
     if (this.jobsMoving === 0) return false;
     const slot = this.find(id);
@@ -1374,21 +1439,21 @@ export class Engine {
     this.#travel.depart(slot, shipment);
   }
 
-  /** The job of this id has arrived elsewhere, if it is still on its way with this shipment. */
+  /** Notes that the job has arrived elsewhere, if it is still on its way with this shipment. */
   departed(id: number, shipment: number, nowMs: number): void {
     this.runDue(nowMs);
     const slot = this.#travel.travelling(id, shipment);
     if (slot !== NO_SLOT) this.#travel.departed(slot, nowMs);
   }
 
-  /** The job of this id has not been taken there. */
+  /** Notes that the other shard did not take the job. */
   stay(id: number, shipment: number, nowMs: number): void {
     this.runDue(nowMs);
     const slot = this.#travel.travelling(id, shipment);
     if (slot !== NO_SLOT) this.#travel.stay(slot, nowMs);
   }
 
-  /** The state that a moving job was in. */
+  /** Returns the state that a moving job had before. */
   stateBefore(slot: number): JobState {
     return this.#travel.stateBefore(slot);
   }
@@ -1405,13 +1470,16 @@ export class Engine {
     return this.#travel.arrive(job, body, attributes, arrival, nowMs);
   }
 
-  /** Whether a dead job is still here that has to go, or is on its way. */
+  /** Returns whether a dead job that has to leave is still here, or on its way. */
   isLeaving(id: number): boolean {
     const slot = this.find(id);
     return slot !== NO_SLOT && (this.policies.isLeaving(slot) || this.isMoving(id));
   }
 
-  /** The tube of another shard where a job that was marked to leave has to go now; "" if there is none, or it is here: then it is there. */
+  /**
+   * Returns the tube of another shard to which a job marked to leave has to go; "" if there is
+   * none. If this shard owns the tube, moves the job there.
+   */
   leavesFor(id: number, nowMs: number): string {
     this.runDue(nowMs);
     const slot = this.find(id);
@@ -1421,21 +1489,21 @@ export class Engine {
     if (target === "") return "";
     if (!this.#ownsTube(target)) return target;
     const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);
-    // A dead job has a time to live only if it was given one since: that may be over.
+    // A dead job has a TTL only if it got one since its death, and that may have passed.
     this.#offer(there, nowMs);
     this.#dropIfUnreferenced(there);
     this.#dropIfUnreferenced(tube);
     return "";
   }
 
-  /** The tube that a dead job died in, or "". */
+  /** Returns the tube in which a dead job died, or "". */
   originOf(slot: number): string {
     return this.#changes.originOf(slot);
   }
 
-  // --- many jobs ------------------------------------------------------------------------------------------
+  // --- many jobs ------------------------------------------------------------------------------
 
-  /** A walk through the jobs with ids above `afterId` and up to the highest one that is here now. */
+  /** Returns a walk through the jobs with ids above `afterId`, up to the highest present id. */
   walk(filter: JobFilter, afterId: number): JobWalk {
     const { jobs, bodies } = this;
     const tubeOf = (slot: number): Tube => this.tubeOf(slot);
@@ -1443,7 +1511,7 @@ export class Engine {
     return new JobWalk(walked, filter, afterId, this.#index.highestId);
   }
 
-  /** Begins to clear a tube of up to `limit` jobs that are there now; nothing is deleted yet. */
+  /** Begins to clear a tube of up to `limit` jobs that exist now; deletes nothing yet. */
   clearing(tube: string, filter: JobFilter, limit: number): TubeClearing {
     return new TubeClearing(this, tube, this.walk(filter, 0), limit);
   }
@@ -1454,7 +1522,7 @@ export class Engine {
     return clearing.step(jobsMax, nowMs);
   }
 
-  /** The slot of a job that the session holds, or NO_SLOT. */
+  /** Returns the slot of a job that the session holds, or NO_SLOT. */
   #heldBy(session: Session, id: number): number {
     const slot = this.find(id);
     if (slot === NO_SLOT) return NO_SLOT;

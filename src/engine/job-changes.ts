@@ -1,6 +1,7 @@
-// Changes of jobs that clients ask for by `update-job` and `move-jobs`: priority, times, tube.
+// Changes to jobs by `update-job` and `move-jobs`: priority, times, tube.
 //
-// The engine has run what is due. Who is served then, and what becomes of tubes that nobody needs any more, is its business.
+// The engine runs what is due before it calls this. It also serves waiting clients afterwards, and
+// removes unused tubes.
 
 import { assert } from "../base/assert.ts";
 import { JobState, type JobTable, rowOf } from "./jobs/job-table.ts";
@@ -14,7 +15,7 @@ import type { Meter, RecordSink } from "./waiting/effects.ts";
 import type { Session } from "./waiting/session.ts";
 import { MoveOutcome } from "./walks/tube-moving.ts";
 
-/** What of an engine such changes need. */
+/** The parts of an engine that these changes need. */
 export interface ChangedJobs {
   readonly jobs: JobTable;
   readonly queues: JobQueues;
@@ -22,22 +23,22 @@ export interface ChangedJobs {
   readonly policies: Policies;
   readonly records: RecordSink;
   readonly meter: Meter | undefined;
-  /** Whether a tube lives on this shard. */
+  /** Returns whether this shard owns a tube. */
   readonly ownsTube: (name: string) => boolean;
-  /** Whether a job is of those that policies are about. */
+  /** Returns whether policies apply to a job. */
   readonly hasPolicy: (slot: number, tube: Tube) => boolean;
-  /** Takes a job out of its queue, in whatever state. */
+  /** Takes a job out of its queue, in any state. */
   readonly leave: (slot: number) => void;
   readonly kick: (slot: number, tube: Tube, nowMs: number) => void;
-  /** Gives ready jobs of the tube, which may have expired, to those who wait for them. */
+  /** Gives ready jobs of the tube, which may have expired, to waiting clients. */
   readonly offer: (tube: Tube, nowMs: number) => void;
-  /** A reservation of a job of the tube ended. */
+  /** Notes that a reservation of a job of the tube ended. */
   readonly freed: (tube: Tube, nowMs: number) => void;
-  /** The tube goes if nobody needs it. */
+  /** Deletes the tube if it is unused. */
   readonly drop: (tube: Tube) => void;
-  /** What the session holds has changed. */
+  /** Notes that the jobs that the session holds have changed. */
   readonly retime: (session: Session) => void;
-  /** A job was released. */
+  /** Counts a release. */
   readonly countRelease: () => void;
 }
 
@@ -49,8 +50,9 @@ export class JobChanges {
   }
 
   /**
-   * Changes a job that nobody holds, or the session. OtherShard: it may be changed, and has to go to a tube of another shard for
-   * that. Throws RangeError when memory for it is exhausted, before anything has changed.
+   * Changes a job that this session or none holds. Returns OtherShard if the change is allowed but
+   * needs a tube of another shard. Throws RangeError when memory is exhausted, before anything has
+   * changed.
    */
   update(session: Session, slot: number, change: JobChange, nowMs: number): Outcome {
     const tube = this.#host.queues.tubeOf(slot);
@@ -78,7 +80,8 @@ export class JobChanges {
       this.#host.queues.renew(slot, session, nowMs);
       this.#host.retime(session);
     } else if (page.state[row] === JobState.Buried) {
-      // Its record puts it behind the others that are buried, and a restart must not bring another order back.
+      // Its record puts the job behind the other buried ones, and a restart must not change their
+      // order.
       this.#host.queues.leave(slot);
       this.#host.queues.becomeBuried(slot, tube, nowMs);
     }
@@ -86,7 +89,10 @@ export class JobChanges {
     return Outcome.Done;
   }
 
-  /** Whether a job may be changed so, before anything is. Throws RangeError when memory for it is exhausted. */
+  /**
+   * Returns whether the change is allowed, before anything changes. Throws RangeError when memory
+   * is exhausted.
+   */
   #refusalOf(session: Session, slot: number, tube: Tube, { ttlMs, tube: target }: JobChange): Outcome {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -101,7 +107,10 @@ export class JobChanges {
     return isFull ? Outcome.TubeFull : Outcome.Done;
   }
 
-  /** The job goes to another tube; a held one is given back there, which is a release, but no lost attempt. */
+  /**
+   * Moves the job to another tube. A held job is returned there, which is a release, but not a lost
+   * attempt.
+   */
   #updateTube(slot: number, tube: Tube, target: string, delayMs: number | undefined, nowMs: number): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -110,7 +119,7 @@ export class JobChanges {
       const there = this.#host.policies.moveTo(slot, tube, target, false, nowMs);
       if (delayMs !== undefined) this.delay(slot, there, delayMs, nowMs);
       else {
-        // A dead one lives again, and may be over a time to live that it was given since.
+        // A dead job revives, and may have passed a TTL that it got since its death.
         this.#host.offer(there, nowMs);
         this.#host.drop(there);
       }
@@ -134,7 +143,7 @@ export class JobChanges {
     this.#host.drop(tube);
   }
 
-  /** A held job is given back, which is no lost attempt. */
+  /** Counts the return of a held job, which is not a lost attempt. */
   #excuse(slot: number, tube: Tube, nowMs: number): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -143,7 +152,10 @@ export class JobChanges {
     this.#host.policies.excused(slot, tube);
   }
 
-  /** What a job is where it goes by a change that `update` can't do; it stays here what it is. */
+  /**
+   * Returns the job's properties after a change that needs another shard; the job here stays
+   * unchanged.
+   */
   changedFacts(slot: number, { pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): ChangedFacts {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -160,7 +172,9 @@ export class JobChanges {
     };
   }
 
-  /** The holder of a job gives it back, or has handed it on to another shard, which is counted as a release. */
+  /**
+   * Notes that the holder returned a job or handed it to another shard, which counts as a release.
+   */
   handedOn(slot: number, tube: Tube, nowMs: number): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -169,7 +183,7 @@ export class JobChanges {
     this.#host.countRelease();
   }
 
-  /** The job becomes ready, or delayed for so long; a held one is given back. */
+  /** Makes the job ready, or delayed by this time; returns it if held. */
   delay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -177,7 +191,7 @@ export class JobChanges {
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
     if (before === JobState.Ready && delayMs === 0) {
       this.#host.records.updated(slot);
-      // It may have come from another tube or shard, and be over its time since it was held.
+      // The job may come from another tube or shard, and may have passed its TTL while it was held.
       this.#host.offer(tube, nowMs);
       this.#host.drop(tube);
       return;
@@ -189,12 +203,15 @@ export class JobChanges {
     if (delayMs > 0) this.#host.queues.becomeDelayed(slot, tube, nowMs + delayMs);
     else this.#host.queues.becomeReady(slot, tube, nowMs);
     this.#host.records.updated(slot);
-    // It may have expired while it was held or buried.
+    // The job may have expired while it was held or buried.
     this.#host.offer(tube, nowMs);
     this.#host.drop(tube);
   }
 
-  /** Moves a ready, delayed or buried job to another tube, if that is on this shard; with `asReady` a move into its own tube is a kick. */
+  /**
+   * Moves a ready, delayed or buried job to another tube of this shard. With `asReady`, a move into
+   * its own tube is a kick.
+   */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
     const tube = this.#host.queues.tubeOf(slot);
     const page = this.#host.jobs.pageOf(slot);
@@ -220,7 +237,7 @@ export class JobChanges {
     return MoveOutcome.Moved;
   }
 
-  /** The tube that a dead job died in, or "". */
+  /** Returns the tube in which a dead job died, or "". */
   originOf(slot: number): string {
     return this.#host.policies.isDead(slot) ? this.#host.policies.originOf(slot) : "";
   }

@@ -1,7 +1,8 @@
-// What clients make a shard keep, in bytes: what --max-memory counts. README.md lists everything that clients can make grow.
+// The memory that clients make a shard keep, as --max-memory counts it. README.md lists everything
+// that clients can make grow.
 //
-// A figure that goes down with each thing that goes, so not what was taken from the system. Each put adds it up: it costs a
-// few reads.
+// The figure falls whenever something is removed, unlike the memory taken from the system. Each put
+// computes it, at the cost of a few reads.
 
 import type { BodyArena } from "./jobs/body-arena.ts";
 import type { JobTable } from "./jobs/job-table.ts";
@@ -10,26 +11,26 @@ import type { TubeSettings } from "./tubes/tube-settings.ts";
 import type { TubeTable } from "./tubes/tube-table.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 
-/** What each takes, as measured, rounded up; names of tubes and of groups have some 30 bytes. */
+/** Measured sizes in bytes, rounded up, with names of tubes and groups of about 30 bytes. */
 export const BYTES_OF = {
-  /** Its row, its entry of the index, its place in a heap. Its body and its attributes are in the arena. */
+  /** The job's row, index entry and heap position. Body and attributes are in the arena. */
   job: 112,
-  /** The row of a job in a page where some have attributes. */
+  /** The job's row in a page where some jobs have attributes. */
   extras: 36,
   tube: 512,
   watch: 256,
   group: 320,
-  /** Its row and its entry. The key is in the arena. */
+  /** The key's row and entry. The key itself is in the arena. */
   key: 64,
   keptGate: 200,
   setting: 256,
 } as const;
 
-/** What one more put may bring, besides its body. */
+/** Maximum bytes that one more put may add, besides its body. */
 export const PUT_BYTES: number =
   BYTES_OF.job + BYTES_OF.extras + BYTES_OF.tube + BYTES_OF.group + BYTES_OF.key;
 
-/** Where clients can make an engine grow. */
+/** The parts of an engine that clients can make grow. */
 export interface Grown {
   readonly bodies: BodyArena;
   readonly jobs: JobTable;

@@ -1,8 +1,8 @@
-// What a batch of jobs is: how many of the next best ones go together.
+// The rules of a batch: how many of the next best jobs go together.
 
 import { type JobTable, rowOf } from "./job-table.ts";
 
-/** A job as it was listed for a batch over several shards. */
+/** A job as listed for a batch over several shards. */
 export interface ListedJob {
   readonly id: number;
   readonly pri: number;
@@ -10,13 +10,14 @@ export interface ListedJob {
 
 export interface BatchLimits {
   readonly jobsMax: number;
-  /** Bytes of bodies; the first job goes whatever its size. */
+  /** Maximum bytes of all bodies; the first job goes whatever its size. */
   readonly bytesMax: number;
 }
 
 /**
- * Whether a reservation of the job has ended by its ttr or with its holder. Such a job travels alone: if it kills its
- * workers, it must not take the other jobs of a batch with it again and again.
+ * Returns whether a reservation of the job ended by its TTR or with its holder's connection. Such a
+ * job travels alone: if it kills its workers, it must not take other jobs down with it again and
+ * again.
  */
 export function wasLost(jobs: JobTable, slot: number): boolean {
   const page = jobs.pageOf(slot);
@@ -24,13 +25,13 @@ export function wasLost(jobs: JobTable, slot: number): boolean {
   return page.reserves[row]! > page.releases[row]! + page.buries[row]!;
 }
 
-/** Judges one job after the other, best first. */
+/** Judges jobs one after another, best first. */
 export class Batch {
   readonly #jobs: JobTable;
   readonly #limits: BatchLimits;
   #count = 0;
   #bytes = 0;
-  /** No more goes with what it has. */
+  /** Whether no further job fits. */
   isOver = false;
 
   constructor(jobs: JobTable, limits: BatchLimits) {
@@ -38,7 +39,7 @@ export class Batch {
     this.#limits = limits;
   }
 
-  /** Whether the job goes with those before it. If not, the batch ends before it. */
+  /** Returns whether the job goes with those before it. If not, the batch ends before it. */
   takes(slot: number): boolean {
     if (this.isOver || this.#count === this.#limits.jobsMax) return false;
     const isLost = wasLost(this.#jobs, slot);

@@ -1,34 +1,40 @@
-// Job bodies, outside the JavaScript heap: slabs of equal cells by size class for small ones, blocks for big
-// ones.
+// Memory for job bodies outside the JavaScript heap: slabs of equal cells by size class for small
+// bodies, blocks for big ones.
 //
-// A body is named by a 32-bit handle. Small: `slab number * 65536 + cell`. Big (over CELL_BYTES_MAX): an
-// entry of the big table, whose blocks are filled as the bytes arrive, so that a declared size costs nothing
-// by itself. A slab or block is one ArrayBuffer; when it empties it is detached, which returns its memory at
-// once.
+// A 32-bit handle names a body. For a small one, it is `slab number * 65536 + cell`. For a big one
+// (over CELL_BYTES_MAX), it names an entry of the big table. Blocks are allocated as the bytes
+// arrive, so a declared size alone costs nothing. A slab or block is one ArrayBuffer; when empty,
+// it is detached, which returns its memory at once.
 
 import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 
 const SLAB_BYTES = 1 << 20;
 /**
- * Slabs with this few cells empty with every ebb of a queue, and fresh pages cost more than the bodies. At
- * most this much memory of such empty slabs is kept beside the last slab of each class.
+ * Slabs with at most this many cells become empty with every ebb of a queue, and fresh pages cost
+ * more than the bodies. The arena keeps up to this much memory of such slabs, besides the last slab
+ * of each class.
  */
 const SPARE_CELLS_MAX = 64;
 const SPARE_BYTES_MAX = 8 << 20;
 const CELLS_PER_SLAB_MAX = 1 << 16;
 const BLOCK_BYTES = 1 << 20;
-/** Blocks of freed bodies that are kept for the next ones: a fresh one costs a page fault for each 4 KiB. */
+/**
+ * Number of blocks of freed bodies to keep for reuse: a fresh block costs a page fault per 4 KiB.
+ */
 const SPARE_BLOCKS_MAX = 8;
 const BIG_FLAG = 0x80000000;
-/** Slab numbers that fit below BIG_FLAG. */
+/** Number of slab numbers below BIG_FLAG. */
 const SLABS_MAX = 0x7fff;
-/** Bodies up to this size live in a cell. */
+/** Bodies up to this size use a cell. */
 export const CELL_BYTES_MAX = 65536;
 /** The handle of an empty body. */
 export const EMPTY_BODY = 0xffffffff;
 
-/** Cell sizes: 16-byte steps to 256, then four steps in each doubling, so that little of a cell is wasted. */
+/**
+ * Returns the cell sizes: 16-byte steps to 256, then four steps per doubling, so that cells waste
+ * little.
+ */
 function cellSizes(): number[] {
   const sizes: number[] = [];
   for (let size = 16; size <= 256; size += 16) sizes.push(size);
@@ -41,7 +47,7 @@ function cellSizes(): number[] {
 const CELL_SIZES = cellSizes();
 const NOTHING = new Uint8Array(0);
 
-/** The index of the smallest cell size that holds `bytes`. */
+/** Returns the index of the smallest cell size that holds `bytes`. */
 function sizeClassOf(bytes: number): number {
   if (bytes <= 256) return ((bytes + 15) >> 4) - 1;
   const doubling = 31 - Math.clz32(bytes - 1);
@@ -54,14 +60,14 @@ class Slab {
   readonly cellBytes: number;
   readonly cells: number;
   readonly bytes: Uint8Array;
-  /** Free cells that were used before, as a stack. */
+  /** A stack of free cells that were used before. */
   readonly #freed: Uint16Array;
   #freedCount = 0;
   #untouched = 0;
   live = 0;
   /** Position in its size class's list of slabs with room, or -1. */
   roomyAt = -1;
-  /** Empty, and counted among the spare ones. */
+  /** Whether the slab is empty and counted as spare. */
   spare = false;
 
   constructor(sizeClass: number) {
@@ -96,7 +102,7 @@ class BigBody {
   bytes = 0;
 }
 
-/** A place for bytes of a body, in the arena that it lies in. */
+/** The location of bytes of a body in its arena. */
 export class BodyPlace {
   arena: BodyArena | undefined;
   handle = 0;
@@ -105,43 +111,51 @@ export class BodyPlace {
   length = 0;
 }
 
-/** Says whether what is there now may be, with one more job: see shard/sessions/memory-budget.ts. */
+/**
+ * Tells whether the current memory use, plus one more job, is allowed: see
+ * shard/sessions/memory-budget.ts.
+ */
 export interface MemoryLimit {
   readonly allows: boolean;
 }
 
-/** The arena of one shard. Allocation throws RangeError when memory, or the limit given, is exhausted. */
+/**
+ * The body arena of one shard. Allocation throws RangeError when memory, or the given limit, is
+ * exhausted.
+ */
 export class BodyArena {
   readonly #slabs: (Slab | undefined)[] = [];
   readonly #freeSlabNumbers: number[] = [];
-  /** For each size class the numbers of its slabs that have a free cell. */
+  /** For each size class, the numbers of its slabs that have a free cell. */
   readonly #roomy: number[][] = CELL_SIZES.map(() => []);
   readonly #bigs: (BigBody | undefined)[] = [];
   readonly #freeBigs: number[] = [];
   readonly #spareBlocks: Uint8Array[] = [];
-  /** Handles that replies are still being sent from, with how many; freed when the last lets go. */
+  /**
+   * Handles from which replies are being sent, with their number; the last unpin frees the body.
+   */
   readonly #pins = new Map<number, { count: number; freed: boolean; bytes: number }>();
   readonly #bytesMax: number;
-  /** Memory taken from the system, in bytes, but for the spare blocks. */
+  /** Bytes taken from the system, except for the spare blocks. */
   reservedBytes = 0;
-  /** Memory of the cells and blocks that have a body, or a part of one. */
+  /** Bytes of the cells and blocks in use. */
   usedBytes = 0;
-  /** Asked by those who take in new bodies; what the server writes by itself is not limited. */
+  /** Consulted for new bodies from clients; the server's own bodies are not limited. */
   limit: MemoryLimit | undefined;
-  /** Of `reservedBytes`, memory of empty slabs that could be given back. */
+  /** The part of `reservedBytes` in empty slabs that could be returned. */
   #spareBytes = 0;
 
-  /** `bytesMax` bounds the memory taken, as a stand-in for the system's own limit. */
+  /** `bytesMax` bounds the memory taken, as a substitute for the system's own limit. */
   constructor(bytesMax: number = Number.POSITIVE_INFINITY) {
     this.#bytesMax = bytesMax;
   }
 
-  /** Whether what was allocated and written may stay, if it is for a new job. */
+  /** Whether the latest allocation may stay, if it is for a new job. */
   get mayStay(): boolean {
     return this.limit?.allows ?? true;
   }
 
-  /** Room for a body of `bytes` bytes; a big one starts empty and grows by `append`. */
+  /** Allocates a body of `bytes` bytes; a big one starts empty and grows as it is written. */
   allocate(bytes: number): number {
     if (bytes === 0) return EMPTY_BODY;
     if (bytes > CELL_BYTES_MAX) return this.#allocateBig();
@@ -162,7 +176,10 @@ export class BodyArena {
     return number * CELLS_PER_SLAB_MAX + cell;
   }
 
-  /** Writes `length` bytes at `offset` of a body. Big bodies are written in order, each byte once. */
+  /**
+   * Writes `length` bytes at `offset` of a body. Big bodies must be written in order, each byte
+   * once.
+   */
   write(handle: number, offset: number, source: Uint8Array, start: number, length: number): void {
     if (length === 0) return;
     if (handle >= BIG_FLAG) {
@@ -173,7 +190,10 @@ export class BodyArena {
     copyBytes(slab.bytes, (handle & 0xffff) * slab.cellBytes + offset, source, start, length);
   }
 
-  /** Where the bytes of a body from `offset` on lie, at most `wanted` of them. They stay there while it is pinned. */
+  /**
+   * Locates up to `wanted` bytes of a body from `offset` on. They stay in place while the body is
+   * pinned.
+   */
   locate(handle: number, offset: number, wanted: number, place: BodyPlace): void {
     place.arena = this;
     place.handle = handle;
@@ -190,8 +210,8 @@ export class BodyArena {
   }
 
   /**
-   * The same of bytes that come next, behind `offset` others, for whoever writes them by himself and says so by `filled`. Throws
-   * RangeError as `write` does.
+   * Locates room for the next bytes of a body, after `offset` others. The caller writes them itself
+   * and then calls `filled`. Throws RangeError as `write` does.
    */
   findRoom(handle: number, offset: number, wanted: number, place: BodyPlace): void {
     if (handle >= BIG_FLAG) {
@@ -225,7 +245,10 @@ export class BodyArena {
     }
   }
 
-  /** Keeps a body's bytes until `unpin`, also over `free`: a reply is being sent from them. */
+  /**
+   * Keeps a body's bytes until `unpin`, even across `free`, because a reply is being sent from
+   * them.
+   */
   pin(handle: number): void {
     const pin = this.#pins.get(handle);
     if (pin === undefined) this.#pins.set(handle, { count: 1, freed: false, bytes: 0 });
@@ -264,7 +287,7 @@ export class BodyArena {
       slab.roomyAt = roomy.length;
       roomy.push(number);
     }
-    // The last slab of a class stays, so that a queue that comes and goes does not allocate.
+    // The last slab of a class stays, so that a queue that fills and empties does not allocate.
     if (slab.live > 0 || roomy.length === 1) return;
     if (slab.cells <= SPARE_CELLS_MAX && this.#spareBytes + slab.bytes.length <= SPARE_BYTES_MAX) {
       slab.spare = true;
@@ -324,7 +347,7 @@ export class BodyArena {
     }
   }
 
-  /** The block that its next byte belongs to. */
+  /** Returns the block for the body's next byte. */
   #lastBlock(big: BigBody): Uint8Array {
     const { blocks } = big;
     if (blocks.length * BLOCK_BYTES > big.bytes) return blocks[blocks.length - 1]!;

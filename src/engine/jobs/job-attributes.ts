@@ -1,5 +1,5 @@
-// The attributes of one job on its way into an engine: what its put says, or the log. One object is used for
-// one job after the other.
+// The attributes of one job on its way into an engine, from its put or from the log. One object
+// serves one job after another.
 
 import { Memory } from "../../base/memory.ts";
 import {
@@ -12,24 +12,24 @@ import {
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Times are ms of the monotonic clock, 0 for never. */
+/** Times are monotonic ms, 0 for never. */
 export class JobAttributes {
-  /** Those that never change, without times, as the log has them. */
+  /** The immutable attributes, except times, in the log's form. */
   readonly fixed: AttributeWriter = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
-  /** Where in `fixed` the unique key is; no bytes: it has none. */
+  /** Position of the unique key in `fixed`; empty if the job has none. */
   keyStart = 0;
   keyEnd = 0;
   untilReserve = false;
-  /** Until when its key may not be put again, even if it is gone. */
+  /** When the key may be put again, even if the job is gone. */
   uniqueUntilMs = 0;
   expiresAtMs = 0;
   attemptsBase = 0;
-  /** The tube that it died in, or none. */
+  /** The tube in which the job died, or empty. */
   origin: Uint8Array = NO_BYTES;
   reason: number = DeathReason.None;
   moved = false;
   leaving = false;
-  /** A KeyState; undefined if the log doesn't say what has become of its key. */
+  /** A KeyState; undefined if the log doesn't state what became of the key. */
   keyState: number | undefined;
 
   clear(): this {
@@ -47,7 +47,7 @@ export class JobAttributes {
     return this;
   }
 
-  /** At most 200 bytes. */
+  /** Sets the unique key, at most 200 bytes. */
   setKey(bytes: Uint8Array, start: number, end: number, untilReserve: boolean): void {
     this.fixed.text(Attribute.UniqueKey, bytes, start, end);
     this.keyEnd = this.fixed.length;
@@ -56,7 +56,7 @@ export class JobAttributes {
     if (untilReserve) this.fixed.flag(Attribute.UntilReserve);
   }
 
-  /** Fills it from a list in the log; `wallOffsetMs` is wall clock minus monotonic clock. */
+  /** Reads an attribute list from the log; `wallOffsetMs` is wall clock minus monotonic clock. */
   read(bytes: Uint8Array, start: number, end: number, wallOffsetMs: number): this {
     this.clear();
     const view = new DataView(bytes.buffer, bytes.byteOffset);
@@ -102,15 +102,15 @@ export class JobAttributes {
         this.keyState = bytes[valueAt]!;
         break;
       default:
-        // What a later version adds is kept, as long as it does not change.
+        // Keeps unknown attributes of later versions if they are immutable.
         if (tag < FIRST_MUTABLE_ATTRIBUTE) this.fixed.text(tag as Attribute, bytes, valueAt, end);
     }
   }
 }
 
 /**
- * A time of the log by the monotonic clock. One before that clock began is over, and must not read
- * as "never", which is 0: the job's next record would lose it.
+ * Converts a time of the log to the monotonic clock. A time before that clock's start has passed,
+ * and must not become 0, which means "never": the job's next record would lose it.
  */
 function sinceStart(atMs: number, wallOffsetMs: number): number {
   return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - wallOffsetMs);

@@ -1,24 +1,26 @@
-// What few jobs have: attributes, a time to live, a unique key, a death. One block of columns for a page of
-// jobs, made with the first job of the page that has any of it, so that others cost nothing.
+// Properties that few jobs have: attributes, a TTL, a unique key, a death. The first such job of a
+// page creates a block of columns for the whole page; other pages pay nothing.
 
 import { EMPTY_BODY } from "./body-arena.ts";
 
 const ROW_BYTES = 8 + 4 * 6 + 2 + 1 + 1;
 
 export class JobExtras {
-  /** When the job expires, ms of the monotonic clock; 0: never. */
+  /** Expiry time in monotonic ms; 0 for never. */
   readonly expiresAtMs: Float64Array;
-  /** Its attributes that never change, as the log has them but for times, in the arena of bodies; or EMPTY_BODY. */
+  /**
+   * The immutable attributes, except times, in the log's form, in the body arena; or EMPTY_BODY.
+   */
   readonly attributes: Uint32Array;
-  /** The tube that it died in, in the same arena; or EMPTY_BODY. */
+  /** The tube in which the job died, in the same arena; or EMPTY_BODY. */
   readonly origin: Uint32Array;
-  /** Reservations that do not count as attempts. */
+  /** Number of reservations that do not count as attempts. */
   readonly attemptsBase: Uint32Array;
-  /** Position in its tube's heap of jobs that expire, or -1. */
+  /** Position in the tube's heap of expiring jobs, or -1. */
   readonly expiryPosition: Int32Array;
-  /** Row of its unique key, or -1: it has none, or has lost it. */
+  /** Row of the unique key; -1 if the job has none or has lost it. */
   readonly keyRow: Int32Array;
-  /** Number of its group in its tube; 0: it has none. */
+  /** Number of the job's group in its tube; 0 for none. */
   readonly groupRow: Int32Array;
   readonly attributeBytes: Uint16Array;
   readonly originBytes: Uint8Array;
@@ -47,12 +49,12 @@ export class JobExtras {
     this.#buffer = buffer;
   }
 
-  /** Whether the job, ready or delayed, is due to expire. */
+  /** Returns whether the job, ready or delayed, is due to expire. */
   isOver(row: number, nowMs: number): boolean {
     return this.expiryPosition[row]! >= 0 && this.expiresAtMs[row]! <= nowMs;
   }
 
-  /** Whether the row has nothing that a policy is about: at most it has moved. */
+  /** Returns whether no policy applies to the row: at most, the job was moved. */
   isPlain(row: number): boolean {
     return (
       this.expiresAtMs[row] === 0 &&
@@ -62,7 +64,7 @@ export class JobExtras {
     );
   }
 
-  /** Forgets what the row had; its cells and its key are given back by then. */
+  /** Clears the row, whose cells and key the caller has already released. */
   clear(row: number): void {
     this.expiresAtMs[row] = 0;
     this.attributes[row] = EMPTY_BODY;
@@ -76,21 +78,21 @@ export class JobExtras {
     this.flags[row] = 0;
   }
 
-  /** Gives the memory back; the block must not be used again. */
+  /** Returns the memory; the block must not be used again. */
   discard(): void {
     this.#buffer.transfer(0);
   }
 }
 
-/** In `flags`, besides the reason. */
+/** Bits of `flags`, besides the reason. */
 export const ExtraFlag = {
   Reason: 0x0f,
-  /** It is in another tube than its PUT in the log may say. */
+  /** The job may not be in the tube that its PUT in the log names. */
   Moved: 0x10,
-  /** Its key ends with its first reservation. */
+  /** The key ends with the first reservation. */
   UntilReserve: 0x20,
-  /** It is dead, and has to go to the dead-letter tube of its tube. */
+  /** The job is dead, and has to go to the dead-letter tube of its tube. */
   Leaving: 0x40,
-  /** It was put with a unique key, whether it still has it or not. */
+  /** The job was put with a unique key, whether it still has it or not. */
   Keyed: 0x80,
 } as const;

@@ -1,4 +1,5 @@
-// Finds a job's slot by its id: ids are dense, so a paged table beats a hash map and never stalls to grow.
+// An index from job ids to slots. Ids are dense, so a paged table beats a hash map and never stalls
+// to grow.
 
 import { assert } from "../../base/assert.ts";
 import { NO_SLOT } from "./job-table.ts";
@@ -9,32 +10,35 @@ const ENTRIES = 1 << ENTRIES_BITS;
 /** A page with more jobs is dense. */
 const SPARSE_MAX = 128;
 /**
- * A dense page with fewer jobs becomes sparse: less than SPARSE_MAX, so that a page does not flip back and
- * forth.
+ * A dense page with fewer jobs becomes sparse. Below SPARSE_MAX, so that a page does not flip back
+ * and forth.
  */
 const DENSE_MIN = 64;
-/** Pairs beyond twice the jobs that a sparse page may have: those of ended jobs go many at a time. */
+/**
+ * Number of excess pairs, beyond twice the jobs, that a sparse page may keep; pairs of ended jobs
+ * are removed many at a time.
+ */
 const ENDED_PAIRS = 8;
 
 class IndexPage {
   readonly number: number;
-  /** Slot by offset of the id in the page; undefined while the page is sparse. */
+  /** Slots by offset of the id in the page; undefined while the page is sparse. */
   dense: Int32Array | undefined;
   /**
-   * While the page is sparse: offset, slot, offset, slot ... by offset; the slot of a job that has ended is
-   * NO_SLOT.
+   * While the page is sparse: offset, slot, offset, slot ... sorted by offset. The slot of an ended
+   * job is NO_SLOT.
    */
   pairs: number[] = [];
-  /** Numbers in use in `pairs`. */
+  /** Number of entries of `pairs` in use. */
   used = 0;
-  /** Jobs of the page. */
+  /** Number of jobs in the page. */
   live = 0;
 
   constructor(number: number) {
     this.number = number;
   }
 
-  /** Where the pair of an offset is, or belongs. */
+  /** Returns the position of an offset's pair, or where it belongs. */
   search(offset: number): number {
     const { pairs } = this;
     let low = 0;
@@ -47,7 +51,7 @@ class IndexPage {
     return low * 2;
   }
 
-  /** Whether the pair at `at`, as `search` gave it, is that of the offset. */
+  /** Returns whether the pair at `at`, a result of `search`, has this offset. */
   hasPair(at: number, offset: number): boolean {
     return at < this.used && this.pairs[at] === offset;
   }
@@ -81,7 +85,7 @@ class IndexPage {
     if (pairs.length > ENDED_PAIRS * 4 && pairs.length > kept * 4) this.pairs = pairs.slice(0, kept);
   }
 
-  /** Goes on from `place`, as `JobIndex.next` does, but not beyond this page. */
+  /** Continues from `place` as `JobIndex.next` does, but only within this page. */
   next(place: IndexPlace, lastId: number): number {
     const first = this.number * ENTRIES;
     const last = Math.min(ENTRIES - 1, lastId - first);
@@ -125,7 +129,7 @@ class IndexPage {
     return -1;
   }
 
-  /** Becomes dense with an array that holds nothing. */
+  /** Makes the page dense, with an empty array. */
   thicken(slots: Int32Array): void {
     for (let at = 0; at < this.used; at += 2) slots[this.pairs[at]!] = this.pairs[at + 1]!;
     this.pairs = [];
@@ -133,7 +137,7 @@ class IndexPage {
     this.dense = slots;
   }
 
-  /** Becomes sparse; returns the array, which holds nothing any more. */
+  /** Makes the page sparse; returns its array, emptied. */
   thin(): Int32Array {
     const slots = this.dense;
     assert(slots !== undefined, "only a dense page becomes sparse");
@@ -150,30 +154,31 @@ class IndexPage {
   }
 }
 
-/** A place among the ids, for a walk that goes upwards through them, in any number of steps. */
+/** A position among the ids, for a walk upwards through them in any number of steps. */
 export interface IndexPlace {
-  /** The id that was looked at last; 0 before the first. */
+  /** The last id examined; 0 before the first. */
   id: number;
-  /** How many more may be looked at. An id without a job counts like one with a job. */
+  /** Number of ids that may still be examined, with or without a job. */
   looksLeft: number;
 }
 
 /**
- * Pages of 4,096 ids. One with many jobs is an array of slots, one with few a list of them, so that the last
- * job of a page costs some 200 bytes and not 16 KiB: a long-lived server has old buried jobs in many pages. A
- * page without a job is dropped, but for the newest: a queue that comes and goes allocates nothing.
+ * The index consists of pages of 4,096 ids. A page with many jobs is an array of slots, one with
+ * few a list of pairs. The last job of a page thus costs some 200 bytes instead of 16 KiB, and a
+ * long-lived server has old buried jobs in many pages. Empty pages are dropped except the newest,
+ * so that a queue that fills and empties allocates nothing.
  */
 export class JobIndex {
   readonly #pages = new Map<number, IndexPage>();
-  /** Numbers of the pages. */
+  /** The page numbers. */
   readonly #numbers = new SortedNumbers(this.#pages);
   #newest: IndexPage | undefined;
   #lastNumber = -1;
   #lastPage: IndexPage | undefined;
-  /** An array of a dense page that became sparse, for the next that becomes dense. */
+  /** The array of a page that became sparse, for the next page that becomes dense. */
   #spare: Int32Array | undefined;
 
-  /** The slot of the job `id`, or NO_SLOT. */
+  /** Returns the slot of job `id`, or NO_SLOT. */
   get(id: number): number {
     const number = Math.floor(id / ENTRIES);
     const page = number === this.#lastNumber ? this.#lastPage : this.#find(number);
@@ -184,7 +189,10 @@ export class JobIndex {
     return page.hasPair(at, offset) ? page.pairs[at + 1]! : NO_SLOT;
   }
 
-  /** Makes room for `id`; throws RangeError when memory is exhausted, and `set` then does not. */
+  /**
+   * Makes room for `id`. Throws RangeError when memory is exhausted; a following `set` then does
+   * not throw.
+   */
   makeRoom(id: number): IndexPage {
     const number = Math.floor(id / ENTRIES);
     const page = this.#find(number) ?? this.#open(number);
@@ -230,8 +238,9 @@ export class JobIndex {
   }
 
   /**
-   * The slot of the next job above `place.id` and up to `lastId`; the place goes there. NO_SLOT where no more may be looked
-   * at, or where there is none: then the place's id is `lastId`.
+   * Returns the slot of the next job after `place.id`, up to `lastId`, and advances the place to
+   * it. Returns NO_SLOT if no more ids may be examined, or if there is no job; in the latter case
+   * the place's id is `lastId`.
    */
   next(place: IndexPlace, lastId: number): number {
     while (place.id < lastId && place.looksLeft > 0) {

@@ -1,9 +1,9 @@
-// All jobs of one shard as columns of typed arrays, in pages that are given back when they empty.
+// All jobs of one shard as columns of typed arrays, in pages that are released when they empty.
 //
-// There is no JavaScript object per job: a million of them would make the garbage collector the p99.9. A job
-// is a slot, a small integer that names a page and a row in it (`pageOf`, `rowOf`). A page is one
-// ArrayBuffer, because detaching an ArrayBuffer gives its memory back at once, without waiting for a garbage
-// collection.
+// There is no JavaScript object per job: with a million of them, the garbage collector would
+// determine the p99.9. A slot, a small integer, identifies a job by its page and its row in it
+// (`pageOf`, `rowOf`). A page is one ArrayBuffer, because detaching it returns its memory at once,
+// without garbage collection.
 
 import { assert } from "../../base/assert.ts";
 import { JobExtras } from "./job-extras.ts";
@@ -15,24 +15,27 @@ export const PAGE_MASK = PAGE_ROWS - 1;
 /** No slot: the end of a list, an empty heap, a job not found. */
 export const NO_SLOT = -1;
 
-/** The row of a slot in its page. */
+/** Returns the row of a slot in its page. */
 export function rowOf(slot: number): number {
   return slot & PAGE_MASK;
 }
 
-/** Where a job is in its life. `Free` marks an unused row; a job that is Moving is on its way to another shard. */
+/** The state of a job. `Free` marks an unused row; a Moving job is on its way to another shard. */
 export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4, Moving: 5 } as const;
 export type JobState = (typeof JobState)[keyof typeof JobState];
 
 const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
 
-/** A block of extras that no page has, kept for the next that needs one: jobs that come and go don't allocate. */
+/**
+ * Keeps one unused block of extras for the next page that needs one, so that jobs that come and go
+ * don't allocate.
+ */
 class SpareExtras {
-  /** Jobs in pages that have extras. */
+  /** Number of jobs in pages that have extras. */
   rows = 0;
   #block: JobExtras | undefined;
 
-  /** For a page with so many jobs. Throws RangeError when memory is exhausted. */
+  /** Returns a block for a page with this many jobs. Throws RangeError when memory is exhausted. */
   take(rows: number): JobExtras {
     const block = this.#block ?? new JobExtras(PAGE_ROWS);
     this.#block = undefined;
@@ -40,26 +43,26 @@ class SpareExtras {
     return block;
   }
 
-  /** All its rows are clear. */
+  /** Takes back a block whose rows are all clear. */
   give(block: JobExtras): void {
     if (this.#block === undefined) this.#block = block;
     else block.discard();
   }
 }
 
-/** One page of columns; `rowOf(slot)` indexes each of them. */
+/** A page of columns, indexed by `rowOf(slot)`. */
 export class JobPage {
   /** Job id. */
   readonly id: Float64Array;
-  /** When the put line was read, ms of the monotonic clock; may be negative for a job from the log. */
+  /** When the put was read, monotonic ms; may be negative for a job from the log. */
   readonly createdAtMs: Float64Array;
   /**
-   * When a delayed job becomes ready or a reservation ends; since when a ready job is ready, and a buried one buried.
-   * Ms of the monotonic clock.
+   * For a delayed job, when it becomes ready; for a reserved one, when the reservation ends; for a
+   * ready or buried one, since when it has been so. Monotonic ms.
    */
   readonly deadlineAtMs: Float64Array;
   readonly pri: Uint32Array;
-  /** Seconds, of the last put or release; only informational. */
+  /** Delay of the last put or release in seconds; for information only. */
   readonly delaySeconds: Uint32Array;
   readonly ttrSeconds: Uint32Array;
   readonly reserves: Uint32Array;
@@ -69,29 +72,32 @@ export class JobPage {
   readonly kicks: Uint32Array;
   /** Index of the job's tube. */
   readonly tube: Int32Array;
-  /** Index of the session that holds the job; meaningful while it is reserved. */
+  /** Index of the session that holds the job; valid while it is reserved. */
   readonly holder: Int32Array;
-  /** Body in the arena. */
+  /** Handle of the body in the arena. */
   readonly body: Uint32Array;
   readonly bodyBytes: Uint32Array;
-  /** Position in the one heap that the job is in: ready, delayed, or its holder's. */
+  /** Position in the one heap that contains the job: ready, delayed, or its holder's. */
   readonly heapPosition: Int32Array;
   /**
-   * Links of the tube's list of ready or of buried jobs, or of the holder's list of reserved ones. Of a job that is moving:
-   * the number of its shipment, and the state that it had before.
+   * Links of the tube's list of ready or buried jobs, or of the holder's list of reserved ones. For
+   * a moving job: the number of its shipment, and its previous state.
    */
   readonly next: Int32Array;
   readonly previous: Int32Array;
   /** Number of the log file with the job's full record; 0 without a log. */
   readonly file: Uint32Array;
   readonly state: Uint8Array;
-  /** `state`, four rows in a word: 0 where all of them are free, which JobState.Free is. */
+  /** `state`, four rows per word: 0, four times JobState.Free, if all four are free. */
   readonly fourStates: Int32Array;
-  /** What few jobs have: made with the first of the page, given back with the page. */
+  /**
+   * Properties that few jobs have; created for the first such job, and released with the page's
+   * last job.
+   */
   extras: JobExtras | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
-  /** Rows in use. */
+  /** Number of rows in use. */
   live = 0;
   /** First free row (linked through `next`), or NO_SLOT. */
   freeRow = 0;
@@ -140,56 +146,63 @@ export class JobPage {
     this.#spareExtras = spareExtras;
   }
 
-  /** The columns of what few jobs have; throws RangeError when memory for them is exhausted. */
+  /**
+   * Returns the page's extras, created if necessary. Throws RangeError when memory is exhausted.
+   */
   makeExtras(): JobExtras {
     return (this.extras ??= this.#spareExtras.take(this.live));
   }
 
-  /** No job of the page is left. */
+  /** Releases the extras of a page without jobs. */
   giveExtras(): void {
     if (this.extras !== undefined) this.#spareExtras.give(this.extras);
     this.extras = undefined;
   }
 
-  /** Gives the memory back of a page without a job; it must not be used again. */
+  /** Returns the memory of a page without jobs; the page must not be used again. */
   discard(): void {
     this.#buffer.transfer(0);
   }
 }
 
 /**
- * The pages. Rows are taken from the lowest page with room, so that high pages empty and can be given back.
+ * The pages. Allocation uses the lowest page with room, so that high pages empty and can be
+ * released.
  */
 export class JobTable {
-  /** By number; undefined where a page was given back. */
+  /** Pages by number; undefined for released ones. */
   readonly pages: (JobPage | undefined)[] = [];
-  /** Jobs in the table. */
+  /** Number of jobs in the table. */
   live = 0;
-  /** Groups that tubes remember. */
+  /** Number of groups that tubes remember. */
   groups = 0;
-  /** Memory of the pages. */
+  /** Memory of the pages, in bytes. */
   reservedBytes = 0;
-  /** No page below this one has a free row. */
+  /** No page below this number has a free row. */
   #firstRoomy = 0;
-  /** Pages without a job; one is kept, so that a queue that comes and goes doesn't allocate. */
+  /**
+   * Number of pages without jobs; one is kept, so that a queue that fills and empties doesn't
+   * allocate.
+   */
   #emptyPages = 0;
   readonly #spareExtras = new SpareExtras();
 
-  /** Jobs in pages where some have extras: each of them has room for extras. */
+  /** Number of jobs in pages with extras: each of them has room for extras. */
   get extraRows(): number {
     return this.#spareExtras.rows;
   }
 
   /**
-   * The page of a job's slot. (An assert here costs a put, reserve, delete a tenth; without a page its
-   * columns throw.)
+   * Returns the page of a job's slot. (An assert here would slow put, reserve, delete by a tenth;
+   * without a page, access to its columns throws.)
    */
   pageOf(slot: number): JobPage {
     return this.pages[slot >>> PAGE_BITS]!;
   }
 
   /**
-   * A free slot, its columns undefined but for `state` = Free. Throws RangeError when memory is exhausted.
+   * Returns a free slot, whose columns are undefined except `state`, which is Free. Throws
+   * RangeError when memory is exhausted.
    */
   allocate(): number {
     let page = this.pages[this.#firstRoomy];
@@ -202,7 +215,7 @@ export class JobTable {
     return (this.#firstRoomy << PAGE_BITS) | row;
   }
 
-  /** The lowest page with a free row; a new one if there is none. */
+  /** Returns the lowest page with a free row, or a new one. */
   #findRoom(): JobPage {
     let number = this.#firstRoomy;
     let page = this.pages[number];
@@ -217,7 +230,7 @@ export class JobTable {
     return page;
   }
 
-  /** Returns a slot whose state is Free already. */
+  /** Frees a slot whose state is already Free. */
   free(slot: number): void {
     const number = slot >>> PAGE_BITS;
     const page = this.pageOf(slot);
@@ -255,8 +268,8 @@ export class JobTable {
 }
 
 /**
- * Whether job `a` goes before job `b`: the smaller pri, then the smaller id; either may be NO_SLOT, which
- * goes last.
+ * Returns whether job `a` goes before job `b`: the smaller pri, then the smaller id. Either may be
+ * NO_SLOT, which goes last.
  */
 export function betterJob(jobs: JobTable, a: number, b: number): boolean {
   if (a === NO_SLOT) return false;

@@ -1,24 +1,24 @@
-// What the engine is told of a job, besides its body. It keeps nothing of these objects, so their owners use
-// them again.
+// Descriptions of jobs for the engine, without their bodies. The engine keeps no reference to these
+// objects, so their owners reuse them.
 
 import type { JobState } from "./job-table.ts";
 
 export interface JobFacts {
-  /** Positive, and new on all shards. */
+  /** Positive, and unique over all shards. */
   readonly id: number;
   readonly pri: number;
   readonly delaySeconds: number;
   readonly ttrSeconds: number;
   readonly bodyBytes: number;
   /**
-   * When it was created, ms of the monotonic clock: its put was read then. Negative for a job older than the
-   * process.
+   * When the job was created, that is, when its put was read; monotonic ms. Negative for a job
+   * older than the process.
    */
   readonly atMs: number;
 }
 
 export interface NewJob extends JobFacts {
-  /** What its delay has besides its seconds, 0 to 999 ms. */
+  /** The fraction of the delay, 0 to 999 ms. */
   readonly delayMillis: number;
 }
 
@@ -27,35 +27,38 @@ export interface RestoredJob extends JobFacts {
   readonly tube: string;
   /** Ready, Delayed or Buried. */
   readonly state: JobState;
-  /** When it becomes ready if it is delayed; since when it is ready or buried otherwise. Ms of the monotonic clock. */
+  /**
+   * For a delayed job, when it becomes ready; otherwise since when it has been ready or buried.
+   * Monotonic ms.
+   */
   readonly deadlineAtMs: number;
   readonly reserves: number;
   readonly timeouts: number;
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
-  /** Number of the log file with its full record. */
+  /** Number of the log file with the full record. */
   readonly file: number;
 }
 
-/** What a job is where it goes, instead of what it is here. */
+/** Properties of a job that differ at its destination. */
 export interface ChangedFacts {
   readonly pri: number;
   readonly ttrSeconds: number;
   readonly releases: number;
-  /** Ms of the monotonic clock; 0 for never. */
+  /** Monotonic ms; 0 for never. */
   readonly expiresAtMs: number;
   readonly attemptsBase: number;
 }
 
-/** What is changed of a job; what is undefined stays. */
+/** A change to a job; undefined properties stay. */
 export interface JobChange {
   readonly pri: number | undefined;
-  /** It becomes ready, or delayed for so long. */
+  /** Makes the job ready (0), or delayed by this time. */
   readonly delayMs: number | undefined;
   readonly ttrSeconds: number | undefined;
-  /** It expires so long from now, 0 for never. */
+  /** Time from now until the job expires; 0 for never. */
   readonly ttlMs?: number | undefined;
-  /** Where it goes: in its state, or given back if it is held. */
+  /** The destination tube. The job keeps its state there; a held one is returned. */
   readonly tube?: string | undefined;
 }

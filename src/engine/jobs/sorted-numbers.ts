@@ -1,12 +1,13 @@
-// The keys of a map in ascending order, for walks upwards. They come in that order, mostly, and many go.
+// The keys of a map in ascending order, for upward walks. Keys mostly arrive in order, and many are
+// removed.
 
-/** Keys that have gone may stay in the array, as many as there are keys, and these. */
+/** Number of removed keys that may stay in the array, besides as many as there are keys. */
 const GONE_MAX = 16;
 
 /**
- * An array beside the map, which the owner of both keeps. What goes stays in it until half of it has gone: to take the first
- * of many out again and again would move the rest each time. What comes out of order is put in its place with the next walk,
- * all at once: a log brings jobs back in any order.
+ * An array beside the map; the owner updates both. Removed keys stay in it until half of it is
+ * removed, because removing the first of many keys one by one would shift the rest each time. Keys
+ * out of order are sorted in at the next walk, all at once: a log returns jobs in any order.
  */
 export class SortedNumbers {
   #numbers: number[] = [];
@@ -17,7 +18,7 @@ export class SortedNumbers {
     this.#keys = keys;
   }
 
-  /** The map has a new key. */
+  /** Notes that the map has a new key. */
   add(number: number): void {
     const last = this.#numbers.at(-1);
     if (last === number) return;
@@ -25,12 +26,12 @@ export class SortedNumbers {
     this.#numbers.push(number);
   }
 
-  /** The map has lost a key. */
+  /** Notes that the map has lost a key. */
   noteLoss(): void {
     if (this.#numbers.length > 2 * this.#keys.size + GONE_MAX) this.#tidy();
   }
 
-  /** The smallest that is not below `low`. */
+  /** Returns the smallest key that is at least `low`. */
   from(low: number): number | undefined {
     const numbers = this.#ordered();
     for (let at = this.#search(low); at < numbers.length; at++)
@@ -38,14 +39,14 @@ export class SortedNumbers {
     return undefined;
   }
 
-  /** The greatest below `high`. */
+  /** Returns the greatest key below `high`. */
   before(high: number): number | undefined {
     const numbers = this.#ordered();
     for (let at = this.#search(high) - 1; at >= 0; at--) if (this.#keys.has(numbers[at]!)) return numbers[at];
     return undefined;
   }
 
-  /** The greatest. */
+  /** The greatest key. */
   get last(): number | undefined {
     return this.before(Number.POSITIVE_INFINITY);
   }
@@ -61,7 +62,7 @@ export class SortedNumbers {
     this.#isInOrder = true;
   }
 
-  /** The first position whose number is not below `low`. */
+  /** Returns the first position whose number is at least `low`. */
   #search(low: number): number {
     let from = 0;
     let to = this.#numbers.length;

@@ -1,8 +1,7 @@
-// The queues that jobs are in, one for each state: moves from one to another, and how many jobs there are in
-// each.
+// The queues of jobs, one per state: moves jobs between them, and counts the jobs in each.
 //
-// The engine decides when a job moves, and serves those who wait. A job that has left its queue keeps its
-// state until it enters the next one; in between nobody but the engine sees it.
+// The engine decides when a job moves, and serves waiting clients. A job that has left its queue
+// keeps its state until it enters the next one; meanwhile only the engine sees it.
 
 import { assert } from "../../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
@@ -16,14 +15,14 @@ import type { TubeTable } from "../tubes/tube-table.ts";
 import type { Session } from "../waiting/session.ts";
 
 export class JobQueues {
-  /** Jobs by JobState, over all tubes; what it says of Free means nothing. */
+  /** Number of jobs by JobState, over all tubes; the entry for Free has no meaning. */
   readonly counts: Int32Array = new Int32Array(6);
   urgentJobs = 0;
-  /** Tubes that have a ready job, paused or not, in no order. */
+  /** Tubes with a ready job, paused or not, in no order. */
   readonly readyTubes: Tube[] = [];
   /** Tubes whose best job became better. */
   readonly better = new BetterTubes();
-  /** Tubes that remember groups for no reason any more: `tidy` has them forgotten. */
+  /** Tubes that remember groups without need; `tidy` makes them forget these. */
   readonly untidy = new Set<Tube>();
   readonly #jobs: JobTable;
   readonly #tubes: TubeTable;
@@ -32,7 +31,10 @@ export class JobQueues {
 
   readonly #onSettled: (id: number) => void;
 
-  /** `seldom` is told when the first job expires, `onSettled` of jobs that were on their way and are not any more. */
+  /**
+   * Updates `seldom` with the time when the first job expires; calls `onSettled` for jobs that are
+   * no longer on their way.
+   */
   constructor(jobs: JobTable, tubes: TubeTable, seldom: EarliestTime, onSettled: (id: number) => void) {
     this.#jobs = jobs;
     this.#tubes = tubes;
@@ -40,7 +42,7 @@ export class JobQueues {
     this.#expiryTimers = new TimerHeap<Tube>(seldom);
   }
 
-  /** The tube of a job. */
+  /** Returns the tube of a job. */
   tubeOf(slot: number): Tube {
     return this.#tubes.at(this.#jobs.pageOf(slot).tube[rowOf(slot)]!);
   }
@@ -55,7 +57,7 @@ export class JobQueues {
     return this.#delayTimers.first?.delayed.top ?? NO_SLOT;
   }
 
-  /** Has tubes forget groups whose turns have passed, so many at most. */
+  /** Makes tubes forget groups whose turns have passed, at most this many. */
   tidy(groupsMax: number): void {
     let left = groupsMax;
     for (const tube of this.untidy) {
@@ -75,9 +77,12 @@ export class JobQueues {
     return this.#expiryTimers.first?.expiry.top ?? NO_SLOT;
   }
 
-  // --- into a queue ---------------------------------------------------------------------------------------
+  // --- into a queue ---------------------------------------------------------------------------
 
-  /** `sinceMs` is never before that of the tube's job that became ready last; only a restore may say otherwise. */
+  /**
+   * Makes a job ready. `sinceMs` must not be before that of the tube's latest ready job, except in
+   * a restore.
+   */
   becomeReady(slot: number, tube: Tube, sinceMs: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -116,7 +121,10 @@ export class JobQueues {
     tube.buried.append(slot);
   }
 
-  /** A job that has left its queue is on its way to another shard, by the shipment of this number. */
+  /**
+   * Marks a job that has left its queue as on its way to another shard, with the shipment of this
+   * number.
+   */
   becomeMoving(slot: number, tube: Tube, shipment: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -127,7 +135,10 @@ export class JobQueues {
     this.#startMoving(page, row, tube);
   }
 
-  /** A job that was held, and has not moved, is its holder's again; the caller sets the session's timer. */
+  /**
+   * Returns a job that was held, and did not move, to its holder; the caller sets the session's
+   * timer.
+   */
   becomeHeldAgain(slot: number, tube: Tube, session: Session): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -140,8 +151,8 @@ export class JobQueues {
   }
 
   /**
-   * Gives the job to a session for its TTR; the caller sets the session's timer. Returns whether a policy may have to hear of
-   * it.
+   * Gives the job to a session for its TTR; the caller sets the session's timer. Returns whether a
+   * policy may apply.
    */
   becomeReserved(slot: number, session: Session, nowMs: number): boolean {
     const page = this.#jobs.pageOf(slot);
@@ -159,7 +170,7 @@ export class JobQueues {
     return page.extras !== undefined || tube.gate !== undefined;
   }
 
-  /** Begins the TTR of a reserved job anew; the caller sets the session's timer. */
+  /** Restarts the TTR of a reserved job; the caller sets the session's timer. */
   renew(slot: number, session: Session, nowMs: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -183,12 +194,16 @@ export class JobQueues {
     this.improved(tube);
   }
 
-  /** The best job that a tube gives may be better than before; one that became ready is noted by itself. */
+  /**
+   * Notes that the best job of a tube may be better than before; `becomeReady` does this itself.
+   */
   improved(tube: Tube): void {
     if (this.better.followers > 0) this.better.note(tube);
   }
 
-  /** Moves a reservation from one session to another, as it is; the caller sets the timers of both. */
+  /**
+   * Moves a reservation unchanged from one session to another; the caller sets the timers of both.
+   */
   hand(slot: number, from: Session, to: Session): void {
     this.leaveHolder(slot, from);
     this.#jobs.pageOf(slot).holder[rowOf(slot)] = to.index;
@@ -196,7 +211,10 @@ export class JobQueues {
     to.heldInOrder.append(slot);
   }
 
-  /** A job that is in no queue is counted nowhere: for ever, or until it enters one, of this tube or another. */
+  /**
+   * Stops counting a job that is in no queue, for good or until it enters a queue of this or
+   * another tube.
+   */
   becomeFree(slot: number, tube: Tube): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -204,9 +222,11 @@ export class JobQueues {
     this.#enterState(page, row, JobState.Free);
   }
 
-  // --- out of a queue -------------------------------------------------------------------------------------
+  // --- out of a queue -------------------------------------------------------------------------
 
-  /** Takes a ready, delayed or buried job out of its queue; the caller puts it into the next. */
+  /**
+   * Takes a ready, delayed or buried job out of its queue; the caller puts it into the next one.
+   */
   leave(slot: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -238,21 +258,21 @@ export class JobQueues {
     this.#expiryTimers.set(tube.expiryTimer, tube.expiry.soonestMs);
   }
 
-  /** A job gets another time to live; 0: none. */
+  /** Sets a job's expiry time; 0 for never. */
   expireAt(slot: number, tube: Tube, atMs: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
     const extras = page.makeExtras();
     this.#endExpiry(slot, tube);
     extras.expiresAtMs[row] = atMs;
-    // It counts while the job is ready or delayed; it goes on counting when it is so again.
+    // The expiry applies only while the job is ready or delayed, and resumes when it is so again.
     if (page.state[row] === JobState.Ready || page.state[row] === JobState.Delayed)
       this.#beginExpiry(slot, tube);
   }
 
   /**
-   * Takes a reserved job from its holder; the caller puts it into the next queue, and sets the session's
-   * timer.
+   * Takes a reserved job from its holder; the caller puts it into the next queue, and sets the
+   * session's timer.
    */
   leaveHolder(slot: number, session: Session): void {
     if (session.nextToTouch === slot) session.nextToTouch = session.heldInOrder.behind(slot);
@@ -260,7 +280,7 @@ export class JobQueues {
     session.heldInOrder.remove(slot);
   }
 
-  // A held job that moves is held for its group and its tube until it is elsewhere.
+  // A held job that moves still counts as held for its group and its tube until it has arrived.
 
   #startMoving(page: JobPage, row: number, tube: Tube): void {
     tube.movingJobs++;
@@ -290,10 +310,11 @@ export class JobQueues {
     this.#delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
   }
 
-  // A job leaves a state where it enters the next one. What concerns the rare states is apart: in one function these were too
-  // long for V8 to put into their callers, and a put, reserve, delete took a seventh more.
+  // A job leaves one state where it enters the next. The rare states have functions of their own:
+  // in one function, these were too long for V8 to inline, which slowed put, reserve, delete by a
+  // seventh.
 
-  /** A job is not counted in its state any more; the caller says which one is next. */
+  /** Stops counting a job in its state; the caller sets the next one. */
   #leaveState(page: JobPage, row: number, tube: Tube): void {
     const before = page.state[row]!;
     this.counts[before] = this.counts[before]! - 1;

@@ -1,9 +1,10 @@
-// The unique keys of a shard: who has each of them, and until when it is remembered after that.
+// The unique keys of a shard: which job holds each, and how long it is remembered afterwards.
 //
-// A key belongs to a tube. Rows are columns of typed arrays in pages, 32 bytes each; a row's key is a cell of
-// the arena of bodies. Rows are found by a hash in 256 tables with open addressing, each of which grows by
-// itself, so that no put waits for a million keys to be placed anew. Bytes are compared, so two keys of one hash are
-// still two. The hash has a seed that clients don't know: they could choose keys that all land in one place.
+// A key belongs to a tube. Rows are columns of typed arrays in pages, 32 bytes each; the key itself
+// is a cell of the body arena. A hash finds rows in 256 tables with open addressing. Each table
+// grows by itself, so no put waits for a million keys to be rehashed. Lookups compare the bytes, so
+// keys with equal hashes stay distinct. The hash has a seed that clients don't know; otherwise they
+// could construct colliding keys.
 
 import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
@@ -12,9 +13,9 @@ import type { EarliestTime } from "../queues/earliest-time.ts";
 import { IndexedHeap } from "../queues/indexed-heap.ts";
 
 export const NO_ROW = -1;
-/** No job has the key (any more). */
+/** No job holds the key, or no longer. */
 export const NO_HOLDER = -1;
-/** Keys that a shard remembers at most. */
+/** Maximum number of keys that a shard remembers. */
 export const KEYS_MAX: number = 1 << 20;
 
 const PAGE_BITS = 12;
@@ -22,25 +23,25 @@ const PAGE_ROWS = 1 << PAGE_BITS;
 const PAGE_MASK = PAGE_ROWS - 1;
 const PARTS = 256;
 const PART_SLOTS_MIN = 8;
-// An entry of a part: row + 1 in the low bits, above it the low bits of the row's hash. So most entries that are passed over are so
-// without a look at their rows, which are anywhere in memory.
+// An entry of a part: row + 1 in the low bits, and above it the low bits of the row's hash. Most
+// non-matching entries are thus skipped without reading their rows, which are scattered in memory.
 const ENTRY_ROW_BITS = 21;
 const ENTRY_ROW_MASK = (1 << ENTRY_ROW_BITS) - 1;
 const ENTRY_HASH_MASK = (1 << (32 - ENTRY_ROW_BITS)) - 1;
-/** A cell: a byte each for the length of tube and key, then both. */
+/** A cell: one byte each for the lengths of tube and key, then both. */
 const CELL_HEAD_BYTES = 2;
 const CELL_BYTES_MAX = 512;
 
 class KeyPage {
-  /** ms of the monotonic clock; 0: it ends with its job. */
+  /** Monotonic ms; 0 if the key ends with its job. */
   readonly untilMs: Float64Array;
-  /** The job that has it, or had it. */
+  /** The job that holds or held the key. */
   readonly id: Float64Array;
   readonly hash: Uint32Array;
   readonly cell: Uint32Array;
-  /** Slot of the job that has it, or NO_HOLDER; of a free row the next free one. */
+  /** Slot of the job that holds the key, or NO_HOLDER; for a free row, the next free one. */
   readonly slot: Int32Array;
-  /** Among the keys that nobody has, by `untilMs`; or -1. */
+  /** Position among the keys without holder, ordered by `untilMs`; or -1. */
   readonly heapPosition: Int32Array;
 
   constructor() {
@@ -54,7 +55,7 @@ class KeyPage {
   }
 }
 
-/** Keys without a job, the first to be forgotten first. */
+/** Keys without holder, the first to be forgotten first. */
 class WindowHeap extends IndexedHeap {
   readonly #pages: readonly KeyPage[];
 
@@ -87,11 +88,11 @@ export interface TubeKey {
 }
 
 export class KeyTable {
-  /** Keys that somebody has or that are remembered. */
+  /** Number of keys that are held or remembered. */
   size = 0;
   readonly #arena: BodyArena;
   readonly #pages: KeyPage[] = [];
-  /** Entries by hash, each part a power of two long; undefined while it has none. */
+  /** Entries by hash; the length of each part is a power of two. Undefined for an empty part. */
   readonly #parts: (Int32Array | undefined)[] = [];
   readonly #counts = new Uint32Array(PARTS);
   readonly #windows = new WindowHeap(this.#pages);
@@ -100,18 +101,18 @@ export class KeyTable {
   readonly #rowsMax: number;
   #freeRow: number = NO_ROW;
   #rows = 0;
-  /** The key that was asked for last, as a cell, and its hash. */
+  /** The last key looked up, as a cell, and its hash. */
   readonly #asked = new Uint8Array(CELL_BYTES_MAX);
   #askedBytes = 0;
   #askedHash = 0;
-  /** The name of its tube, and the hash of that: the next key is often of the same tube. */
+  /** The name of that key's tube, and its hash: the next key often has the same tube. */
   #askedTube: Uint8Array = this.#asked;
   #askedTubeHash = 0;
   readonly #scratch = new Uint8Array(CELL_BYTES_MAX);
 
   readonly #earliest: EarliestTime | undefined;
 
-  /** `earliest` is kept up to date with `nextAtMs`. */
+  /** Keeps `earliest` up to date with `nextAtMs`. */
   constructor(
     arena: BodyArena,
     seed: readonly [number, number] = [0, 0],
@@ -130,11 +131,11 @@ export class KeyTable {
     return this.size >= this.#rowsMax;
   }
 
-  /** When the next key is to be forgotten that nobody has, or Infinity. Every command asks. */
+  /** When the next key without holder is to be forgotten, or Infinity. Read by every command. */
   nextAtMs: number = Number.POSITIVE_INFINITY;
   #isOverdue = false;
 
-  /** Whether `nextAtMs` is always over: its owner has something to do besides. */
+  /** Forces `nextAtMs` into the past, because the owner has other work. */
   set overdue(isOverdue: boolean) {
     this.#isOverdue = isOverdue;
     this.#retime();
@@ -147,12 +148,12 @@ export class KeyTable {
     this.#earliest?.changed();
   }
 
-  /** That key's row, or NO_ROW. */
+  /** The row of that key, or NO_ROW. */
   get next(): number {
     return this.#windows.top;
   }
 
-  /** Keys that nobody has. */
+  /** Number of keys without holder. */
   get windows(): number {
     return this.#windows.size;
   }
@@ -169,7 +170,7 @@ export class KeyTable {
     return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
   }
 
-  /** The row of a key, or NO_ROW. */
+  /** Returns the row of a key, or NO_ROW. */
   find(key: TubeKey): number {
     this.#ask(key);
     if (this.size === 0) return NO_ROW;
@@ -186,7 +187,7 @@ export class KeyTable {
     }
   }
 
-  /** Puts a key together as a cell, with its hash. */
+  /** Encodes a key as a cell, and hashes it. */
   #ask({ tube, bytes, start, end }: TubeKey): void {
     if (tube !== this.#askedTube) this.#askTube(tube);
     const asked = this.#asked;
@@ -197,7 +198,7 @@ export class KeyTable {
     this.#askedHash = hashOf(asked, keyAt, this.#askedBytes, this.#seed0 ^ this.#askedTubeHash, this.#seed1);
   }
 
-  /** `tube` never changes: it is known again by itself. */
+  /** `tube` never changes, so its identity is enough to recognise it. */
   #askTube(tube: Uint8Array): void {
     this.#asked[0] = tube.length;
     copyBytes(this.#asked, CELL_HEAD_BYTES, tube, 0, tube.length);
@@ -206,15 +207,15 @@ export class KeyTable {
   }
 
   /**
-   * Remembers a key that is not there, for the job in `slot` or NO_HOLDER. Returns its row. Throws RangeError when memory
-   * is exhausted, before anything has changed.
+   * Adds a missing key for the job in `slot`, or NO_HOLDER. Returns its row. Throws RangeError when
+   * memory is exhausted, before anything has changed.
    */
   add(key: TubeKey, slot: number, id: number, untilMs: number): number {
     this.#ask(key);
     return this.addAsked(slot, id, untilMs);
   }
 
-  /** The same for the key that `find` has just not found. */
+  /** Does the same for the key that `find` has just not found. */
   addAsked(slot: number, id: number, untilMs: number): number {
     const hash = this.#askedHash;
     this.#makeRoom(hash >>> 24);
@@ -248,7 +249,7 @@ export class KeyTable {
     return row;
   }
 
-  /** Somebody has a key that nobody had, from now on until its job ends it. */
+  /** Assigns a free key to a job, which holds it until it ends. */
   hold(row: number, slot: number, id: number): void {
     const page = this.#pages[row >>> PAGE_BITS]!;
     assert(this.slotOf(row) === NO_HOLDER, "a key has one holder");
@@ -258,7 +259,9 @@ export class KeyTable {
     page.id[row & PAGE_MASK] = id;
   }
 
-  /** Its job has it no more: it is remembered until its time, and then to be removed. */
+  /**
+   * Ends the job's hold on a key, which is remembered until its time and then has to be removed.
+   */
   letGo(row: number): void {
     assert(this.slotOf(row) !== NO_HOLDER, "a key is let go by its holder");
     this.#pages[row >>> PAGE_BITS]!.slot[row & PAGE_MASK] = NO_HOLDER;
@@ -266,7 +269,10 @@ export class KeyTable {
     this.#retime();
   }
 
-  /** The bytes of a row's key: a byte each for the lengths of tube and key, then both. Valid until the next call. */
+  /**
+   * Returns the cell of a row's key: one byte each for the lengths of tube and key, then both.
+   * Valid until the next call.
+   */
   cellOf(row: number): Uint8Array {
     const cell = this.#pages[row >>> PAGE_BITS]!.cell[row & PAGE_MASK]!;
     const scratch = this.#scratch;
@@ -276,7 +282,7 @@ export class KeyTable {
     return scratch.subarray(0, length);
   }
 
-  /** The rows of all keys. */
+  /** Yields the rows of all keys. */
   *rows(): Iterable<number> {
     for (const part of this.#parts) for (const entry of part ?? []) if (entry !== 0) yield rowOfEntry(entry);
   }
@@ -299,7 +305,10 @@ export class KeyTable {
     if (this.size === 0) this.#empty();
   }
 
-  /** Nobody has a key: gives memory back, but for a page, so that keys that come and go don't allocate. */
+  /**
+   * Releases memory when there are no keys, except for one page, so that keys that come and go
+   * don't allocate.
+   */
   #empty(): void {
     this.#freeRow = NO_ROW;
     this.#rows = 0;
@@ -309,7 +318,9 @@ export class KeyTable {
     this.#parts.length = 0;
   }
 
-  /** Takes an entry out of its part; those behind it move up, so that none is behind a gap. */
+  /**
+   * Removes an entry from its part, and moves up the entries after it so that none follows a gap.
+   */
   #takeOut(hash: number, entry: number): void {
     const part = this.#parts[hash >>> 24]!;
     const mask = part.length - 1;
@@ -317,7 +328,7 @@ export class KeyTable {
     while (part[gap] !== entry) gap = (gap + 1) & mask;
     for (let at = (gap + 1) & mask; part[at] !== 0; at = (at + 1) & mask) {
       const home = this.#hashOfEntry(part[at]!, mask) & mask;
-      // It may move to the gap if its place is not between the gap and where it is.
+      // The entry may move to the gap unless its home is between the gap and its position.
       if (((at - home) & mask) < ((at - gap) & mask)) continue;
       part[gap] = part[at]!;
       gap = at;
@@ -325,7 +336,7 @@ export class KeyTable {
     part[gap] = 0;
   }
 
-  /** Room for one more in a part, at most three quarters full. */
+  /** Makes room for one more entry in a part, which stays at most three quarters full. */
   #makeRoom(number: number): void {
     const part = this.#parts[number];
     if (part === undefined) {
@@ -342,7 +353,7 @@ export class KeyTable {
     if (part.length > PART_SLOTS_MIN) (part.buffer as ArrayBuffer).transfer(0);
   }
 
-  /** The low bits of the hash of an entry, at least those of `mask`. */
+  /** Returns the low bits of an entry's hash, at least those of `mask`. */
   #hashOfEntry(entry: number, mask: number): number {
     return mask <= ENTRY_HASH_MASK ? entry >>> ENTRY_ROW_BITS : this.#hashOfRow(rowOfEntry(entry));
   }
@@ -374,13 +385,13 @@ function place(part: Int32Array, hash: number, entry: number): void {
   part[at] = entry;
 }
 
-/** HalfSipHash-1-3 of `bytes[start, end)`. */
+/** Returns HalfSipHash-1-3 of `bytes[start, end)`. */
 function hashOf(bytes: Uint8Array, start: number, end: number, seed0: number, seed1: number): number {
   let v0 = seed0;
   let v1 = seed1;
   let v2 = 0x6c796765 ^ seed0;
   let v3 = 0x74656462 ^ seed1;
-  // Words of four bytes, then what is left and the length; at the end three rounds without a word.
+  // Words of four bytes, then the rest and the length; three rounds without a word follow.
   let at = start;
   for (let left = 4; left > 0; ) {
     let word = 0;

@@ -1,8 +1,9 @@
-// What a server does with jobs by itself: unique keys, limits of a tube, attempts, death, back-off, expiry.
+// What the server does with jobs by itself: unique keys, limits of a tube, attempts, death,
+// backoff, expiry.
 //
-// The engine calls this where a job begins, ends, is given out, comes back or is kicked, and only for jobs
-// with extras or of tubes with a policy: others never get here. It changes extras, keys and queues and has
-// its changes logged; whom to serve then is the engine's business.
+// The engine calls this when a job begins, ends, is reserved, returns or is kicked. It does so only
+// for jobs with extras and for tubes with a policy. This class changes extras, keys and queues, and
+// has the changes logged; the engine then serves waiting clients.
 
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
@@ -24,7 +25,7 @@ import { UniqueKeys } from "./unique-keys.ts";
 
 const NO_BYTES: Uint8Array = new Uint8Array(0);
 
-/** What becomes of a put. */
+/** The verdict on a put. */
 export const PutVerdict = { Welcome: 0, Duplicate: 1, TubeFull: 2, NoRoom: 3 } as const;
 export type PutVerdict = (typeof PutVerdict)[keyof typeof PutVerdict];
 
@@ -34,26 +35,26 @@ export interface PolicyHost {
   readonly queues: JobQueues;
   readonly tubes: TubeTable;
   readonly records: RecordSink;
-  /** The slot of a job, or NO_SLOT. */
+  /** Returns the slot of a job, or NO_SLOT. */
   readonly find: (id: number) => number;
-  /** Forgets a job that is in no queue, with its body. */
+  /** Removes a job that is in no queue, with its body. */
   readonly end: (slot: number, tube: Tube) => void;
-  /** Whether a tube lives on this shard. */
+  /** Returns whether this shard owns a tube. */
   readonly ownsTube: (name: string) => boolean;
-  /** What a hash of keys begins with. */
+  /** Seed of the hash of keys. */
   readonly keySeed: readonly [number, number];
-  /** Is told when the next key is forgotten. */
+  /** Updated with the time when the next key is forgotten. */
   readonly seldom: EarliestTime;
-  /** Is told of a job that was marked to leave and is not any more. */
+  /** Called for a job that is no longer marked to leave. */
   readonly onSettled: (id: number) => void;
 }
 
 export class Policies {
   readonly keys: UniqueKeys;
-  /** The job that a put was a duplicate of. */
+  /** The job of which the last put was a duplicate. */
   duplicateOf = 0;
   readonly #host: PolicyHost;
-  /** Dead jobs that are marked to leave: their ids, in the order of their deaths. */
+  /** Ids of dead jobs that are marked to leave, in the order of their deaths. */
   #leaving: number[] = [];
 
   constructor(host: PolicyHost) {
@@ -61,14 +62,14 @@ export class Policies {
     this.keys = new UniqueKeys(host);
   }
 
-  /** When the next job expires, or the next key is forgotten; Infinity for never. */
+  /** When the next job expires or the next key is forgotten; Infinity for never. */
   get nextAtMs(): number {
     return Math.min(this.#host.queues.nextExpiryAtMs, this.keys.table.nextAtMs);
   }
 
-  // --- a job begins ---------------------------------------------------------------------------------------
+  // --- a job begins ---------------------------------------------------------------------------
 
-  /** Whether a put is taken, before anything is done for it. */
+  /** Returns whether a put is accepted, before anything is done for it. */
   judge(tube: Tube, bodyBytes: number, attributes: JobAttributes | undefined): PutVerdict {
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart) {
       const row = this.keys.rowFor(tube, attributes);
@@ -89,20 +90,20 @@ export class Policies {
     return PutVerdict.TubeFull;
   }
 
-  /** Whether a tube has no room for another body of so many bytes. */
+  /** Returns whether a tube has no room for another body of this size. */
   isFull({ policy, jobs, bytes }: Tube, bodyBytes: number): boolean {
     return policy !== undefined && (jobs >= policy.maxJobs || bytes + bodyBytes > policy.maxBytes);
   }
 
-  /** Whether a job has died, and nobody has brought it back to life. */
+  /** Returns whether a job has died and was not revived. */
   isDead(slot: number): boolean {
     const { extras } = this.#host.jobs.pageOf(slot);
     return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Reason) !== DeathReason.None;
   }
 
   /**
-   * A ready, delayed or buried job, which has left its queue, goes to another tube in its state, or as a ready one; a dead one lives
-   * again there, with all its attempts. Returns the tube.
+   * Moves a ready, delayed or buried job, which has left its queue, to another tube, in its state
+   * or as ready. A dead job revives there with all its attempts. Returns the tube.
    */
   moveTo(slot: number, tube: Tube, target: string, asReady: boolean, nowMs: number): Tube {
     const { jobs, queues, records } = this.#host;
@@ -120,7 +121,7 @@ export class Policies {
     return there;
   }
 
-  /** A dead job lives again, with all its attempts. */
+  /** Revives a dead job, with all its attempts. */
   forgetDeath(slot: number): void {
     const { bodies, jobs } = this.#host;
     const page = jobs.pageOf(slot);
@@ -142,8 +143,8 @@ export class Policies {
   }
 
   /**
-   * Gives a job that is in no queue yet its attributes, or the time to live of its tube. Throws RangeError when memory is
-   * exhausted; then `forget` undoes what was done.
+   * Gives a job that is in no queue yet its attributes, or the TTL of its tube. Throws RangeError
+   * when memory is exhausted; `forget` then undoes what was done.
    */
   begin(slot: number, tube: Tube, attributes: JobAttributes | undefined, atMs: number): void {
     const ttlMs = tube.policy?.ttlMs ?? 0;
@@ -155,7 +156,7 @@ export class Policies {
     if (extras.expiresAtMs[row] === 0 && ttlMs > 0) extras.expiresAtMs[row] = atMs + ttlMs;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();
     if (attributes !== undefined && hasGroup(attributes)) this.#joinGroup(slot, tube, true);
-    // `judge` has looked for it and not found it.
+    // `judge` has searched for the key and not found it.
     if (attributes !== undefined && attributes.keyEnd > attributes.keyStart)
       this.keys.begin(slot, attributes);
   }
@@ -187,7 +188,7 @@ export class Policies {
     bodies.write(extras.origin[row]!, 0, origin, 0, origin.length);
   }
 
-  /** Brings the extras of a job from the log back, before it enters its queue. */
+  /** Restores the extras of a job from the log, before it enters its queue. */
   restore(slot: number, tube: Tube, attributes: JobAttributes): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -197,9 +198,9 @@ export class Policies {
     this.keys.restore(slot, tube, attributes);
   }
 
-  // --- a job ends -----------------------------------------------------------------------------------------
+  // --- a job ends -----------------------------------------------------------------------------
 
-  /** Gives back what a job had besides its row; it is in no queue. */
+  /** Releases everything that a job in no queue has besides its row. */
   forget(slot: number): void {
     const { extras } = this.#host.jobs.pageOf(slot);
     if (extras === undefined) return;
@@ -213,11 +214,14 @@ export class Policies {
     extras.clear(row);
   }
 
-  // --- groups ---------------------------------------------------------------------------------------------
+  // --- groups ---------------------------------------------------------------------------------
 
   readonly #onGroupChanged = (tube: Tube): void => this.#host.queues.improved(tube);
 
-  /** A job enters its group in a tube, if it was put with one. What the group weighs is said by puts only: see `JobGroups.join`. */
+  /**
+   * Adds a job to its group in a tube, if it was put with one. Only puts set the weight of the
+   * group: see `JobGroups.join`.
+   */
   #joinGroup(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -235,7 +239,7 @@ export class Policies {
     groups.makeRoom(number);
   }
 
-  /** The job is in no queue any more. */
+  /** Removes a job that is in no queue from its group. */
   #leaveGroup(extras: JobExtras, row: number, slot: number): void {
     const number = extras.groupRow[row]!;
     if (number === NO_GROUP) return;
@@ -243,11 +247,11 @@ export class Policies {
     this.#host.queues.tubeOf(slot).groups!.leave(number);
   }
 
-  // --- the end of a reservation ---------------------------------------------------------------------------
+  // --- the end of a reservation ---------------------------------------------------------------
 
   /**
-   * A reservation ended, by release, time or close: the job, in no queue, goes where the policies say. Returns the tube where
-   * it is ready, or undefined if it is not.
+   * Ends a reservation, by release, timeout or close: the policies decide where the job, in no
+   * queue, goes. Returns the tube if the job is ready there, otherwise undefined.
    */
   reservationEnded(slot: number, tube: Tube, delayMs: number, nowMs: number): Tube | undefined {
     const { jobs, queues, records } = this.#host;
@@ -273,7 +277,10 @@ export class Policies {
     return waitMs > 0 ? undefined : tube;
   }
 
-  /** The job has used up its attempts. Where it has died before it stays, or it would go in circles. */
+  /**
+   * Handles a job that has used up its attempts. A job that died before stays in its tube;
+   * otherwise it would go in circles.
+   */
   #die(slot: number, tube: Tube, policy: TubePolicy, nowMs: number): Tube | undefined {
     const { jobs, queues, records, ownsTube } = this.#host;
     const extras = jobs.pageOf(slot).makeExtras();
@@ -296,8 +303,9 @@ export class Policies {
     return there;
   }
 
-  // A dead job whose dead-letter tube is elsewhere is buried until it is taken there. The mark is in the log: only what was on its
-  // way goes on after a start, and not what was buried before a dead-letter tube was set.
+  // Marks a dead job whose dead-letter tube is on another shard; it stays buried until it is
+  // transferred. The log contains the mark: after a restart only marked jobs continue, and not jobs
+  // that were buried before a dead-letter tube was set.
 
   #markLeaving(slot: number): void {
     const page = this.#host.jobs.pageOf(slot);
@@ -306,7 +314,7 @@ export class Policies {
     this.#leaving.push(page.id[row]!);
   }
 
-  /** A job is back that somebody had sent elsewhere: it leaves if it still has its mark. */
+  /** Resumes the departure of a job that returned from another transfer and still has its mark. */
   leaveAfterAll(slot: number): void {
     if (this.isLeaving(slot)) this.#markLeaving(slot);
   }
@@ -315,7 +323,10 @@ export class Policies {
     return this.#leaving.length > 0;
   }
 
-  /** The ids of jobs that were marked to leave since the last call; some may have done other things since. */
+  /**
+   * Returns the ids of jobs that were marked to leave since the last call; some may have changed
+   * since.
+   */
   takeLeaving(): readonly number[] {
     const leaving = this.#leaving;
     this.#leaving = [];
@@ -328,8 +339,9 @@ export class Policies {
   }
 
   /**
-   * Takes the mark of a job away, unless somebody is sending it elsewhere; returns the tube where it has to go, or "" for none. A job
-   * that stays is buried anew, behind the others, with a record: in the log it would still be on its way, and leave after a start.
+   * Removes a job's mark unless it is in transit; returns the tube to which it has to go, or "". A
+   * job that stays is buried anew, behind the others, with a record: otherwise it would still be
+   * marked in the log, and leave after a restart.
    */
   endLeaving(slot: number, tube: Tube, nowMs: number): string {
     if (!this.isLeaving(slot)) return "";
@@ -352,13 +364,16 @@ export class Policies {
     this.#host.onSettled(id[row]!);
   }
 
-  /** A buried dead job goes to its dead-letter tube, which is here: it was not when it died. */
+  /**
+   * Moves a buried dead job to its dead-letter tube, which is on this shard now but was not when
+   * the job died.
+   */
   bringToDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
     this.#host.queues.leave(slot);
     return this.#enterDeadLetter(slot, tube, target, nowMs);
   }
 
-  /** A dead job has no time to live and no key, and knows where it died. */
+  /** Marks a job as dead: it loses its TTL and its key, and remembers where it died. */
   #markDead(slot: number, tube: Tube, reason: DeathReason): void {
     const extras = this.#host.jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
@@ -369,9 +384,11 @@ export class Policies {
     tube.counts.dead++;
   }
 
-  // --- other moves ----------------------------------------------------------------------------------------
+  // --- other moves ----------------------------------------------------------------------------
 
-  /** A job is about to become ready by a kick: it has all its attempts again, and if it died here it lives again. */
+  /**
+   * Prepares a job for a kick: it regains all its attempts, and revives if it died in this tube.
+   */
   kicked(slot: number, tube: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -383,7 +400,10 @@ export class Policies {
     if (this.originOf(slot) === tube.name) this.revive(slot, tube);
   }
 
-  /** A holder gives a job back that it could not do through no fault of the job: that was no attempt. */
+  /**
+   * Notes that a holder returned a job through no fault of the job, so that this does not count as
+   * an attempt.
+   */
   excused(slot: number, tube: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
     if (!this.excuses(tube)) return;
@@ -391,12 +411,12 @@ export class Policies {
     attemptsBase[rowOf(slot)] = attemptsBase[rowOf(slot)]! + 1;
   }
 
-  /** Whether attempts are counted in the tube, so that one is not. */
+  /** Returns whether the tube counts attempts, so that there is one to excuse. */
   excuses({ policy }: Tube): boolean {
     return policy !== undefined && policy.maxAttempts > 0;
   }
 
-  /** A dead job lives again in this tube: it may die again, and has its key if nobody else has. */
+  /** Revives a dead job in this tube: it may die again, and regains its key if that is free. */
   revive(slot: number, tube: Tube): void {
     const { bodies, jobs } = this.#host;
     const page = jobs.pageOf(slot);
@@ -410,7 +430,9 @@ export class Policies {
     this.keys.take(slot, tube);
   }
 
-  /** The job, which is in no queue, lives in another tube from now on. Its key stays behind, if it can't have it there. */
+  /**
+   * Moves a job that is in no queue to another tube. It loses its key there if the key is taken.
+   */
   changeTube(slot: number, tube: Tube, name: string): Tube {
     const { jobs, queues, tubes } = this.#host;
     const page = jobs.pageOf(slot);
@@ -427,7 +449,8 @@ export class Policies {
     this.keys.drop(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.keys.take(slot, target);
     this.#joinGroup(slot, target, false);
-    // After that: a tube may be its own dead-letter tube, and the only job of a group keeps what the group weighs.
+    // Leave the old group last: a tube may be its own dead-letter tube, and the only job of a group
+    // preserves the group's weight.
     if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
     tube.counts.movedOut++;
     target.counts.movedIn++;
@@ -435,8 +458,8 @@ export class Policies {
   }
 
   /**
-   * Gives a job that has come from another shard, and is in no queue yet, what it has besides its row; a dead one stays so if
-   * `staysDead`. Throws RangeError when memory is exhausted; then `forget` undoes what was done.
+   * Gives a job from another shard, which is in no queue yet, its extras; a dead job remains dead
+   * if `staysDead`. Throws RangeError when memory is exhausted; `forget` then undoes what was done.
    */
   arrive(slot: number, tube: Tube, attributes: JobAttributes | undefined, staysDead: boolean): void {
     const page = this.#host.jobs.pageOf(slot);
@@ -450,11 +473,11 @@ export class Policies {
     if (!this.isDead(slot)) this.keys.take(slot, tube);
   }
 
-  // --- time -----------------------------------------------------------------------------------------------
+  // --- time -----------------------------------------------------------------------------------
 
   /**
-   * Does one thing that is due: forgets a key, or lets a job expire. Returns the tube of that job, which may have another one
-   * on top now.
+   * Runs one due event: forgets a key, or lets a job expire. Returns the tube of that job, whose
+   * best job may be another one now.
    */
   runOne(nowMs: number): Tube | undefined {
     const { queues } = this.#host;
@@ -467,7 +490,7 @@ export class Policies {
     return tube;
   }
 
-  /** The time of a job that is in no queue is over. */
+  /** Handles the expiry of a job that is in no queue. */
   #expire(slot: number, tube: Tube, nowMs: number): void {
     const { queues, records, jobs, end } = this.#host;
     tube.counts.expired++;
@@ -482,9 +505,9 @@ export class Policies {
     end(slot, tube);
   }
 
-  // --- for the log, and for who asks ----------------------------------------------------------------------
+  // --- for the log and for queries ------------------------------------------------------------
 
-  /** The tube that a job died in, or "". */
+  /** Returns the tube in which a job died, or "". */
   originOf(slot: number): string {
     const { extras } = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -495,7 +518,7 @@ export class Policies {
     return String.fromCharCode(...name);
   }
 
-  /** The attributes of a job that never change, without times. Valid until the next call. */
+  /** Returns the immutable attributes of a job, without times. Valid until the next call. */
   #fixedOf(extras: JobExtras, row: number): Uint8Array {
     const length = extras.attributeBytes[row]!;
     this.#host.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
@@ -503,14 +526,17 @@ export class Policies {
   }
   readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
 
-  /** The same of any job, none for one without. */
+  /** Does the same for any job; empty for a job without attributes. */
   fixedAttributes(slot: number): Uint8Array {
     const { extras } = this.#host.jobs.pageOf(slot);
     if (extras === undefined || extras.attributeBytes[rowOf(slot)] === 0) return NO_BYTES;
     return this.#fixedOf(extras, rowOf(slot));
   }
 
-  /** Writes what a PUT has of a job that an UPDATE has not; `wallOffsetMs` is wall clock minus monotonic clock. */
+  /**
+   * Writes the attributes that only a PUT contains; `wallOffsetMs` is wall clock minus monotonic
+   * clock.
+   */
   writeFixed(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
     const { extras } = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -522,7 +548,7 @@ export class Policies {
     if (untilMs > 0) writer.float64(attribute.Attribute.UniqueUntil, untilMs + wallOffsetMs);
   }
 
-  /** Writes what every UPDATE of a job has. */
+  /** Writes the attributes that every UPDATE contains. */
   writeMutable(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
     const { extras } = this.#host.jobs.pageOf(slot);
     if (extras === undefined) return;
@@ -544,7 +570,7 @@ export class Policies {
       writer.uint8(Attribute.Reason, flags & ExtraFlag.Reason);
   }
 
-  /** Whether an UPDATE of the job has to name its tube. */
+  /** Returns whether an UPDATE of the job has to name its tube. */
   isMoved(slot: number): boolean {
     const { extras } = this.#host.jobs.pageOf(slot);
     return extras !== undefined && (extras.flags[rowOf(slot)]! & ExtraFlag.Moved) !== 0;
@@ -556,8 +582,9 @@ function hasGroup({ fixed }: JobAttributes): boolean {
 }
 
 /**
- * How long a job waits after its `attempts`-th lost attempt: twice as long as after the one before, minus up to a quarter,
- * so that jobs that failed together do not come back together. The same in every replay.
+ * Returns how long a job waits after its `attempts`-th lost attempt: twice as long as after the
+ * previous one, minus up to a quarter, so that jobs that failed together do not return together.
+ * Deterministic, so a replay computes the same.
  */
 export function backoffMs(policy: TubePolicy, id: number, attempts: number): number {
   const exponent = Math.min(60, Math.max(0, attempts - 1));
@@ -565,17 +592,17 @@ export function backoffMs(policy: TubePolicy, id: number, attempts: number): num
   return Math.max(1, Math.round(wholeMs * (1 - spread(id, attempts) / 4)));
 }
 
-/** The longest delay that a command can give. */
+/** The longest delay that a command can set. */
 const MAX_DELAY_MS = 0xffff_ffff * 1000;
 
-/** A number from 0 on below 1, by a hash. */
+/** Returns a pseudo-random number from 0 to below 1, from a hash. */
 function spread(id: number, attempts: number): number {
   let hash = Math.imul((id % 0x1_0000_0000) ^ Math.imul(attempts, 0x9e3779b1), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
 }
 
-/** The value of a text attribute as Latin-1, or "". */
+/** Returns the value of a text attribute as Latin-1, or "". */
 function textAttribute(bytes: Uint8Array, end: number, tag: number): string {
   const at = attribute.findAttribute(bytes, 0, end, tag);
   return at < 0 ? "" : latin1(bytes, at, at + bytes[at - 1]!);
