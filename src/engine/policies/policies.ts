@@ -430,9 +430,7 @@ export class Policies {
     this.keys.take(slot, tube);
   }
 
-  /**
-   * Moves a job that is in no queue to another tube. It loses its key there if the key is taken.
-   */
+  /** Moves a job that is in no queue to another tube. Its key moves along if it is free there. */
   changeTube(slot: number, tube: Tube, name: string): Tube {
     const { jobs, queues, tubes } = this.#host;
     const page = jobs.pageOf(slot);

@@ -1,10 +1,9 @@
 // Unique keys of a shard's jobs: which job holds a key, which key outlives its job, and what the
-// log says of both.
+// log states about both.
 //
-// Each record of a job that was put with a key says what has become of the key (`KeyState`), so a
-// start brings back the holders that the shard had and guesses nothing. Older servers didn't log
-// that. Their records are read by the rule that these servers had: a job that lives holds its key,
-// unless the key has ended with a reservation.
+// Each record of a job that was put with a key contains the state of the key (`KeyState`), so a
+// restart restores the exact holders. Older servers didn't log the state. Their records are read by
+// the rule of those servers: a living job holds its key, unless a reservation has ended the key.
 
 import type { AttributeWriter } from "../../protocol/job-attribute.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
@@ -22,20 +21,20 @@ export interface KeyHost {
   readonly jobs: JobTable;
   readonly bodies: BodyArena;
   readonly records: RecordSink;
-  /** The slot of a job, or NO_SLOT. */
+  /** Returns the slot of a job, or NO_SLOT. */
   readonly find: (id: number) => number;
-  /** What a hash of keys begins with. */
+  /** Seed of the hash of keys. */
   readonly keySeed: readonly [number, number];
-  /** Is told when the next key is forgotten. */
+  /** Updated with the time when the next key is forgotten. */
   readonly seldom: EarliestTime;
 }
 
-/** What a job of the log claims of its key. */
+/** A job's claim to its key, according to the log. */
 interface Claim {
   readonly id: number;
   readonly holds: boolean;
   readonly untilMs: number;
-  /** The log doesn't say so: an older server wrote the record. */
+  /** Whether the claim is inferred, because an older server wrote the record. */
   readonly isGuess: boolean;
 }
 
@@ -43,11 +42,11 @@ export class UniqueKeys {
   readonly table: KeyTable;
   readonly #host: KeyHost;
   /**
-   * Remembered keys of the log that lost to another claim: their records end when the log takes
-   * records.
+   * Remembered keys of the log that lost to another claim; their records are deleted once the log
+   * accepts records.
    */
   readonly #orphans: number[] = [];
-  /** Rows that rest on a guess, while the log is read. */
+  /** Rows whose claim is inferred; used while the log is read. */
   readonly #guessed = new Set<number>();
   readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
   readonly #key: { -readonly [Field in keyof TubeKey]: TubeKey[Field] } = {
@@ -62,12 +61,12 @@ export class UniqueKeys {
     this.table = new KeyTable(host.bodies, host.keySeed, KEYS_MAX, host.seldom);
   }
 
-  /** The row of the key that a put asks for, or NO_ROW: then `begin` may follow. */
+  /** Returns the row of the key that a put asks for, or NO_ROW, after which `begin` may follow. */
   rowFor(tube: Tube, attributes: JobAttributes): number {
     return this.table.find(this.#keyOf(tube.nameBytes, attributes));
   }
 
-  /** The key in attributes; valid until the next call. */
+  /** Returns the key in the attributes; valid until the next call. */
   #keyOf(tube: Uint8Array, { fixed, keyStart, keyEnd }: JobAttributes): TubeKey {
     const key = this.#key;
     key.tube = tube;
@@ -77,7 +76,7 @@ export class UniqueKeys {
     return key;
   }
 
-  /** A new job holds the key that `rowFor` has just not found. */
+  /** Assigns the key that `rowFor` has just not found to a new job. */
   begin(slot: number, { uniqueUntilMs }: JobAttributes): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -85,8 +84,8 @@ export class UniqueKeys {
   }
 
   /**
-   * A job is about to be forgotten. Its key is forgotten too, or is remembered, which is logged
-   * instead of the job's end. Returns whether it is remembered.
+   * Handles the key of a job that is about to be removed: the key is forgotten, or remembered,
+   * which is logged in place of the job's deletion. Returns whether it is remembered.
    */
   end(slot: number, nowMs: number): boolean {
     const { extras } = this.#host.jobs.pageOf(slot);
@@ -102,7 +101,7 @@ export class UniqueKeys {
     return true;
   }
 
-  /** A job gives its key up, and what is remembered of it. */
+  /** Removes a job's key, including what is remembered of it. */
   drop(slot: number): void {
     const { extras } = this.#host.jobs.pageOf(slot);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
@@ -112,8 +111,8 @@ export class UniqueKeys {
   }
 
   /**
-   * A job was given out. A key that lasts until then ends, which is logged: another put may take it
-   * from now on.
+   * Handles a reservation. It ends a key that lasts until then, which is logged: another put may
+   * use it from now on.
    */
   reserved(slot: number, nowMs: number): void {
     const extras = this.#host.jobs.pageOf(slot).extras!;
@@ -138,12 +137,12 @@ export class UniqueKeys {
     try {
       extras.keyRow[row] = this.table.add(key, slot, page.id[row]!, 0);
     } catch (error) {
-      // Without memory for it the job goes on without its key.
+      // Without memory for the key, the job continues without it.
       if (!(error instanceof RangeError)) throw error;
     }
   }
 
-  /** The key that a job was put with. */
+  /** Returns the key that a job was put with. */
   #ownKey(extras: JobExtras, row: number, tube: Tube): TubeKey {
     const length = extras.attributeBytes[row]!;
     this.#host.bodies.read(extras.attributes[row]!, 0, this.#scratch, 0, length);
@@ -155,10 +154,9 @@ export class UniqueKeys {
     return key;
   }
 
-  // --- time
-  // -----------------------------------------------------------------------------------------------
+  // --- time -----------------------------------------------------------------------------------
 
-  /** Forgets one key that is due; false if none is. */
+  /** Forgets one key that is due; returns false if none is. */
   runOne(nowMs: number): boolean {
     const { jobs, records, find } = this.#host;
     const orphan = this.#orphans.pop();
@@ -177,10 +175,9 @@ export class UniqueKeys {
     return true;
   }
 
-  // --- the log
-  // --------------------------------------------------------------------------------------------
+  // --- the log --------------------------------------------------------------------------------
 
-  /** Writes what every record of a job says of the key that it was put with. */
+  /** Writes the key's state, which every record of a job that was put with a key contains. */
   write(extras: JobExtras, row: number, writer: AttributeWriter): void {
     if ((extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
     writer.uint8(attribute.Attribute.Key, this.#stateOf(extras.keyRow[row]!));
@@ -192,13 +189,13 @@ export class UniqueKeys {
     return this.table.untilOf(keyRow) > 0 ? KeyState.HeldFor : KeyState.Held;
   }
 
-  /** Until when the key of a job is to be remembered, 0 if it ends with the job. */
+  /** Returns until when the key of a job is remembered; 0 if it ends with the job. */
   untilOf(extras: JobExtras, row: number): number {
     const keyRow = extras.keyRow[row]!;
     return keyRow === NO_ROW ? 0 : this.table.untilOf(keyRow);
   }
 
-  /** A job has come from the log: its key is what the log says. */
+  /** Restores the key of a job from the log. */
   restore(slot: number, tube: Tube, attributes: JobAttributes): void {
     if (attributes.keyEnd === attributes.keyStart) return;
     const page = this.#host.jobs.pageOf(slot);
@@ -209,7 +206,7 @@ export class UniqueKeys {
     if (keyRow !== NO_ROW) page.extras!.keyRow[row] = keyRow;
   }
 
-  /** A key of the log whose job is gone. */
+  /** Restores a key from the log whose job is gone. */
   restoreRemembered(tube: Uint8Array, id: number, attributes: JobAttributes): void {
     const { keyStart, keyEnd, uniqueUntilMs } = attributes;
     const claim = { id, holds: false, untilMs: uniqueUntilMs, isGuess: false };
@@ -217,12 +214,12 @@ export class UniqueKeys {
     if (!isKey || this.#settle(this.#keyOf(tube, attributes), claim, NO_HOLDER) === NO_ROW) this.#disown(id);
   }
 
-  /** All claims of the log have come. */
+  /** Ends the restore after all claims of the log have come. */
   endRestore(): void {
     this.#guessed.clear();
   }
 
-  /** The row of a key that is claimed, or NO_ROW if it is another job's. */
+  /** Resolves a claim to a key. Returns the key's row, or NO_ROW if another job keeps the key. */
   #settle(key: TubeKey, claim: Claim, slot: number): number {
     const known = this.table.find(key);
     if (known !== NO_ROW) {
@@ -244,7 +241,7 @@ export class UniqueKeys {
     };
   }
 
-  /** Another job has the key of this row from now on. */
+  /** Takes the key of this row from its job, because another job gets it. */
   #lose(row: number): void {
     const id = this.table.idOf(row);
     const slot = this.#host.find(id);
@@ -260,7 +257,7 @@ export class UniqueKeys {
   }
 }
 
-/** What a job of the log claims of its key; undefined for nothing. */
+/** Returns a job's claim to its key according to the log; undefined for none. */
 function claimOf(attributes: JobAttributes, id: number, reserves: number): Claim | undefined {
   const { keyState, uniqueUntilMs } = attributes;
   if (keyState === undefined) return guessOf(attributes, id, reserves);
@@ -269,7 +266,7 @@ function claimOf(attributes: JobAttributes, id: number, reserves: number): Claim
   return holds || untilMs > 0 ? { id, holds, untilMs, isGuess: false } : undefined;
 }
 
-/** The same for a record of an older server. */
+/** Does the same for a record of an older server. */
 function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim | undefined {
   const { reason, untilReserve, moved, uniqueUntilMs } = attributes;
   if (reason !== DeathReason.None) return undefined;
@@ -279,9 +276,9 @@ function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim
 }
 
 /**
- * Which of two claims to one key counts. The log of this version has two only after a salvage. What
- * the log says is more than a guess, a holder more than a key that is only remembered, a later time
- * more than an earlier one; among holders the smaller id has it.
+ * Returns whether one claim to a key beats another. In logs of this version, two claims occur only
+ * after a salvage. A logged claim beats an inferred one, a holder beats a remembered key, and a
+ * later time beats an earlier one; among holders the smaller id wins.
  */
 function isStronger(claim: Claim, known: Claim): boolean {
   if (claim.isGuess !== known.isGuess) return known.isGuess;

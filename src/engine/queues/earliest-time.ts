@@ -1,4 +1,5 @@
-// When the first of several sources of timers is due that are seldom set: every command asks, so it is kept.
+// Caches the earliest deadline of several sources of rarely used timers, because every command
+// reads it.
 
 interface Source {
   /** Monotonic ms, or Infinity. */
@@ -9,7 +10,7 @@ export class EarliestTime {
   nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #sources: Source[] = [];
 
-  /** From now on this source says, too, when it has changed. */
+  /** Adds a source, which must call `changed` after each change. */
   join(source: Source): void {
     this.#sources.push(source);
   }

@@ -1,4 +1,4 @@
-// The ready and delayed jobs of a tube that have a time to live, the first to expire first.
+// The ready and delayed jobs of a tube that have a TTL, the first to expire first.
 
 import { type JobTable, PAGE_BITS, PAGE_MASK } from "../jobs/job-table.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
@@ -11,7 +11,7 @@ export class ExpiryHeap extends IndexedHeap {
     this.#jobs = jobs;
   }
 
-  /** When the first expires, or Infinity. */
+  /** When the first job expires, or Infinity. */
   get soonestMs(): number {
     const slot = this.top;
     return slot < 0 ? Number.POSITIVE_INFINITY : this.#expiresAtMs(slot);

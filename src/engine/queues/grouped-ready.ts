@@ -1,6 +1,8 @@
-// The ready jobs of a tube some of whose jobs have a group: in the place of its heap from the first such job on.
+// The ready jobs of a tube with groups. It replaces the tube's heap from the first job with a group
+// on.
 //
-// All of them are linked in the order in which they became ready, as in any tube; each group has a heap of its own.
+// The jobs are linked in the order in which they became ready, as in any tube; each group has a
+// heap of its own.
 
 import { type JobTable, rowOf } from "../jobs/job-table.ts";
 import { JobGroups, NO_GROUP } from "./job-groups.ts";
@@ -9,7 +11,10 @@ import { PriHeap, ReadyHeap } from "./slot-heap.ts";
 export class GroupedReady extends ReadyHeap {
   readonly groups: JobGroups;
 
-  /** Takes over the ready jobs of `plain`, which is not used any more; `inWork` jobs without a group are held. */
+  /**
+   * Takes over the ready jobs of `plain`, which must not be used any more; `inWork` jobs without a
+   * group are held.
+   */
   constructor(jobs: JobTable, plain: ReadyHeap, inWork: number) {
     super(jobs);
     this.first = plain.first;
@@ -21,7 +26,7 @@ export class GroupedReady extends ReadyHeap {
     return this.groups.ready;
   }
 
-  /** The job to give next, or NO_SLOT: limits of groups may leave none although there are jobs. */
+  /** The next job to give, or NO_SLOT: limits of groups may leave none although there are jobs. */
   override get top(): number {
     return this.groups.next;
   }
@@ -34,7 +39,7 @@ export class GroupedReady extends ReadyHeap {
     return this.last;
   }
 
-  /** Only for a job without a group; those of groups make room when they join theirs. */
+  /** Only for a job without a group; jobs with one make room when they join it. */
   override makeRoom(): void {
     this.groups.makeRoom(NO_GROUP);
   }
@@ -53,7 +58,7 @@ export class GroupedReady extends ReadyHeap {
     this.groups.changePri(this.groupOf(slot), slot, pri);
   }
 
-  /** The number of a job's group in its tube. */
+  /** Returns the number of a job's group in its tube. */
   groupOf(slot: number): number {
     return this.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
   }

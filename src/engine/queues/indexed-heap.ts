@@ -1,10 +1,10 @@
-// A binary heap of small integers that know where in it they are, so that any of them can be removed.
+// A binary heap of small integers that tracks their positions, so that any of them can be removed.
 
 import { assert } from "../../base/assert.ts";
 
 const CAPACITY_MIN = 16;
 
-/** Base of a heap; who extends it says in what order, and keeps the positions. */
+/** Base class of heaps; subclasses define the order and store the positions. */
 export abstract class IndexedHeap {
   #members = new Int32Array(0);
   #size = 0;
@@ -13,17 +13,20 @@ export abstract class IndexedHeap {
     return this.#size;
   }
 
-  /** The first in order, or -1. */
+  /** The first member in order, or -1. */
   get top(): number {
     return this.#size === 0 ? -1 : this.#members[0]!;
   }
 
-  /** The member at a position, 0 to `size - 1`, in no particular order. */
+  /** Returns the member at a position, 0 to `size - 1`, in no particular order. */
   at(position: number): number {
     return this.#members[position]!;
   }
 
-  /** Makes room for one more; throws RangeError when memory is exhausted, and `push` then does not. */
+  /**
+   * Makes room for one more member. Throws RangeError when memory is exhausted; a following `push`
+   * then does not throw.
+   */
   makeRoom(): void {
     if (this.#size >= this.#members.length) this.#resize(Math.max(CAPACITY_MIN, this.#members.length * 2));
   }
@@ -33,7 +36,7 @@ export abstract class IndexedHeap {
     this.#siftUp(this.#size++, member);
   }
 
-  /** Removes a member; its position is -1 from then on. */
+  /** Removes a member and sets its position to -1. */
   remove(member: number): void {
     const position = this.positionOf(member);
     assert(position < this.#size && this.#members[position] === member, "it leaves the heap that it is in");

@@ -1,42 +1,48 @@
-// The groups of one tube: whose turn it is among keys, so that no key with many jobs keeps the others waiting.
+// Fair scheduling among the groups of one tube, so that a group with many jobs does not keep the
+// others waiting.
 //
-// Order of a tube's ready jobs: by pri; among equals the group with the fewest jobs in work for its weight; among
-// those the group whose turn is longest due; then by id. Jobs without a group are one group, number 0.
+// The ready jobs of a tube are ordered by pri. Among equals, the group with the fewest jobs in work
+// relative to its weight comes first, then the group whose turn has been due longest, then the
+// smaller id. Jobs without a group form one group, number 0.
 //
-// Turns are virtual time (weighted fair queueing): a job that is given out puts its group's turn off by 1 / weight,
-// and lets time go on by 1 / weight of all groups that have a job to give. A group without jobs is remembered until
-// time has passed its turn: forgotten at once, one that comes back with a job now and then would always be first.
+// Turns are virtual time (weighted fair queueing). A reservation postpones its group's turn by 1 /
+// weight, and advances the time by 1 / total weight of all groups that have a job to give. A group
+// without jobs is remembered until the time has passed its turn. If it were forgotten at once, a
+// group that returns with a job now and then would always be first.
 
 import { assert } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 import { PriHeap } from "./slot-heap.ts";
 
-/** The group of jobs that have none. */
+/** The group of jobs without one. */
 export const NO_GROUP = 0;
 
 interface Group {
-  /** Latin-1; "" for the jobs without one. */
+  /** Latin-1; "" for the jobs without a group. */
   readonly key: string;
   readonly ready: PriHeap;
-  /** That of its latest put, 1 to 1000. */
+  /** Weight of the group's latest put, 1 to 1000. */
   weight: number;
-  /** Which put that was, while the log is read: the id of its job. Infinity for a put of this process. */
+  /** Job id of that put, while the log is read. Infinity for a put of this process. */
   weighedBy: number;
-  /** Jobs of any state, those in work among them. */
+  /** Number of jobs in any state, including those in work. */
   jobs: number;
-  /** Jobs that somebody holds. */
+  /** Number of reserved jobs, and of held jobs in transit to another shard. */
   inWork: number;
-  /** When its next job is due, in virtual time. */
+  /** When the group's next job is due, in virtual time. */
   turn: number;
-  /** Whether it has ready jobs, and as many in work as it may. */
+  /** Whether the group has ready jobs, but also reached its limit of jobs in work. */
   isBlocked: boolean;
-  /** Position among the groups that have a job to give or among the blocked, and among those that are remembered; -1: it is not there. */
+  /**
+   * Position among the groups with a job to give or among the blocked ones, and position among the
+   * remembered ones; -1 for none.
+   */
   position: number;
   idlePosition: number;
 }
 
-/** Groups in the order in which they are served, by their numbers. */
+/** Numbers of groups in the order in which they are served. */
 class GroupHeap extends IndexedHeap {
   readonly #jobs: JobTable;
   readonly #groups: readonly (Group | undefined)[];
@@ -55,7 +61,7 @@ class GroupHeap extends IndexedHeap {
     const leftPri = leftPage.pri[rowOf(left.ready.top)]!;
     const rightPri = rightPage.pri[rowOf(right.ready.top)]!;
     if (leftPri !== rightPri) return leftPri < rightPri;
-    // Whole numbers, so that equal shares are equal.
+    // Integers, so that equal shares compare as equal.
     const share = left.inWork * right.weight - right.inWork * left.weight;
     if (share !== 0) return share < 0;
     if (left.turn !== right.turn) return left.turn < right.turn;
@@ -93,19 +99,22 @@ class IdleGroups extends IndexedHeap {
   }
 }
 
-/** Groups that one change forgets at once; where time passed more turns, `forgetPassed` goes on with them. */
+/** Maximum number of groups that one change forgets; `forgetPassed` handles the rest. */
 const FORGOTTEN_AT_ONCE = 64;
 
-/** A group that comes to its limit, or leaves it, costs so many looks at one that does not. */
+/**
+ * Additional cost of a group that reaches or leaves its limit, in examinations of an unchanged
+ * group.
+ */
 const CHANGE_LOOKS = 9;
 
-/** Numbers of groups are small, and used again; a job keeps that of its group from its put to its end. */
+/** Group numbers are small and reused; a job keeps its group's number from its put to its end. */
 export class JobGroups {
-  /** Told when another job may be next, or the same one may have become ready. */
+  /** Called when another job may be next, or the same one may have become ready. */
   onChanged: () => void = () => {};
-  /** How many jobs of a group may be in work; those of no group are not limited. */
+  /** Maximum number of jobs of a group in work; jobs without a group are not limited. */
   #inWorkMax = Number.POSITIVE_INFINITY;
-  /** Groups with this number and higher ones may not have come to the present limit yet. */
+  /** Groups from this number on may not reflect the current limit yet. */
   #unsettledFrom = 1;
   readonly #jobs: JobTable;
   readonly #groups: (Group | undefined)[] = [];
@@ -117,10 +126,13 @@ export class JobGroups {
   /** Ready jobs of all groups. */
   #ready = 0;
   #virtualTime = 0;
-  /** Of the groups in the heap. */
+  /** Total weight of the groups in the heap. */
   #weights = 0;
 
-  /** `plain` are the ready jobs without a group, a heap that is theirs from now on; `inWork` such jobs are held. */
+  /**
+   * `plain` has the ready jobs without a group, and this class owns it from now on; `inWork` such
+   * jobs are held.
+   */
   constructor(jobs: JobTable, plain: PriHeap, inWork: number) {
     this.#jobs = jobs;
     this.#heap = new GroupHeap(jobs, this.#groups);
@@ -133,7 +145,7 @@ export class JobGroups {
     this.#enter(NO_GROUP);
   }
 
-  /** Groups with a key that are known. */
+  /** Number of known groups with a key. */
   get size(): number {
     return this.#byKey.size;
   }
@@ -142,18 +154,21 @@ export class JobGroups {
     return this.#blocked.size;
   }
 
-  /** Ready jobs, also those that may not be given now. */
+  /** Number of ready jobs, including those that must not be given now. */
   get ready(): number {
     return this.#ready;
   }
 
-  /** The job to give next, or NO_SLOT: there is none, or all groups that have one have enough in work. */
+  /**
+   * The next job to give, or NO_SLOT if there is none or all groups with one have reached their
+   * limit.
+   */
   get next(): number {
     const number = this.#heap.top;
     return number < 0 ? NO_SLOT : this.#groups[number]!.ready.top;
   }
 
-  /** The same, whatever limits say. */
+  /** The same, regardless of limits. */
   get nextBeyondLimits(): number {
     const { top } = this.#heap;
     const blocked = this.#blocked.top;
@@ -162,8 +177,9 @@ export class JobGroups {
   }
 
   /**
-   * Whether a put of this key would need one group more than `groupsMax`. Those without jobs make room for it, some of them
-   * at once: after a limit that became less, it takes the next puts, too, until as few are remembered.
+   * Returns whether a put with this key would exceed `groupsMax` groups. Groups without jobs make
+   * room, a limited number at a time. After a reduced limit, several puts are needed until few
+   * enough groups are remembered.
    */
   isFull(key: string, groupsMax: number): boolean {
     if (this.#byKey.has(key)) return false;
@@ -175,8 +191,9 @@ export class JobGroups {
   }
 
   /**
-   * The number of the group with this key, with one job more; made if there is none. `weight` 0 leaves it as it is. Jobs of
-   * the log come in any order: of them the one with the highest id, `by`, says what the group weighs.
+   * Adds a job to the group with this key, creating it if necessary, and returns its number. A
+   * `weight` of 0 keeps the group's weight. Jobs of the log come in any order; among them the one
+   * with the highest id, `by`, determines the weight.
    */
   join(key: string, weight: number, by = Number.POSITIVE_INFINITY): number {
     let number = this.#known(key);
@@ -197,7 +214,10 @@ export class JobGroups {
     return number;
   }
 
-  /** The number of the group with this key; one whose turn has passed while it had no jobs is as good as forgotten. */
+  /**
+   * Returns the number of the group with this key. Forgets the group if it has no jobs and its turn
+   * has passed.
+   */
   #known(key: string): number | undefined {
     const number = this.#byKey.get(key);
     if (number === undefined) return undefined;
@@ -207,7 +227,7 @@ export class JobGroups {
     return undefined;
   }
 
-  /** A job that is in no queue and in no work leaves its group for good. */
+  /** Removes a job, which is neither in a queue nor in work, from its group for good. */
   leave(number: number): void {
     const group = this.#group(number);
     assert(group.jobs > 0, "a group has the jobs that are in it");
@@ -217,35 +237,41 @@ export class JobGroups {
     else this.#idle.push(number);
   }
 
-  /** Makes room for one more ready job; throws RangeError when memory is exhausted, and `push` then does not. */
+  /**
+   * Makes room for one more ready job. Throws RangeError when memory is exhausted; a following
+   * `push` then does not throw.
+   */
   makeRoom(number: number): void {
     this.#group(number).ready.makeRoom();
     this.#heap.makeRoom();
     this.#blocked.makeRoom();
   }
 
-  /** A job becomes ready. */
+  /** Adds a ready job. */
   push(number: number, slot: number): void {
     this.#ready++;
     this.#change(number, (group) => {
-      // Its turn can't have come before it had a job.
+      // The group's turn can't be earlier than its first job.
       if (group.ready.size === 0) group.turn = Math.max(group.turn, this.#virtualTime);
       group.ready.push(slot);
     });
   }
 
-  /** A job is ready no more. */
+  /** Removes a ready job. */
   remove(number: number, slot: number): void {
     this.#ready--;
     this.#change(number, ({ ready }) => ready.remove(slot));
   }
 
-  /** The priority of a ready job changes. */
+  /** Changes the priority of a ready job. */
   changePri(number: number, slot: number, pri: number): void {
     this.#change(number, ({ ready }) => ready.changePri(slot, pri));
   }
 
-  /** A job, ready no more, was given out: to the group it counts as work, and its turn is put off. */
+  /**
+   * Counts a reserved job, which is no longer ready, as work of its group, and postpones the
+   * group's turn.
+   */
   hold(number: number): void {
     const { position, isBlocked, weight } = this.#group(number);
     const all = this.#weights + (position < 0 || isBlocked ? weight : 0);
@@ -257,14 +283,17 @@ export class JobGroups {
     this.forgetPassed(FORGOTTEN_AT_ONCE);
   }
 
-  /** A job that was held goes on counting as work: it is on its way to another shard, or back. It was given out once. */
+  /**
+   * Continues to count a held job as work while it is in transit to another shard, or back. Its
+   * reservation has already postponed the turn.
+   */
   holdOn(number: number): void {
     this.#change(number, (group) => {
       group.inWork++;
     });
   }
 
-  /** Nobody holds the job any more. */
+  /** Stops counting a job as work. */
   unhold(number: number): void {
     this.#change(number, (group) => {
       assert(group.inWork > 0, "a group has the work that was taken from it");
@@ -273,8 +302,9 @@ export class JobGroups {
   }
 
   /**
-   * How many jobs of each group may be in work from now on. A group comes to it by `settle`, or with the next change of anything
-   * that it has: so one that had less than the limit before may give one job beyond the new one until then.
+   * Sets the maximum number of jobs of each group in work. A group adopts it by `settle` or at its
+   * own next change. Until then, a group that was below the old limit may give one job beyond the
+   * new one.
    */
   limit(inWorkMax: number): void {
     if (inWorkMax === this.#inWorkMax) return;
@@ -282,12 +312,12 @@ export class JobGroups {
     this.#unsettledFrom = 1;
   }
 
-  /** How many groups `settle` has to look at, at most. */
+  /** Maximum number of groups that `settle` still has to examine. */
   get unsettled(): number {
     return Math.max(0, this.#groups.length - this.#unsettledFrom);
   }
 
-  /** Brings groups to the limit, for so many looks; returns how many are left of them. */
+  /** Applies the limit to groups, with at most `looks` examinations; returns how many are left. */
   settle(looks: number): number {
     let left = looks;
     for (; left > 0 && this.unsettled > 0; left--) {
@@ -301,7 +331,7 @@ export class JobGroups {
     return left;
   }
 
-  /** What is known of a group, for invariants; undefined for a number that is none's. */
+  /** Returns the properties of a group, for invariants; undefined for an unused number. */
   describe(number: number): Readonly<Pick<Group, "key" | "weight" | "jobs" | "inWork">> | undefined {
     return this.#groups[number];
   }
@@ -312,7 +342,7 @@ export class JobGroups {
     return group;
   }
 
-  /** Changes what decides about a group's place among the others. */
+  /** Changes what determines a group's position among the others. */
   #change(number: number, change: (group: Group) => void): void {
     const group = this.#group(number);
     this.#exit(number, group);
@@ -354,13 +384,15 @@ export class JobGroups {
     this.#freeNumbers.push(number);
   }
 
-  /** Whether time has passed the turn of a group without jobs that is still remembered. */
+  /** Whether the time has passed the turn of a remembered group without jobs. */
   get hasPassed(): boolean {
     const number = this.#idle.top;
     return number >= 0 && this.#group(number).turn <= this.#virtualTime;
   }
 
-  /** Forgets groups without jobs whose turns time has passed, so many at most; returns how many. */
+  /**
+   * Forgets up to `groupsMax` groups without jobs whose turns have passed; returns their number.
+   */
   forgetPassed(groupsMax: number): number {
     let forgotten = 0;
     for (; forgotten < groupsMax && this.hasPassed; forgotten++) this.#forgetIdle(this.#idle.top);

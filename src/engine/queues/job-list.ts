@@ -1,4 +1,5 @@
-// Jobs in the order in which they came, linked through the job table, so that any of them can leave at once.
+// Jobs in order of arrival, linked through the job table, so that each can be removed in constant
+// time.
 
 import { assert } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
@@ -13,17 +14,20 @@ export class JobList {
     this.#jobs = jobs;
   }
 
-  /** The slot that came first, or NO_SLOT. */
+  /** The slot that was appended first, or NO_SLOT. */
   get first(): number {
     return this.#first;
   }
 
-  /** The slot that came last, or NO_SLOT. */
+  /** The slot that was appended last, or NO_SLOT. */
   get last(): number {
     return this.#last;
   }
 
-  /** The `deadlineAtMs` of the slot that came first, where that says since when it is here; Infinity without one. */
+  /**
+   * The `deadlineAtMs` of the first slot, for lists in which it means the time of arrival; Infinity
+   * without a slot.
+   */
   get firstSinceMs(): number {
     const first = this.#first;
     return first === NO_SLOT
@@ -31,7 +35,7 @@ export class JobList {
       : this.#jobs.pageOf(first).deadlineAtMs[rowOf(first)]!;
   }
 
-  /** The slot that came after a member, or NO_SLOT. */
+  /** Returns the slot after a member, or NO_SLOT. */
   behind(slot: number): number {
     return this.#jobs.pageOf(slot).next[rowOf(slot)]!;
   }

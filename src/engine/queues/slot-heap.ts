@@ -1,7 +1,8 @@
-// A binary heap of job slots, whose positions live in the job table, so that any member can be removed.
+// A binary heap of job slots whose positions are in the job table, so that any member can be
+// removed.
 //
-// It finds pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push and a pop took
-// a fifth more.
+// It computes pages and rows itself: with `pageOf` and `rowOf`, which the other files use, a push
+// and a pop took a fifth longer.
 
 import { assert } from "../../base/assert.ts";
 import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../jobs/job-table.ts";
@@ -9,17 +10,22 @@ import { type JobPage, type JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../j
 const CAPACITY_MIN = 4;
 const NO_SLOTS = new Int32Array(0);
 
-/** Base of the two orders below. A slot is in at most one heap at a time. */
+/** Base class of the orders below. A slot is in at most one heap at a time. */
 abstract class SlotHeap {
   protected readonly jobs: JobTable;
-  /** The first slot in order. It is kept apart, so that a heap of one, which is common, has no array. */
+  /**
+   * The first slot in order. Stored apart, so that the common heap with one member needs no array.
+   */
   #top: number = NO_SLOT;
-  /** The slots by position; the first is not used. */
+  /** The slots by position; the first element is unused. */
   #slots = NO_SLOTS;
   #size = 0;
   readonly #keptCapacity: number;
 
-  /** An array of `keptCapacity` slots is not given back: for heaps that fill and empty again and again. */
+  /**
+   * Never shrinks the array below `keptCapacity` slots, for heaps that fill and empty again and
+   * again.
+   */
   constructor(jobs: JobTable, keptCapacity: number = CAPACITY_MIN) {
     this.jobs = jobs;
     this.#keptCapacity = keptCapacity;
@@ -34,12 +40,15 @@ abstract class SlotHeap {
     return this.#top;
   }
 
-  /** The slot at a position, 0 to `size - 1`, in no particular order. */
+  /** Returns the slot at a position, 0 to `size - 1`, in no particular order. */
   at(position: number): number {
     return position === 0 ? this.#top : this.#slots[position]!;
   }
 
-  /** Makes room for one more; throws RangeError when memory is exhausted, and `push` then does not. */
+  /**
+   * Makes room for one more slot. Throws RangeError when memory is exhausted; a following `push`
+   * then does not throw.
+   */
   makeRoom(): void {
     if (this.#size > 0 && this.#size >= this.#slots.length) this.#resize(this.#slots.length * 2);
   }
@@ -49,14 +58,17 @@ abstract class SlotHeap {
     this.#siftUp(this.#size++, slot);
   }
 
-  /** Takes over all members of another heap of the same order, which is not used any more. This one is empty. */
+  /**
+   * Takes over all members of another heap of the same order, which must not be used any more. This
+   * heap must be empty.
+   */
   protected takeOver(other: SlotHeap): void {
     this.#top = other.#top;
     this.#slots = other.#slots;
     this.#size = other.#size;
   }
 
-  /** Puts a member where it belongs, after what it is ordered by has changed. */
+  /** Restores the order after a member's sort key has changed. */
   protected settle(slot: number): void {
     const position = this.#position(slot);
     assert(position < this.#size && this.at(position) === slot, "a job is settled in the heap that it is in");
@@ -102,7 +114,10 @@ abstract class SlotHeap {
     this.#place(position, slot);
   }
 
-  /** To the bottom and up again: what comes here was last, and belongs near it, so this asks once a level, not twice. */
+  /**
+   * Moves the slot to the bottom and up again: it was last before and belongs near the bottom, so
+   * this needs one comparison a level instead of two.
+   */
   #siftDown(from: number, slot: number): void {
     const size = this.#size;
     let position = from;
@@ -123,7 +138,7 @@ abstract class SlotHeap {
 
 /** Smallest pri first, then smallest id. */
 export class PriHeap extends SlotHeap {
-  /** A heap with the members of another one, which is not used any more. */
+  /** Returns a heap with the members of another one, which must not be used any more. */
   static insteadOf(other: PriHeap): PriHeap {
     const heap = new PriHeap(other.jobs);
     heap.takeOver(other);
@@ -146,16 +161,17 @@ export class PriHeap extends SlotHeap {
 }
 
 /**
- * Ready jobs, the best first. They are also linked in the order in which they came, which is not that
- * of the heap; here and not in a list of its own, since each put and reserve passes.
+ * Ready jobs, the best first. They are also linked in order of arrival, which differs from that of
+ * the heap. The links are here rather than in a list of their own, because every put and reserve
+ * uses them.
  */
 export class ReadyHeap extends PriHeap {
-  /** The slot that came first, or NO_SLOT. */
+  /** The slot that was added first, or NO_SLOT. */
   first: number = NO_SLOT;
-  /** The slot that came last, or NO_SLOT. */
+  /** The slot that was added last, or NO_SLOT. */
   last: number = NO_SLOT;
 
-  /** Since when the one that came first is here, ms: its `deadlineAtMs`; Infinity without one. */
+  /** When the first slot was added, ms: its `deadlineAtMs`; Infinity without a slot. */
   get firstSinceMs(): number {
     return this.first === NO_SLOT ? Number.POSITIVE_INFINITY : this.#sinceMs(this.first);
   }
@@ -164,7 +180,7 @@ export class ReadyHeap extends PriHeap {
     return this.jobs.pages[slot >>> PAGE_BITS]!.deadlineAtMs[slot & PAGE_MASK]!;
   }
 
-  /** Links them anew by the times since which they are here, after a restore has brought them in any order. */
+  /** Sorts the links by time of arrival, after a restore has added the jobs in any order. */
   sortOrder(): void {
     const slots: number[] = [];
     let isInOrder = true;
@@ -183,7 +199,7 @@ export class ReadyHeap extends PriHeap {
     for (const slot of slots) this.append(slot);
   }
 
-  /** A job that leaves without moving others much, or NO_SLOT. */
+  /** A job that is cheap to remove, or NO_SLOT. */
   get tail(): number {
     return this.size === 0 ? NO_SLOT : this.at(this.size - 1);
   }
@@ -228,7 +244,7 @@ export class ReadyHeap extends PriHeap {
 
 /** Delayed or held jobs: earliest deadline first, then smallest id. */
 export class DeadlineHeap extends SlotHeap {
-  /** The earliest deadline, ms of the monotonic clock, or Infinity. */
+  /** The earliest deadline in monotonic ms, or Infinity. */
   get soonestMs(): number {
     const slot = this.top;
     return slot === NO_SLOT

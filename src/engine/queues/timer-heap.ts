@@ -1,10 +1,10 @@
-// A heap of timers, each with an owner: the engine keeps one for tubes with delayed jobs, one for paused
-// tubes and one for sessions with something to wait for.
+// A heap of timers, each with an owner. The engine has several: for tubes with delayed or expiring
+// jobs, paused tubes, tubes with rate limiters, and sessions.
 
 import { assert } from "../../base/assert.ts";
 import type { EarliestTime } from "./earliest-time.ts";
 
-/** When an owner wants to be looked at; in at most one heap. */
+/** A timer of an owner, in at most one heap. */
 export class Timer<Owner> {
   readonly owner: Owner;
   /** Monotonic ms. */
@@ -17,14 +17,14 @@ export class Timer<Owner> {
   }
 }
 
-/** Earliest first. */
+/** Timers, the earliest first. */
 export class TimerHeap<Owner> {
-  /** When the earliest timer is due, or Infinity. Every command asks. */
+  /** When the earliest timer is due, or Infinity. Read by every command. */
   nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #timers: Timer<Owner>[] = [];
   readonly #earliest: EarliestTime | undefined;
 
-  /** `earliest` is kept up to date with it. */
+  /** Keeps `earliest` up to date with `nextAtMs`. */
   constructor(earliest?: EarliestTime) {
     this.#earliest = earliest;
     earliest?.join(this);

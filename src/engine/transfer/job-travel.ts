@@ -1,8 +1,9 @@
-// How jobs leave for a tube of another shard, and come from one.
+// Transfers of jobs to and from tubes of other shards.
 //
-// A job that leaves stays here until the other shard has it: it is Moving, which to everybody looks as if somebody held it, and
-// no timer and no end of a connection touches it. Then it goes without a record, because the other shard has written one; or
-// it is what it was before, if that shard does not take it. Who carries it between the two is the shard's business.
+// A job that leaves stays here, in state Moving, until the other shard has it. To clients it looks
+// reserved, and no timer and no end of a connection affects it. Then it is removed without a
+// record, because the other shard has written one. If that shard does not take it, it returns to
+// its previous state. The shard transports the jobs.
 
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
@@ -16,58 +17,61 @@ import type { TubeTable } from "../tubes/tube-table.ts";
 import type { RecordSink } from "../waiting/effects.ts";
 import type { Session } from "../waiting/session.ts";
 
-/** Why a job comes. */
+/** The reason for a transfer. */
 export const Travel = {
-  /** By a move-jobs: a dead one lives again. */
+  /** A move-jobs: a dead job revives. */
   Move: 0,
-  /** It has died: it stays dead, is ready, and no limit keeps it out. */
+  /** The job died: it stays dead, becomes ready, and no limit refuses it. */
   Death: 1,
-  /** By an update-job. */
+  /** An update-job. */
   Update: 2,
-  /** By an update-job of its holder: it is given back, and stays dead. */
+  /** An update-job by its holder: the job is returned, and stays dead. */
   Handed: 3,
 } as const;
 export type Travel = (typeof Travel)[keyof typeof Travel];
 
-/** How jobs arrive that travel together. */
+/** How the jobs of one shipment arrive. */
 export interface Arrival {
   readonly travel: Travel;
-  /** They become ready, whatever they were. */
+  /** Whether they become ready, whatever their state was. */
   readonly asReady: boolean;
-  /** They become ready or delayed for so long, ms. */
+  /** If set, they become ready, or delayed by this time, ms. */
   readonly delayMs: number | undefined;
 }
 
-/** What of an engine travelling jobs need. */
+/** The parts of an engine that transfers need. */
 export interface TravelHost {
   readonly jobs: JobTable;
   readonly queues: JobQueues;
   readonly tubes: TubeTable;
   readonly policies: Policies;
   readonly records: RecordSink;
-  /** The slot of a job, or NO_SLOT. */
+  /** Returns the slot of a job, or NO_SLOT. */
   readonly find: (id: number) => number;
-  /** Takes a job out of its queue, in whatever state. */
+  /** Takes a job out of its queue, in any state. */
   readonly leave: (slot: number) => void;
-  /** A row for a job with all that was counted of it, in no queue. Throws RangeError when memory is exhausted. */
+  /**
+   * Creates a row for a job with its counters, in no queue. Throws RangeError when memory is
+   * exhausted.
+   */
   readonly insert: (tube: Tube, job: RestoredJob, body: number) => number;
-  /** Forgets a job that is in no queue; its body is the caller's. */
+  /** Removes a job that is in no queue; the caller owns its body. */
   readonly remove: (slot: number, tube: Tube) => void;
-  /** The same with its body. */
+  /** Does the same, including the body. */
   readonly end: (slot: number, tube: Tube) => void;
-  /** The holder of a job has handed it on. */
+  /** Notes that the holder of a job has handed it on. */
   readonly handedOn: (slot: number, tube: Tube, nowMs: number) => void;
-  /** The job, where it is now, becomes ready or delayed. */
+  /** Makes the job ready or delayed, where it is now. */
   readonly delay: (slot: number, tube: Tube, delayMs: number, nowMs: number) => void;
-  /** Gives ready jobs of the tube, which may have expired, to those who wait for them. */
+  /** Gives ready jobs of the tube, which may have expired, to waiting clients. */
   readonly offer: (tube: Tube, nowMs: number) => void;
-  /** A reservation of a job of the tube ended. */
+  /** Notes that a reservation of a job of the tube ended. */
   readonly freed: (tube: Tube, nowMs: number) => void;
-  /** The tube goes if nobody needs it. */
+  /** Deletes the tube if it is unused. */
   readonly drop: (tube: Tube) => void;
-  /** The session with this index, if there is one. */
+  /** Returns the session with this index, if there is one. */
   readonly session: (index: number) => Session | undefined;
-  /** What the session holds has changed. */
+  /** Notes that the jobs that the session holds have changed. */
   readonly retime: (session: Session) => void;
 }
 
@@ -78,14 +82,17 @@ export class JobTravel {
     this.#host = host;
   }
 
-  /** A job in whatever state but Moving sets out with this shipment. */
+  /** Starts the transfer of a job in any state but Moving, with this shipment. */
   depart(slot: number, shipment: number): void {
     const { leave, queues } = this.#host;
     leave(slot);
     queues.becomeMoving(slot, queues.tubeOf(slot), shipment);
   }
 
-  /** The slot of a job that is on its way with this shipment, or NO_SLOT: it may have come back from where it went by another. */
+  /**
+   * Returns the slot of a job that is in transit with this shipment, or NO_SLOT. A job may have
+   * returned and left again with another shipment.
+   */
   travelling(id: number, shipment: number): number {
     const slot = this.#host.find(id);
     if (slot === NO_SLOT) return NO_SLOT;
@@ -94,12 +101,12 @@ export class JobTravel {
     return page.state[row] === JobState.Moving && page.next[row] === shipment ? slot : NO_SLOT;
   }
 
-  /** The state that a moving job was in. */
+  /** Returns the state that a moving job had before. */
   stateBefore(slot: number): JobState {
     return this.#host.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
   }
 
-  /** Another shard has a job that was moving. */
+  /** Removes a moving job that another shard now has. */
   departed(slot: number, nowMs: number): void {
     const { queues, end, freed, drop, handedOn } = this.#host;
     const tube = queues.tubeOf(slot);
@@ -110,7 +117,7 @@ export class JobTravel {
     drop(tube);
   }
 
-  /** A moving job is not taken where it was to go: it is what it was. */
+  /** Returns a moving job to its previous state, because the other shard did not take it. */
   stay(slot: number, nowMs: number): void {
     const { jobs, queues, policies, records, session, retime, offer, drop } = this.#host;
     const page = jobs.pageOf(slot);
@@ -124,7 +131,7 @@ export class JobTravel {
     } else if (before === JobState.Delayed) queues.becomeDelayed(slot, tube, page.deadlineAtMs[row]!);
     else if (before === JobState.Buried) {
       queues.becomeBuried(slot, tube, nowMs);
-      // It is behind the others that are buried now, and a restart must not bring another order back.
+      // The job is now behind the other buried ones, and a restart must not change their order.
       records.updated(slot);
       policies.leaveAfterAll(slot);
     } else queues.becomeReady(slot, tube, nowMs);
@@ -133,8 +140,8 @@ export class JobTravel {
   }
 
   /**
-   * A job has come from another shard. Done: it lives here now, and that is logged. TubeFull, NoRoom: nothing has changed, and
-   * the body is the caller's.
+   * Takes a job from another shard. Done: the job is here now, and logged. TubeFull, NoRoom:
+   * nothing has changed, and the caller owns the body.
    */
   arrive(
     job: RestoredJob,
@@ -145,7 +152,7 @@ export class JobTravel {
   ): Outcome {
     const { tubes, policies, find, drop } = this.#host;
     const stale = find(job.id);
-    // It went from here, and is back before it was told here that it had arrived.
+    // The job left from here and is back before this shard learned of its arrival.
     if (stale !== NO_SLOT) this.departed(stale, nowMs);
     const there = tubes.open(job.tube);
     if (arrival.travel !== Travel.Death && policies.isFull(there, job.bodyBytes)) {
@@ -172,7 +179,7 @@ export class JobTravel {
     return Outcome.Done;
   }
 
-  /** Without memory for it there is no job: NO_SLOT. */
+  /** Returns NO_SLOT if memory runs out; the job is then not created. */
   #insert(
     there: Tube,
     job: RestoredJob,

@@ -1,49 +1,55 @@
-// The ready jobs of some tubes, best first, without taking any of them out of its queue.
+// Visits the ready jobs of some tubes, best first, without taking any of them out of its queue.
 
 import { betterJob, type JobTable, NO_SLOT } from "../jobs/job-table.ts";
 import type { Tube } from "./tube.ts";
 
-/** A job that may be the next one: all others of its tube are behind it or behind another one that is here. */
+/**
+ * A candidate for the next job: all other jobs of its tube come after it or after another
+ * candidate.
+ */
 interface Cursor {
   readonly source: Source;
-  /** In the heap of the tube's ready jobs. */
+  /** Position in the heap of the tube's ready jobs. */
   readonly position: number;
   readonly slot: number;
 }
 
-/** A tube, and how many of its jobs may still come. */
+/** A tube, and how many of its jobs may still follow. */
 interface Source {
   readonly tube: Tube;
   left: number;
 }
 
 /**
- * A walk takes log(n + tubes) for its nth job. It is valid as long as no job becomes ready or is taken: that is, for the
- * time of one call.
+ * A walk takes log(n + tubes) for its nth job. It is valid only while no job becomes ready or is
+ * taken, that is, within one call.
  */
 export class ReadyWalk {
   readonly #jobs: JobTable;
   /** A binary heap, best first. */
   readonly #places: Cursor[] = [];
-  /** What comes next depends on what becomes of the job that came last: it is of a tube with groups, which take turns. */
+  /**
+   * Whether the next job depends on what becomes of the last one: that job's tube has groups, which
+   * take turns.
+   */
   isUnsure = false;
 
   constructor(jobs: JobTable) {
     this.#jobs = jobs;
   }
 
-  /** Adds the jobs of a tube that has some, `jobsMax` at most. */
+  /** Adds up to `jobsMax` jobs of a tube that has some. */
   add(tube: Tube, jobsMax: number): void {
     if (jobsMax > 0) this.#push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
   }
 
-  /** The job that comes next, or NO_SLOT. */
+  /** The next job without advancing, or NO_SLOT. */
   get top(): number {
     while (this.#places[0]?.source.left === 0) this.#pop();
     return this.#places[0]?.slot ?? NO_SLOT;
   }
 
-  /** The next best job, or NO_SLOT. */
+  /** Returns the next best job, or NO_SLOT. */
   next(): number {
     for (;;) {
       const best = this.#pop();

@@ -1,10 +1,13 @@
-// Tubes whose pauses end in one moment, the one with the best ready job first.
+// Tubes whose pauses end at the same moment, the one with the best ready job first.
 
 import { assert } from "../../base/assert.ts";
 import { betterJob, type JobTable, NO_SLOT } from "../jobs/job-table.ts";
 import type { Tube } from "./tube.ts";
 
-/** A binary heap of tubes by their best ready jobs. Each member has one, and only `best` may lose it. */
+/**
+ * A binary heap of tubes by their best ready jobs. Each member has one, and only `best` may lose
+ * it.
+ */
 export class ResumedTubes {
   readonly #jobs: JobTable;
   readonly #tubes: Tube[] = [];
@@ -30,7 +33,7 @@ export class ResumedTubes {
     this.#tubes[position] = tube;
   }
 
-  /** The best tube has given its best job away, and may have no other to give. */
+  /** Updates the heap after the best tube has given its best job, and may have no other. */
   bestServed(): void {
     const tube = this.best;
     assert(tube !== undefined, "the tube that was served is there");

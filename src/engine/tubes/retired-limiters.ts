@@ -1,19 +1,24 @@
-// Token buckets of tubes that are gone: a tube that comes back soon does not find its bucket full for that.
+// Token buckets of deleted tubes: a tube that is soon recreated gets its old bucket and not a full
+// one.
 //
-// A bucket is forgotten as soon as it would be full again, since a new tube's bucket is full. Rates may be so low that this takes
-// years: beyond a number of buckets, those that are full first are forgotten first.
+// A bucket is forgotten as soon as it would be full, since a new tube's bucket is full. With low
+// rates this may take years, so the number of buckets is limited; the first to be full is forgotten
+// first.
 
 import type { EarliestTime } from "../queues/earliest-time.ts";
 import { IndexedHeap } from "../queues/indexed-heap.ts";
 import { GATE_NUMBERS, RateLimiter } from "./rate-limiter.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
-/** Buckets that a shard keeps at most. */
+/** Maximum number of buckets per shard. */
 export const GATES_MAX = 10000;
 
-/** Rows of numbers, the one whose bucket is full next on top: objects would live just long enough to be V8's old ones. */
+/**
+ * Rows of numbers, the next full bucket on top. Objects would live just long enough to reach V8's
+ * old generation.
+ */
 class GateRows extends IndexedHeap {
-  /** For each row what a gate saves. */
+  /** The saved numbers of each row's rate limiter. */
   readonly gates: Float64Array;
   readonly fullAtMs: Float64Array;
   readonly #positions: Int32Array;
@@ -42,14 +47,14 @@ export class RetiredLimiters {
   /** When the next bucket is full, or Infinity. */
   nextAtMs: number = Number.POSITIVE_INFINITY;
   readonly #rowOf = new Map<string, number>();
-  /** The tube of each row. */
+  /** The tube name of each row. */
   readonly #names: string[] = [];
   readonly #freeRows: number[] = [];
   #rows: GateRows | undefined;
   readonly #max: number;
   readonly #earliest: EarliestTime | undefined;
 
-  /** `earliest` is kept up to date with `nextAtMs`. */
+  /** Keeps `earliest` up to date with `nextAtMs`. */
   constructor(earliest?: EarliestTime, max = GATES_MAX) {
     this.#max = max;
     this.#earliest = earliest;
@@ -71,8 +76,8 @@ export class RetiredLimiters {
   }
 
   /**
-   * Hands out the gate of a tube that is there again. Returns undefined if none was kept, or if its rate is another one now: nobody has
-   * noted since when.
+   * Returns the rate limiter of a tube that exists again. Returns undefined if none was kept, or if
+   * the rate has changed meanwhile: the time of that change is unknown.
    */
   take(name: string, policy: TubePolicy | undefined): RateLimiter | undefined {
     const row = this.#rowOf.get(name);

@@ -1,40 +1,48 @@
-// Gives the tubes that are there what is set for them by now, some in each step: a pattern may mean a hundred thousand.
+// Applies changed settings to existing tubes in steps, because a pattern may match a hundred
+// thousand tubes.
 //
-// The setting itself holds from the beginning on: a tube that is made meanwhile has it, and one that was given it is not
-// looked at again. A tube with very many groups takes several steps itself. What a tube is given is what holds at that moment, so it does not matter in which order changes of
-// several patterns get to it.
+// The setting itself applies from the beginning: a tube created meanwhile has it, and this class
+// doesn't visit such a tube again. A tube with very many groups takes several steps itself. Each
+// tube gets the settings that apply at that moment, so changes of several patterns may reach it in
+// any order.
 
 import type { Tube } from "./tube.ts";
 import { isWide, matches, type TubeSettings } from "./tube-settings.ts";
 
-/** What of an engine it needs. */
+/** The parts of an engine that this class needs. */
 export interface SetTubes {
   readonly tubes: ReadonlyMap<string, Tube>;
   readonly settings: TubeSettings;
   readonly jobs: { readonly live: number };
   findTube(name: string): Tube | undefined;
   /**
-   * Gives a tube what is set for it, its groups for so many looks, and its jobs to who waits for them. Returns how many of the
-   * looks are left.
+   * Applies its settings to a tube, and to its groups with at most `looks` examinations; then
+   * serves waiting clients. Returns how many examinations are left.
    */
   applySettings(tube: Tube, looks: number, nowMs: number): number;
-  /** Goes on with a tube whose groups are not all as it says, for so many looks; returns how many are left of them. */
+  /**
+   * Continues with a tube whose groups don't all match its settings, with at most `looks`
+   * examinations; returns how many are left.
+   */
   settleGroups(tube: Tube, looks: number, nowMs: number): number;
 }
 
-/** A tube costs so many looks at the name of one that is not meant, and as much more for each length that prefixes have. */
+/**
+ * Cost of a matching tube in examinations of a name that does not match; each prefix length costs
+ * as much again.
+ */
 const TUBE_LOOKS = 10;
-/** Looks that take as long as it does to change a job. */
+/** Number of examinations that take as long as a change to a job. */
 const LOOKS_PER_JOB = 5;
 
 export class TubeSetting {
   readonly #engine: SetTubes;
   readonly #pattern: string;
-  /** In the order in which they were made; undefined for one name. */
+  /** Tubes in order of creation; undefined for a single name. */
   readonly #tubes: Iterator<Tube> | undefined;
-  /** As many as there were, so that new ones can't keep it going. */
+  /** Number of tubes at the beginning, so that new ones can't prolong the work. */
   #left: number;
-  /** Was given what is set for it, but its groups have not all come to it. */
+  /** The tube that has its settings, but whose groups don't all have them yet. */
   #settling: Tube | undefined;
 
   constructor(engine: SetTubes, pattern: string) {
@@ -44,12 +52,15 @@ export class TubeSetting {
     this.#left = this.#tubes === undefined ? 1 : engine.tubes.size;
   }
 
-  /** How many jobs could be changed in the time that it takes: an estimate. */
+  /** An estimate of the work, in changes to jobs. */
   get work(): number {
     return Math.ceil((this.#left * this.#looksPerTube + this.#groupsLeft) / LOOKS_PER_JOB);
   }
 
-  /** Groups that may have to change: not more than there are jobs, and known of a tube that is named. */
+  /**
+   * The maximum number of groups that may have to change: known for a named tube, otherwise at most
+   * the number of jobs.
+   */
   get #groupsLeft(): number {
     if (this.#tubes !== undefined) return this.#engine.jobs.live;
     return this.#engine.findTube(this.#pattern)?.groups?.size ?? 0;
@@ -59,7 +70,7 @@ export class TubeSetting {
     return TUBE_LOOKS * (1 + this.#engine.settings.prefixLengths);
   }
 
-  /** Goes on for as long as it takes to change so many jobs; returns whether that was all. */
+  /** Continues for as long as it takes to change `jobsMax` jobs; returns whether that was all. */
   step(jobsMax: number, nowMs: number): boolean {
     const perTube = this.#looksPerTube;
     let looks = this.#settle(jobsMax * LOOKS_PER_JOB, nowMs);
@@ -75,12 +86,14 @@ export class TubeSetting {
     return this.#left === 0 && this.#settling === undefined;
   }
 
-  /** Goes on with the groups of the present tube; returns what is left of so many looks. */
+  /**
+   * Continues with the groups of the current tube; returns how many of the examinations are left.
+   */
   #settle(looks: number, nowMs: number): number {
     const tube = this.#settling;
     if (tube === undefined) return looks;
     this.#settling = undefined;
-    // It may have gone with its last job.
+    // The tube may have been deleted with its last job.
     if (this.#engine.findTube(tube.name) !== tube) return looks;
     const left = this.#engine.settleGroups(tube, looks, nowMs);
     this.#noteUnsettled(tube);

@@ -1,29 +1,32 @@
-// What is set for tubes: by their names, by prefixes, and for all. A tube has of each setting what its own name
-// says, else what the longest prefix says that says something, else what `*` says.
+// Settings of tubes: by name, by prefix, and for all. For each setting, a tube takes the value of
+// its own name, else that of the longest prefix with a value, else that of `*`.
 
-/** What can be set; durations in ms. */
+/** The settings; durations in ms. */
 export interface SettingValues {
   maxAttempts: number;
   deadLetter: string;
   backoffMs: number;
   backoffMaxMs: number;
   ttlMs: number;
-  /** Whether a job that expires is buried instead of deleted. */
+  /** Whether an expired job is buried instead of deleted. */
   expireBuries: boolean;
   maxJobs: number;
   maxBytes: number;
-  /** Jobs that are given out at the same time at most. */
+  /** Maximum number of simultaneous reservations. */
   maxReserved: number;
-  /** Jobs that are given out in so many seconds, "5/60", or "" for any number; and how many of them at once. */
+  /**
+   * Number of reservations per number of seconds, "5/60", or "" for no limit; and the size of a
+   * burst.
+   */
   rate: string;
   burst: number;
-  /** Jobs of a group that are given out at the same time at most, and groups. */
+  /** Maximum number of simultaneous reservations per group, and of groups. */
   groupMaxReserved: number;
   maxGroups: number;
 }
 export type SettingName = keyof SettingValues;
 
-/** What holds where nothing is set. */
+/** The values without any setting. */
 export const NOTHING_SET: Readonly<SettingValues> = {
   maxAttempts: 0,
   deadLetter: "",
@@ -40,37 +43,40 @@ export const NOTHING_SET: Readonly<SettingValues> = {
   maxGroups: 100_000,
 };
 
-/** What is set for one tube, and by which pattern. */
+/** The settings of one tube, and the pattern that each comes from. */
 export interface TubePolicy extends Readonly<SettingValues> {
   readonly sources: ReadonlyMap<SettingName, string>;
 }
 
-/** Patterns with `*` that a server has at most. */
+/** Maximum number of patterns with `*` per server. */
 export const PATTERNS_MAX = 1000;
-/** Names of tubes that a shard has settings for at most. */
+/** Maximum number of tube names with settings per shard. */
 export const NAMES_MAX = 100_000;
 
 export class TubeSettings {
-  /** By name of a tube, or prefix and `*`. */
+  /** Settings by tube name, or prefix and `*`. */
   readonly #byPattern = new Map<string, Partial<SettingValues>>();
-  /** The lengths that prefixes have, with how many have them. */
+  /** The lengths of prefixes, with the number of prefixes of each. */
   readonly #lengths = new Map<number, number>();
   /** The same lengths, longest first. */
   #longestFirst: readonly number[] = [];
   #patterns = 0;
-  /** What tubes have that have nothing of their own, by their longest pattern: one for all, however many tubes there are. */
+  /**
+   * Policies of tubes without settings of their own, by their longest pattern: one per pattern,
+   * however many tubes there are.
+   */
   readonly #byLongest = new Map<string, TubePolicy>();
 
   get size(): number {
     return this.#byPattern.size;
   }
 
-  /** How many different lengths prefixes have: what it costs to find what is set for a tube. */
+  /** Number of different prefix lengths, which determines the cost of finding a tube's settings. */
   get prefixLengths(): number {
     return this.#longestFirst.length;
   }
 
-  /** What is set for a pattern itself. */
+  /** Returns the settings of a pattern itself. */
   get(pattern: string): Readonly<Partial<SettingValues>> | undefined {
     return this.#byPattern.get(pattern);
   }
@@ -79,14 +85,14 @@ export class TubeSettings {
     return this.#byPattern.entries();
   }
 
-  /** Whether so many patterns may be there. */
+  /** Returns whether the limits allow this pattern. */
   hasRoomFor(pattern: string): boolean {
     if (this.#byPattern.has(pattern)) return true;
     const names = this.#byPattern.size - this.#patterns;
     return isWide(pattern) ? this.#patterns < PATTERNS_MAX : names < NAMES_MAX;
   }
 
-  /** Sets all that a pattern has; nothing: it is forgotten. */
+  /** Replaces all settings of a pattern; no values remove it. */
   set(pattern: string, values: Partial<SettingValues>): void {
     const isNew = !this.#byPattern.has(pattern);
     const isEmpty = Object.keys(values).length === 0;
@@ -107,20 +113,20 @@ export class TubeSettings {
       this.#longestFirst = [...this.#lengths.keys()].sort((a, b) => b - a);
   }
 
-  /** What is set for a tube, or undefined if nothing is. */
+  /** Returns the settings of a tube, or undefined if it has none. */
   policyOf(tube: string): TubePolicy | undefined {
     if (this.#byPattern.size === 0) return undefined;
     if (this.#byPattern.has(tube)) return this.#policyBy([tube, ...this.#prefixesOf(tube)]);
     const patterns = this.#prefixesOf(tube);
     const longest = patterns[0];
     if (longest === undefined) return undefined;
-    // Whoever has the same longest one has the same others.
+    // Tubes with the same longest pattern have the same other patterns.
     let policy = this.#byLongest.get(longest);
     if (policy === undefined) this.#byLongest.set(longest, (policy = this.#policyBy(patterns)));
     return policy;
   }
 
-  /** What patterns that are known say together: those that come first win. */
+  /** Combines the settings of known patterns; earlier ones win. */
   #policyBy(patterns: readonly string[]): TubePolicy {
     const sources = new Map<SettingName, string>();
     const values: SettingValues = { ...NOTHING_SET };
@@ -135,7 +141,7 @@ export class TubeSettings {
     return { ...values, sources };
   }
 
-  /** The patterns of several tubes that mean a tube and have settings, the longest first. */
+  /** Returns the patterns with `*` that match a tube and have settings, the longest first. */
   #prefixesOf(tube: string): string[] {
     const patterns: string[] = [];
     for (const length of this.#longestFirst) {
@@ -147,12 +153,12 @@ export class TubeSettings {
   }
 }
 
-/** Whether a pattern is for several tubes. `*` is in no tube's name. */
+/** Returns whether a pattern stands for several tubes. No tube name contains `*`. */
 export function isWide(pattern: string): boolean {
   return pattern.endsWith("*");
 }
 
-/** Whether a tube's name is one of those that a pattern means. */
+/** Returns whether a pattern matches a tube's name. */
 export function matches(pattern: string, tube: string): boolean {
   return isWide(pattern) ? tube.startsWith(pattern.slice(0, -1)) : pattern === tube;
 }

@@ -1,4 +1,4 @@
-// The tubes of one shard, by their names, and by the indexes under which their jobs know them.
+// The tubes of one shard, by name, and by the index that their jobs store.
 
 import { assert } from "../../base/assert.ts";
 import type { JobTable } from "../jobs/job-table.ts";
@@ -12,13 +12,16 @@ export class TubeTable {
   readonly byName: Map<string, Tube> = new Map();
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
-  /** Gates of tubes that are gone. */
+  /** Rate limiters of deleted tubes. */
   readonly keptGates: RetiredLimiters;
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
   readonly #settings: TubeSettings;
 
-  /** `nextSequence` gives a number greater than all before it on any shard; `earliest` is told when a kept gate is full. */
+  /**
+   * `nextSequence` returns a number greater than all before it on any shard. Keeps `earliest` up to
+   * date with the time when a kept bucket is full.
+   */
   constructor(jobs: JobTable, nextSequence: () => number, settings: TubeSettings, earliest?: EarliestTime) {
     this.keptGates = new RetiredLimiters(earliest);
     this.#jobs = jobs;
@@ -26,7 +29,7 @@ export class TubeTable {
     this.#settings = settings;
   }
 
-  /** The tube of this name, made if there is none. */
+  /** Returns the tube of this name, created if necessary. */
   open(name: string): Tube {
     const existing = this.byName.get(name);
     if (existing !== undefined) return existing;
@@ -40,7 +43,7 @@ export class TubeTable {
     return tube;
   }
 
-  /** Gives a tube what is set for it by now. */
+  /** Applies its current settings to a tube. */
   applySettings(tube: Tube, nowMs: number): Tube {
     tube.policy = this.#settings.policyOf(tube.name);
     if (tube.policy === undefined || !RateLimiter.isNeeded(tube.policy)) tube.gate = undefined;
@@ -51,7 +54,7 @@ export class TubeTable {
     return tube;
   }
 
-  /** The tube with this index. */
+  /** Returns the tube with this index. */
   at(index: number): Tube {
     const tube = this.#byIndex[index];
     assert(tube !== undefined, "a tube with a job is there");

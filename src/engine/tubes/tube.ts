@@ -11,7 +11,7 @@ import { Timer } from "../queues/timer-heap.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
-/** What happened in a tube by its policies and by moves. */
+/** Counters of policies and moves in a tube. */
 export interface PolicyCounts {
   duplicates: number;
   rejected: number;
@@ -25,41 +25,44 @@ export class Tube {
   readonly name: string;
   /** Creation order over all shards; list-tubes sorts by it. */
   readonly sequence: number;
-  /** Index in the table of tubes, kept in each job's `tube` column. */
+  /** Index in the table of tubes, stored in each job's `tube` column. */
   readonly index: number;
-  /** Reserved and buried jobs; ready and delayed ones are counted by their heaps. */
+  /** Numbers of reserved and buried jobs; the heaps count ready and delayed ones. */
   reservedJobs = 0;
   buriedJobs = 0;
   urgentJobs = 0;
-  /** Jobs on their way to another shard: as long as they are not there they are here. */
+  /** Number of jobs in transit to another shard; they belong to this tube until they arrive. */
   movingJobs = 0;
-  /** Those of them that their holders hand on: limits count them as held until they are there. */
+  /** Number of those that were held; limits count them as held until they arrive. */
   handedJobs = 0;
   totalJobs = 0;
   /** Bytes of the bodies of its jobs. */
   bytes = 0;
-  /** Successful deletes of this tube's jobs. */
+  /** Number of successful deletes of the tube's jobs. */
   deletes = 0;
-  /** How often its jobs were given to a client, released, buried and kicked, and were not done in time. */
+  /**
+   * How often the tube's jobs were reserved, released, buried and kicked, and how often they timed
+   * out.
+   */
   reserves = 0;
   releases = 0;
   buries = 0;
   kicks = 0;
   timeouts = 0;
   pauses = 0;
-  /** Length of the present pause, or 0. */
+  /** Length of the current pause, or 0. */
   pauseSeconds = 0;
-  /** Connections that use it, and that watch it. */
+  /** Numbers of connections that use the tube, and that watch it. */
   using = 0;
   watching = 0;
   /** Position among the tubes with ready jobs, or -1. */
   readyAt = -1;
-  /** Whether its jobs may be given out: it is not paused, and its gate is open. */
+  /** Whether the tube gives jobs: it is not paused, and its rate limiter allows it. */
   open = true;
-  /** Where settings limit how many jobs may be given out. */
+  /** Only with settings that limit reservations. */
   gate: RateLimiter | undefined = undefined;
   #gateTimer: Timer<Tube> | undefined;
-  /** What is set for it, if anything is. */
+  /** The tube's settings, if any. */
   policy: TubePolicy | undefined = undefined;
   #policyCounts: PolicyCounts | undefined;
   #nameBytes: Uint8Array | undefined;
@@ -67,7 +70,7 @@ export class Tube {
   #expiryTimer: Timer<Tube> | undefined;
   readonly #jobs: JobTable;
   #ready: ReadyHeap | undefined;
-  /** The groups of its jobs, from the first job with one on. */
+  /** The groups of its jobs; created with the first job that has one. */
   groups: JobGroups | undefined = undefined;
   #delayed: DeadlineHeap | undefined;
   #buried: JobList | undefined;
@@ -81,15 +84,16 @@ export class Tube {
     this.#jobs = jobs;
   }
 
-  // There may be any number of tubes, and most never need what follows: it is made at its first use.
+  // There may be very many tubes, and most never need the following parts, so each is created at
+  // its first use.
 
   get ready(): ReadyHeap {
     return (this.#ready ??= new ReadyHeap(this.#jobs));
   }
 
   /**
-   * Its groups, which begin to be there. `inWorkMax` jobs of each may be held; `onChanged` hears of each change that may
-   * change which job is next.
+   * Returns the tube's groups, created if necessary. At most `inWorkMax` jobs of each may be held.
+   * Calls `onChanged` at each change that may affect which job is next.
    */
   groupsMade(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
     if (this.groups === undefined) {
@@ -102,7 +106,7 @@ export class Tube {
     return this.groups;
   }
 
-  /** Due when its gate has a token again. */
+  /** Due when the rate limiter has a token again. */
   get gateTimer(): Timer<Tube> {
     return (this.#gateTimer ??= new Timer<Tube>(this));
   }
@@ -111,12 +115,12 @@ export class Tube {
     return (this.#delayed ??= new DeadlineHeap(this.#jobs));
   }
 
-  /** Since when its oldest ready job is ready, ms; Infinity without one. */
+  /** Since when its oldest ready job has been ready, ms; Infinity without one. */
   get oldestReadyAtMs(): number {
     return this.#ready?.firstSinceMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Since when the first of its buried jobs is buried, ms; Infinity without one. */
+  /** Since when the first of its buried jobs has been buried, ms; Infinity without one. */
   get oldestBuriedAtMs(): number {
     return this.#buried?.firstSinceMs ?? Number.POSITIVE_INFINITY;
   }
@@ -126,7 +130,7 @@ export class Tube {
     return (this.#buried ??= new JobList(this.#jobs));
   }
 
-  /** Ready and delayed jobs that have a time to live. */
+  /** Ready and delayed jobs with a TTL. */
   get expiry(): ExpiryHeap {
     return (this.#expiry ??= new ExpiryHeap(this.#jobs));
   }
@@ -136,7 +140,7 @@ export class Tube {
     return (this.#expiryTimer ??= new Timer<Tube>(this));
   }
 
-  /** When its best ready job expires, ms; Infinity without one, or if it does not. */
+  /** When its best ready job expires, ms; Infinity if there is none, or if it never expires. */
   get topExpiresAtMs(): number {
     if (this.#expiry === undefined || this.#expiry.size === 0 || this.jobsIn(JobState.Ready) === 0)
       return Number.POSITIVE_INFINITY;
@@ -161,12 +165,12 @@ export class Tube {
     return (this.#nameBytes ??= asciiBytes(this.name));
   }
 
-  /** Jobs that count where held ones are limited. */
+  /** Number of jobs that count against limits of held jobs. */
   get inWork(): number {
     return this.reservedJobs + this.handedJobs;
   }
 
-  /** Jobs in all states. */
+  /** Number of jobs in all states. */
   get jobs(): number {
     const queued = this.jobsIn(JobState.Ready) + this.jobsIn(JobState.Delayed);
     return this.reservedJobs + this.movingJobs + this.buriedJobs + queued;
@@ -176,7 +180,7 @@ export class Tube {
     return (this.#pauseTimer ??= new Timer<Tube>(this));
   }
 
-  /** Due when the first delayed job is. */
+  /** Due when the first delayed job becomes ready. */
   get delayTimer(): Timer<Tube> {
     return (this.#delayTimer ??= new Timer<Tube>(this));
   }
@@ -185,7 +189,7 @@ export class Tube {
     return this.#pauseTimer !== undefined && this.#pauseTimer.position >= 0;
   }
 
-  /** How many of its jobs are in a state. */
+  /** Returns the number of its jobs in a state. */
   jobsIn(state: JobState): number {
     if (state === JobState.Ready) return this.#ready?.size ?? 0;
     if (state === JobState.Delayed) return this.#delayed?.size ?? 0;
@@ -193,7 +197,10 @@ export class Tube {
     return state === JobState.Reserved ? this.reservedJobs : this.buriedJobs;
   }
 
-  /** Whether somebody uses or watches the tube or a job is in it; `default` is kept by the engine besides. */
+  /**
+   * Whether a connection uses or watches the tube, or a job is in it. The engine keeps `default` in
+   * any case.
+   */
   get referenced(): boolean {
     return (
       this.using > 0 ||

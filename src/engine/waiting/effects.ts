@@ -1,43 +1,47 @@
-// What an engine does to the world, as calls without answers (but for `claim`): the shard turns them into
-// messages and log records, a simulation into a list.
+// The effects of an engine, as calls whose results don't matter, except for `claim` and a few
+// others. The shard turns them into messages and log records, a simulation into a list.
 
 import type { Session } from "./session.ts";
 
 /** Effects on clients. */
 export interface ClientEffects {
-  /** A waiting session was given the job in `slot`; its wait is over. */
+  /** A waiting session got the job in `slot`; its wait is over. */
   reserved(session: Session, slot: number): void;
   /** A wait on this shard alone ended without a job. */
   timedOut(session: Session): void;
   deadlineSoon(session: Session): void;
-  /** A wait over several shards may have to end: its acceptor must find out. */
+  /** A wait over several shards may have to end; its acceptor must find out. */
   waitDue(session: Session): void;
   /**
-   * Takes the waiting session for this shard; false if its wait is already over. Only for `Waiting.Shared`.
+   * Claims the waiting session for this shard; returns false if its wait is already over. Only for
+   * `Waiting.Shared`.
    */
   claim(session: Session): boolean;
-  /** Whether the wait of a `Waiting.Shared` session still lasts. */
+  /** Returns whether the wait of a `Waiting.Shared` session still lasts. */
   stillWaiting(session: Session): boolean;
-  /** A number greater than all before it on any shard: the creation order of a tube. */
+  /** Returns a number greater than all before it on any shard: the creation order of a tube. */
   nextTubeSequence(): number;
 }
 
 /**
- * Takes the records that make a change durable, called after the change is made in memory and before its
- * reply is. Only a put may be refused for want of room: the log keeps a reserve for what changes or deletes a
- * job that it has.
+ * Takes the records that make changes durable. The engine calls it after each change in memory,
+ * before the reply. Only a put can be refused for lack of room: the log keeps a reserve for changes
+ * and deletes of existing jobs.
  */
 export interface RecordSink {
-  /** Asked before a put; false if the disk is full, and the put must be refused. */
+  /** Called before a put; returns false if the disk is full, and the put must be refused. */
   roomForPut(): boolean;
   /**
-   * False if the disk became full in the middle of a long record: it is taken back, and the put must be
-   * refused.
+   * Returns false if the disk became full in the middle of a long record. The record is then
+   * withdrawn, and the put must be refused.
    */
   put(slot: number): boolean;
   updated(slot: number): void;
   deleted(id: number): void;
-  /** The job is about to be forgotten, and its unique key is not, for a while: instead of `deleted`. */
+  /**
+   * Called instead of `deleted` for a job that is about to be removed while its unique key remains
+   * for some time.
+   */
   remembered(slot: number): void;
 }
 
@@ -50,11 +54,14 @@ export const NO_RECORDS: RecordSink = {
   remembered() {},
 };
 
-/** Is told of times and sizes, for whoever watches the server. */
+/** Receives times and sizes for monitoring. */
 export interface Meter {
-  /** A job was ready for so long before it was given to a client. */
+  /** A job was ready for this time before a client reserved it. */
   waited(ms: number): void;
-  /** A job was released, buried or deleted by its holder at `nowMs`, whose reservation would have ended at `deadlineAtMs`. */
+  /**
+   * A job was released, buried or deleted by its holder at `nowMs`; its reservation would have
+   * ended at `deadlineAtMs`.
+   */
   held(deadlineAtMs: number, ttrSeconds: number, nowMs: number): void;
   /** A job was put with a body of this size. */
   stored(bodyBytes: number): void;

@@ -1,11 +1,11 @@
-// Watched tubes of one session that have a job to give, best job first: a heap, so that the next
-// reserve of a session with very many such tubes looks at a few of them.
+// A heap of a session's watched tubes that have a job to give, best job first. With it, a reserve
+// of a session with very many such tubes examines only a few of them.
 //
-// Each entry has the pri and id that its tube's best job had when it was looked at. The heap is
-// lazy: a best job that left or became worse is noticed when its entry comes up, and the entry
-// sinks to its new place. Only a tube whose best job became better must be told of, by
-// `BetterTubes`: the session reads the new entries of that log before it chooses. So no entry is
-// ever later than its tube belongs, and the first one that is still true is the best of all.
+// Each entry has the pri and id that its tube's best job had when last examined. The heap is lazy:
+// when a best job has left or become worse, this is noticed when the entry reaches the top, and the
+// entry sinks to its new place. Only tubes whose best job became better must be reported, by
+// `BetterTubes`; the session reads the new entries of that log before it chooses. So no entry is
+// ever later than its tube belongs, and the first entry that is still true is the best of all.
 
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { BETTER_TUBES_KEPT, type BetterTubes } from "../tubes/better-tubes.ts";
@@ -21,7 +21,7 @@ interface Watched {
 }
 
 export class ReadyOrder {
-  /** Entries and tubes that were looked at since the caller set it to 0. */
+  /** Number of entries and tubes examined since the caller set it to 0. */
   looks = 0;
   readonly #jobs: JobTable;
   readonly #better: BetterTubes;
@@ -29,7 +29,7 @@ export class ReadyOrder {
   #pris = new Uint32Array(0);
   #ids = new Float64Array(0);
   #size = 0;
-  /** How many entries of the log were read; -1 before the heap was made. */
+  /** Number of log entries read; -1 before the heap exists. */
   #read = -1;
 
   /** Follows the log until `end`. */
@@ -43,7 +43,10 @@ export class ReadyOrder {
     this.#better.unfollow();
   }
 
-  /** The watched tube with the best job, or undefined. `readyTubes` are all that have a ready job. */
+  /**
+   * Returns the watched tube with the best job, or undefined. `readyTubes` must be all tubes with a
+   * ready job.
+   */
   best(watched: Watched, readyTubes: readonly Tube[]): Tube | undefined {
     this.#catchUp(watched, readyTubes);
     for (;;) {
@@ -63,12 +66,12 @@ export class ReadyOrder {
     }
   }
 
-  /** Takes out the tube that `best` has just returned. */
+  /** Removes the tube that `best` has just returned. */
   removeBest(): void {
     this.#removeFirst();
   }
 
-  /** A tube that the session began to watch, or that was taken out. */
+  /** Adds a tube that the session began to watch, or that was removed. */
   add(tube: Tube): void {
     const top = gives(tube) ? tube.ready.top : NO_SLOT;
     if (top === NO_SLOT || this.#read < 0) return;
@@ -81,7 +84,7 @@ export class ReadyOrder {
     const { noted } = this.#better;
     const tubes = Math.min(watched.size, readyTubes.length);
     const missed = noted - this.#read;
-    // A tube may be in it twice, and one that is not watched any more stays until it comes up.
+    // A tube may occur twice, and one that is no longer watched stays until it reaches the top.
     const isCrowded = this.#size > 2 * tubes + CAPACITY_MIN;
     if (this.#read < 0 || isCrowded || missed > Math.min(BETTER_TUBES_KEPT, CAPACITY_MIN + tubes / 4)) {
       this.#makeAnew(watched, readyTubes);
@@ -139,7 +142,7 @@ export class ReadyOrder {
     this.#ids[position] = id;
   }
 
-  /** Whether an entry comes before (pri, id). */
+  /** Returns whether an entry comes before (pri, id). */
   #isBefore(position: number, pri: number, id: number): boolean {
     const itsPri = this.#pris[position]!;
     return itsPri < pri || (itsPri === pri && this.#ids[position]! < id);
@@ -169,7 +172,7 @@ export class ReadyOrder {
   }
 }
 
-/** Whether a tube may give a job, if limits of groups leave it one. */
+/** Returns whether a tube may give a job, unless limits of groups leave none. */
 function gives(tube: Tube): boolean {
   return tube.readyAt >= 0 && tube.open;
 }

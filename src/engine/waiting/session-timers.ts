@@ -1,4 +1,4 @@
-// When each session has to be looked at: its reservations end, or its wait does.
+// Timers of sessions: when a reservation or a wait ends.
 
 import { DEADLINE_MARGIN_MS } from "../../protocol/limits.ts";
 import { TimerHeap } from "../queues/timer-heap.ts";
@@ -7,12 +7,12 @@ import { type Session, Waiting } from "./session.ts";
 /** A reservation ends when now > deadline (not at it); timers fire when now >= their time. */
 const AFTER_DEADLINE_MS = 0.001;
 
-/** Whether a reservation with this deadline is over. */
+/** Returns whether a reservation with this deadline is over. */
 export function isOver(deadlineAtMs: number, nowMs: number): boolean {
   return deadlineAtMs + AFTER_DEADLINE_MS <= nowMs;
 }
 
-/** Whether the soonest reservation of the session is in its last second, or over. */
+/** Returns whether the session's soonest reservation is in its last second, or over. */
 export function inMargin(session: Session, nowMs: number): boolean {
   return nowMs >= session.held.soonestMs - DEADLINE_MARGIN_MS;
 }
@@ -30,7 +30,7 @@ export class SessionTimers {
     return this.#timers.first;
   }
 
-  /** To be called when its reservations or its wait have changed. */
+  /** Updates the timer; call after the session's reservations or wait have changed. */
   set(session: Session): void {
     if (session.waiting === Waiting.No) {
       this.setForExpiry(session);
@@ -40,7 +40,7 @@ export class SessionTimers {
     this.#timers.set(session.timer, Math.min(session.timeoutAtMs, marginAtMs));
   }
 
-  /** From now on only the end of a reservation is of interest, also while it waits. */
+  /** Sets the timer to the end of a reservation only, even while the session waits. */
   setForExpiry(session: Session): void {
     this.#timers.set(session.timer, session.held.soonestMs + AFTER_DEADLINE_MS);
   }

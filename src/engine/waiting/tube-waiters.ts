@@ -1,5 +1,5 @@
-// The sessions that wait for jobs of one tube. `Waiters` keeps one for each tube that somebody has waited
-// for, so that a tube need not know of sessions, which know of tubes.
+// The sessions that wait for jobs of one tube. `Waiters` keeps one such object for each tube with
+// waiters, so that tubes need not know sessions, which know tubes.
 
 import type { Watch } from "./session.ts";
 import type { WideWaiters } from "./wide-waiters.ts";
@@ -8,7 +8,7 @@ export class TubeWaiters {
   /** Waiting sessions with few watched tubes, longest wait first. */
   first: Watch | undefined;
   last: Watch | undefined;
-  /** Sessions with many watched tubes, waiting or not; made at the first. */
+  /** Sessions with many watched tubes, waiting or not; created for the first one. */
   wide: WideWaiters | undefined;
 
   append(watch: Watch): void {

@@ -1,7 +1,9 @@
-// Who waits for the jobs of which tube, and who has waited longest.
+// The waiting sessions of a shard: which ones wait for jobs of a tube, and which has waited
+// longest.
 //
-// A session that watches few tubes is linked into the list of each (narrow); one that watches many stands in
-// one list of all such sessions (wide), and among the `WideWaiters` of each of its tubes.
+// A session that watches few tubes (narrow) is linked into the list of each. One that watches many
+// (wide) is in a single list of all such sessions, and among the `WideWaiters` of each of its
+// tubes.
 
 import { assert } from "../../base/assert.ts";
 import type { Tube } from "../tubes/tube.ts";
@@ -10,21 +12,18 @@ import { type Session, Waiting, Watch } from "./session.ts";
 import { TubeWaiters } from "./tube-waiters.ts";
 import { WideWaiters } from "./wide-waiters.ts";
 
-/** A session that watches more tubes than this is not linked into the list of each of them when it waits. */
+/** Maximum number of watched tubes for which a waiting session is linked into the list of each. */
 const NARROW_WATCHES_MAX = 8;
-/**
- * How many of the wide waiters are looked at in the order of their waits before the tube's own are put in
- * order.
- */
+/** Number of wide waiters to check in the order of their waits before sorting the tube's own. */
 const WIDE_GLANCES = 16;
 
 export class Waiters {
-  /** Sessions that wait on this shard alone. */
+  /** Number of sessions that wait on this shard alone. */
   alone = 0;
-  /** Watches of all sessions. */
+  /** Number of watches of all sessions. */
   watches = 0;
   readonly #effects: ClientEffects;
-  /** By the index of the tube; none where nobody has waited since somebody last began to watch it. */
+  /** Waiters by tube index; undefined for a tube without waiters since its watches began. */
   readonly #ofTube: (TubeWaiters | undefined)[] = [];
   #wideFirst: Session | undefined;
   #wideLast: Session | undefined;
@@ -34,7 +33,7 @@ export class Waiters {
     this.#effects = effects;
   }
 
-  // --- watches --------------------------------------------------------------------------------------------
+  // --- watches --------------------------------------------------------------------------------
 
   watch(session: Session, tube: Tube): void {
     assert(session.waiting === Waiting.No, "a session that waits keeps its watches");
@@ -42,7 +41,8 @@ export class Waiters {
     session.watches.set(tube, watch);
     tube.watching++;
     this.watches++;
-    // At once, so that the first wait of a session with very many tubes has nothing left to link.
+    // Link it at once, so that the first wait of a session with very many tubes has nothing left to
+    // link.
     if (session.watches.size > NARROW_WATCHES_MAX) this.#linkWide(watch);
     else session.remember(watch);
   }
@@ -61,15 +61,16 @@ export class Waiters {
     }
     tube.watching--;
     this.watches--;
-    // Its index may be another tube's next.
+    // Another tube may reuse its index.
     if (tube.watching === 0) this.#ofTube[tube.index] = undefined;
   }
 
-  // --- waits ----------------------------------------------------------------------------------------------
+  // --- waits ----------------------------------------------------------------------------------
 
-  /** The session begins to wait, behind all others; the caller sets its timer. */
+  /** Starts a session's wait, behind all others; the caller sets its timer. */
   begin(session: Session, waiting: Waiting, timeoutAtMs: number): void {
-    // Linking it twice would turn the lists of waiters into circles, and a walk through them would never end.
+    // Linking it twice would turn the lists of waiters into circles, and a walk through them would
+    // never end.
     assert(session.waiting === Waiting.No, "a session waits once");
     session.waiting = waiting;
     if (waiting === Waiting.Alone) this.alone++;
@@ -81,7 +82,7 @@ export class Waiters {
     else this.#beginWide(session);
   }
 
-  /** The session waits no more; the caller sets its timer. */
+  /** Ends a session's wait; the caller sets its timer. */
   end(session: Session): void {
     assert(session.waiting !== Waiting.No, "only a wait that has begun ends");
     if (session.waiting === Waiting.Alone) this.alone--;
@@ -92,7 +93,7 @@ export class Waiters {
     else this.#endWide(session);
   }
 
-  /** The session that has waited longest for a job of the tube. */
+  /** Returns the session that has waited longest for a job of the tube. */
   longest(tube: Tube): Session | undefined {
     const waiters = this.of(tube);
     if (waiters === undefined) return undefined;
@@ -102,7 +103,10 @@ export class Waiters {
     return wide === undefined || (narrow !== undefined && narrow.waitOrder < wide.waitOrder) ? narrow : wide;
   }
 
-  /** How many sessions wait for a job of the tube, and have not had their wait ended by another shard. */
+  /**
+   * Returns how many sessions wait for a job of the tube, without those whose wait another shard
+   * has ended.
+   */
   count(tube: Tube): number {
     let count = 0;
     const waiters = this.of(tube);
@@ -116,7 +120,7 @@ export class Waiters {
     return count;
   }
 
-  /** The waiters of the tube, if it has had any. */
+  /** Returns the waiters of the tube, if it has had any. */
   of(tube: Tube): TubeWaiters | undefined {
     return this.#ofTube[tube.index];
   }
@@ -132,7 +136,7 @@ export class Waiters {
     );
   }
 
-  // --- sessions with many tubes ---------------------------------------------------------------------------
+  // --- sessions with many tubes ---------------------------------------------------------------
 
   #beginWide(session: Session): void {
     for (let watch = session.unlinked.pop(); watch !== undefined; watch = session.unlinked.pop())
@@ -153,7 +157,7 @@ export class Waiters {
     session.previousWide = undefined;
   }
 
-  /** Puts a watch among its tube's wide waiters, behind all who wait now. */
+  /** Adds a watch to its tube's wide waiters, behind all current waits. */
   #linkWide(watch: Watch): void {
     const { session, tube } = watch;
     const order = session.waiting === Waiting.No ? this.#nextOrder : session.waitOrder;
@@ -163,9 +167,9 @@ export class Waiters {
   }
 
   /**
-   * Where all workers watch the same tubes, however many, the first of the waits is the right one, and
-   * finding it so costs less than to put the tube's own waiters in order, who have all waited anew since its
-   * last job.
+   * When all workers watch the same tubes, however many, the first of all waits is the right one.
+   * Finding it this way is cheaper than sorting the tube's own waiters, all of whom have started
+   * new waits since its last job.
    */
   #longestWide(tube: Tube, waiters: WideWaiters): Session | undefined {
     if (waiters.size === 0) return undefined;

@@ -1,12 +1,14 @@
-// Who waits for the jobs of one tube among the sessions with many watched tubes, so that a put need not look
-// at sessions that wait for others, nor a reserve touch every tube that its session watches.
+// The sessions with many watched tubes that wait for jobs of one tube. A put thus need not examine
+// sessions that wait for other tubes, and a reserve need not touch every tube that its session
+// watches.
 //
-// A wait that begins or ends changes nothing here. The members are a heap by `widePlace`: the order of their
-// session's wait when the heap last looked, which is never later than that of its wait now. So when the first
-// member's place is still true, its session has waited longest of all; when it is not, it gets its true place
-// and the next is looked at. A session that does not wait leaves the heap when it comes up, is remembered in
-// the session's `unlinked`, and is back before its next wait begins. All this costs at most one correction
-// for each wait and tube, and only for tubes that get jobs.
+// A wait that begins or ends changes nothing here. The members form a heap by `widePlace`: the
+// order of their session's wait when the heap last checked, which is never later than that of its
+// current wait. If the first member's place is still true, its session has waited longest of all.
+// Otherwise it gets its true place, and the next member is checked. A session that does not wait
+// leaves the heap when it reaches the top, goes to the session's `unlinked`, and returns before its
+// next wait begins. All this costs at most one correction for each wait and tube, and only for
+// tubes that get jobs.
 
 import { assert } from "../../base/assert.ts";
 import { type Session, Waiting, type Watch } from "./session.ts";
@@ -14,7 +16,7 @@ import { type Session, Waiting, type Watch } from "./session.ts";
 export class WideWaiters {
   readonly #watches: Watch[];
 
-  /** `watch` is the first member, because an array that begins empty has room for 17 in the end. */
+  /** `watch` is the first member, because an array that begins empty gets room for 17. */
   constructor(watch: Watch, waitOrder: number) {
     this.#watches = [watch];
     watch.widePlace = waitOrder;
@@ -25,7 +27,7 @@ export class WideWaiters {
     return this.#watches.length;
   }
 
-  /** A member by position, in no particular order; its session need not wait. */
+  /** Returns a member by position, in no particular order; its session need not be waiting. */
   at(position: number): Watch {
     return this.#watches[position]!;
   }
@@ -37,7 +39,7 @@ export class WideWaiters {
     this.#siftUp(this.#watches.length - 1, watch);
   }
 
-  /** The caller says where the watch is from now on. */
+  /** Removes a watch; the caller then sets its `widePosition`. */
   remove(watch: Watch): void {
     const position = watch.widePosition;
     assert(this.#watches[position] === watch, "a wide waiter leaves the tube that it waits for");
@@ -48,7 +50,7 @@ export class WideWaiters {
     else this.#siftDown(position, last);
   }
 
-  /** The session that has waited longest. */
+  /** Returns the session that has waited longest. */
   longestWaiting(): Session | undefined {
     for (let watch = this.#watches[0]; watch !== undefined; watch = this.#watches[0]) {
       const { session } = watch;

@@ -1,9 +1,9 @@
-// Goes upwards through the ids of a shard and finds the jobs that a filter lets through: for lists, and for all that is done
-// to many jobs of a tube.
+// A walk upwards through the ids of a shard that finds the jobs matching a filter. It serves lists,
+// and commands on many jobs of a tube.
 //
-// It needs no memory of its own in the engine: ids are in order in the index. It may rest after any job, for as long as it
-// takes, while jobs come, change and go: what fits all the time is found exactly once, as with Redis' SCAN. Ids are in the
-// order of age.
+// It needs no memory of its own in the engine, because the index is sorted by id. A walk may pause
+// after any job, for any time, while jobs come, change and go. As in Redis' SCAN, it finds each job
+// that matches throughout exactly once. Ids are in order of age.
 
 import type { BodyArena } from "../jobs/body-arena.ts";
 import { type BodySearch, FOUND } from "../jobs/body-search.ts";
@@ -12,15 +12,15 @@ import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { NO_GROUP } from "../queues/job-groups.ts";
 import type { Tube } from "../tubes/tube.ts";
 
-/** Which jobs of a tube are meant. */
+/** A filter for jobs of a tube. */
 export interface JobFilter {
-  /** The bits `stateBit` of their states. */
+  /** Bits of the states, as `stateBit` returns them. */
   readonly states: number;
-  /** They were created at this moment or before, monotonic ms; Infinity for any. */
+  /** Latest creation time, monotonic ms; Infinity for any. */
   readonly createdByMs: number;
-  /** Bytes that are somewhere in their bodies, 1 to SEARCHED_BYTES_MAX; undefined for any body. */
+  /** Bytes that the body must contain, 1 to SEARCHED_BYTES_MAX; undefined for any body. */
   readonly contains: Uint8Array | undefined;
-  /** The group that they are in, Latin-1; undefined for any, and for those that are in none. */
+  /** The group, Latin-1; undefined for any group or none. */
   readonly group?: string | undefined;
 }
 
@@ -34,43 +34,46 @@ export const ALL_STATES: number =
   stateBit(JobState.Buried) |
   stateBit(JobState.Delayed);
 
-/** What a walk may cost before it rests. */
+/** The work that a walk may do before it pauses. */
 export interface WalkBudget {
-  /** Ids. */
+  /** Number of ids to examine. */
   looksLeft: number;
-  /** Bytes of bodies. */
+  /** Bytes of bodies to search. */
   searchBytesLeft: number;
 }
 
 /**
- * How many ids a turn may look at for each job that it may change, and how many bytes of bodies it may search: a byte takes
- * 1 to 4 ns, whatever body and text are (body-search.ts).
+ * Number of ids that a turn may examine per job that it may change, and bytes of bodies that it may
+ * search. A byte takes 1 to 4 ns, whatever body and text are (body-search.ts).
  */
 const LOOKS_PER_JOB = 5;
 const SEARCH_BYTES_PER_JOB = 1024;
 
-/** What a turn may cost that may change `jobs` jobs: of 1,000, ids 5,000 and bytes 1 MB. */
+/** Returns the budget of a turn that may change `jobs` jobs: for 1,000 jobs, 5,000 ids and 1 MB. */
 export function turnBudget(jobs: number): WalkBudget {
   return { looksLeft: jobs * LOOKS_PER_JOB, searchBytesLeft: jobs * SEARCH_BYTES_PER_JOB };
 }
 
-/** What of an engine a walk reads. */
+/** The parts of an engine that a walk reads. */
 export interface WalkedJobs {
   readonly jobs: JobTable;
   readonly index: JobIndex;
   readonly bodies: BodyArena;
   readonly search: BodySearch;
-  /** The tube of a job. */
+  /** Returns the tube of a job. */
   readonly tubeOf: (slot: number) => Tube;
 }
 
 export class JobWalk {
   readonly filter: JobFilter;
-  /** The highest id that it looks at. */
+  /** The highest id of the walk. */
   readonly lastId: number;
   readonly #walked: WalkedJobs;
   readonly #place: IndexPlace;
-  /** How far the body of the job at the place was searched when the budget was used up; -1 if it was not. */
+  /**
+   * How far the current job's body was searched when the budget ran out; -1 if no search is
+   * unfinished.
+   */
   #searchedBytes = -1;
 
   constructor(walked: WalkedJobs, filter: JobFilter, afterId: number, lastId: number) {
@@ -81,8 +84,8 @@ export class JobWalk {
   }
 
   /**
-   * About how many jobs it has to look at, or what costs as much. With a small limit it may come to its end before, but nobody
-   * knows. `tube` is undefined for all.
+   * Returns an estimate of the jobs to examine, including searches of equal cost. A limit may end
+   * the walk earlier, which can't be known. `tube` is undefined for all tubes.
    */
   work(tube: Tube | undefined): number {
     if (this.filter.contains === undefined) return this.#walked.jobs.live;
@@ -91,19 +94,19 @@ export class JobWalk {
       : this.#walked.jobs.live + Math.ceil(tube.bytes / SEARCH_BYTES_PER_JOB);
   }
 
-  /** All ids up to this one are done. */
+  /** The walk has finished all ids up to this one. */
   get doneId(): number {
     return this.#searchedBytes < 0 ? this.#place.id : this.#place.id - 1;
   }
 
-  /** Whether there is nothing left to look at. */
+  /** Whether there is nothing left to examine. */
   get hasEnded(): boolean {
     return this.doneId >= this.lastId;
   }
 
   /**
-   * The slot of the next job that fits, of `tube` or, if that is undefined, of any. NO_SLOT at the end, and where the budget
-   * is used up.
+   * Returns the slot of the next matching job, in `tube` or, if that is undefined, in any. Returns
+   * NO_SLOT at the end, and when the budget is used up.
    */
   next(tube: Tube | undefined, budget: WalkBudget): number {
     const place = this.#place;
@@ -123,7 +126,7 @@ export class JobWalk {
     return NO_SLOT;
   }
 
-  /** Whether a job fits but for its body. */
+  /** Returns whether a job matches, apart from its body. */
   #isMeant(slot: number, tube: Tube | undefined): boolean {
     const page = this.#walked.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -141,7 +144,10 @@ export class JobWalk {
     return number === NO_GROUP ? undefined : this.#walked.tubeOf(slot).groups?.describe(number)?.key;
   }
 
-  /** Whether its body, from a position on, has the text; if the budget ends before, notes how far it was searched. */
+  /**
+   * Returns whether the body, from a position on, contains the text. If the budget ends first,
+   * records how far the search got.
+   */
   #hasText(slot: number, from: number, budget: WalkBudget): boolean {
     const text = this.filter.contains;
     if (text === undefined) return true;

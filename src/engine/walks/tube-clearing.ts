@@ -1,32 +1,33 @@
-// Deletes jobs of a tube, some in each step, until none is left that was there when it began and fits.
+// Deletes, in steps, the jobs of a tube that existed at the beginning and match a filter.
 
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, stateBit, turnBudget } from "./job-walk.ts";
 
-/** What of an engine a clearing needs. */
+/** The parts of an engine that a clearing needs. */
 export interface ClearedJobs {
   readonly jobs: JobTable;
   findTube(name: string): Tube | undefined;
-  /** Deletes a job in whatever state. */
+  /** Deletes a job in any state. */
   discard(slot: number, nowMs: number): void;
 }
 
-/** The states whose queues belong to the tube; reserved jobs are their holders'. */
+/** States whose queues belong to the tube; reserved jobs belong to their holders. */
 const QUEUED: readonly JobState[] = [JobState.Ready, JobState.Delayed, JobState.Buried];
 const EVERY_STATE: readonly JobState[] = [...QUEUED, JobState.Reserved];
 
 /**
- * Jobs with a higher id than any was when it began are left alone, so that it ends however many are put meanwhile. Whole states
- * are taken from the ends of their queues, as long as these are old: there a job leaves without moving another, and the jobs
- * of other tubes need not be looked at. Whatever is left the walk finds, smallest id first.
+ * Leaves alone jobs with a higher id than any at the beginning, so that it ends however many jobs
+ * are put meanwhile. Without a filter, it takes jobs from the ends of the tube's queues as long as
+ * these are old enough: there a removal moves no other job, and the jobs of other tubes need not be
+ * examined. The walk finds the rest, smallest id first.
  */
 export class TubeClearing {
   readonly tube: string;
   readonly walk: JobWalk;
-  /** Jobs that it may still delete. */
+  /** Number of jobs that it may still delete. */
   jobsLeft: number;
-  /** Jobs that it has deleted. */
+  /** Number of jobs that it has deleted. */
   cleared = 0;
   readonly #engine: ClearedJobs;
   readonly #isWhole: boolean;
@@ -42,7 +43,7 @@ export class TubeClearing {
     this.#isWhole = isAny && limit === Infinity;
   }
 
-  /** About how many jobs it has to delete or look at, or bodies to search that cost as much. */
+  /** An estimate of the jobs to delete or examine, including searches of equal cost. */
   get work(): number {
     const tube = this.#engine.findTube(this.tube);
     if (tube === undefined) return 0;
@@ -86,7 +87,10 @@ export class TubeClearing {
     }
   }
 
-  /** The job at the end of a queue, or NO_SLOT if it is none that may go. With its last job the tube goes, too. */
+  /**
+   * Returns the job at the end of a queue, or NO_SLOT if there is none that may be deleted. The
+   * tube disappears with its last job.
+   */
   #endOf(state: JobState): number {
     const tube = this.#engine.findTube(this.tube);
     if (tube === undefined) return NO_SLOT;
@@ -106,7 +110,7 @@ export class TubeClearing {
     }
   }
 
-  /** Jobs of the tube in the states that are meant. */
+  /** Returns the number of the tube's jobs in the selected states. */
   #jobsIn(tube: Tube): number {
     let jobs = 0;
     for (const state of EVERY_STATE)

@@ -1,29 +1,32 @@
-// Moves jobs of a tube to another one, of this shard or another, some in each step, until none is left that was there when it began and
-// fits; dead ones also each to the tube where it died.
+// Moves, in steps, the jobs of a tube that existed at the beginning and match a filter to another
+// tube, on this shard or another. Dead jobs can also each return to the tube in which they died.
 
 import { type JobTable, NO_SLOT } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, turnBudget } from "./job-walk.ts";
 
-/** What of an engine a moving needs. */
+/** The parts of an engine that a move needs. */
 export interface MovedJobs {
   readonly jobs: JobTable;
   findTube(name: string): Tube | undefined;
-  /** Moves a job; tells whether it has moved, stays where it is, finds its target full, or would have to go to another shard. */
+  /**
+   * Moves a job. Returns whether it has moved, stays where it is, found its target full, or would
+   * have to go to another shard.
+   */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome;
-  /** Where a dead job may live again, or "". */
+  /** Returns the tube in which a dead job died, or "". */
   originOf(slot: number): string;
 }
 
 /** Takes jobs that have to go to other shards. */
 export interface FarMoves {
-  /** Whether no more may be sent before some have arrived. */
+  /** Whether nothing more may be sent before some jobs have arrived. */
   readonly isFull: boolean;
-  /** Jobs that were sent, and of which it is not known what became. */
+  /** Number of jobs that were sent and whose fate is unknown. */
   readonly underWay: number;
-  /** Jobs that have arrived. */
+  /** Number of jobs that have arrived. */
   readonly moved: number;
-  /** Whether a target was full, or had no memory: then nothing more is moved. */
+  /** Whether a target was full or out of memory; nothing more is moved then. */
   readonly refused: boolean;
   send(slot: number, target: string, asReady: boolean): void;
 }
@@ -31,7 +34,10 @@ export interface FarMoves {
 export const MoveOutcome = { Moved: 0, Stays: 1, Full: 2, Elsewhere: 3 } as const;
 export type MoveOutcome = (typeof MoveOutcome)[keyof typeof MoveOutcome];
 
-/** Jobs with a higher id than any was when it began are left alone, so that it ends. Smallest ids come first. */
+/**
+ * Leaves alone jobs with a higher id than any at the beginning, so that it ends. Takes the smallest
+ * ids first.
+ */
 export class TubeMoving {
   readonly tube: string;
   readonly #far: FarMoves;
@@ -43,7 +49,7 @@ export class TubeMoving {
   #jobsLeft: number;
   #full = false;
 
-  /** `target` is "" for the tube that each job died in; `limit` is Infinity for all. */
+  /** `target` is "" for the tube in which each job died; `limit` is Infinity for all. */
   constructor(
     engine: MovedJobs,
     tube: string,
@@ -60,12 +66,12 @@ export class TubeMoving {
     this.#jobsLeft = limit;
   }
 
-  /** Jobs that it has moved. */
+  /** Number of jobs that it has moved. */
   get moved(): number {
     return this.#movedHere + this.#far.moved;
   }
 
-  /** Jobs that it could move now, or look at before: an estimate. */
+  /** An estimate of the jobs to move or examine. */
   get work(): number {
     if (this.#engine.findTube(this.tube) === undefined) return 0;
     return Math.min(this.#jobsLeft, this.#engine.jobs.live);
@@ -77,7 +83,7 @@ export class TubeMoving {
     return this.#isDone && this.#far.underWay === 0;
   }
 
-  /** Whether it can't go on before jobs have arrived at other shards. */
+  /** Whether it can't continue before jobs have arrived at other shards. */
   get isWaiting(): boolean {
     return this.#far.underWay > 0 && (this.#far.isFull || this.#isDone);
   }
