@@ -10,8 +10,8 @@ const LOOP_COPY_BYTES_MAX = 32;
 const nativeCopy = Buffer.prototype.copy;
 
 /**
- * Copies `length` bytes of `source` at `sourceStart` into `target` at `targetStart`. The ranges must not
- * overlap.
+ * Copies `length` bytes of `source` at `sourceStart` into `target` at `targetStart`. The ranges
+ * must not overlap.
  */
 export function copyBytes(
   target: Uint8Array,

@@ -1,6 +1,5 @@
-// The log of a standby: writes another node's batches into the same segments with the same sequence
-// numbers, so that the node can take the lead with the log as it is. Pure code; see "A node that
-// follows" in README.md.
+// The log of a standby: copies another node's segments, with their numbers and sequences, so that
+// it can take the lead as it is. Pure code; see "A node that follows" in README.md.
 
 import { copyBytes } from "../base/bytes.ts";
 import { Memory } from "../base/memory.ts";
@@ -36,9 +35,7 @@ import { type SyncEvery, SyncPolicy } from "./live/sync-policy.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import type { ScannedBatch, SegmentScan } from "./recovery/segment-scan.ts";
 
-/**
- * Zeros to write ahead at a time: a sync that extends a file waits for the file system's journal.
- */
+/** Zeros to write ahead at a time, because a sync that extends a file waits for the journal. */
 const AHEAD_BYTES = 512 * 1024;
 const CUT = "cut.json";
 
@@ -93,9 +90,8 @@ export class FollowLog {
   #idsLent: number;
 
   /**
-   * `verdict` describes the directory, which must be undamaged. Only batches after record
-   * `adoptAfter` belong to the group's chain; a directory without such batches has its own jobs, or
-   * none. Truncates after the last complete batch.
+   * `verdict` must report no damage. Only batches after record `adoptAfter` are the group's; other
+   * jobs are the directory's own. Truncates after the last complete batch.
    */
   constructor(options: FollowOptions, verdict: LogVerdict, adoptAfter: number, extentBytes = AHEAD_BYTES) {
     this.#options = options;
@@ -107,8 +103,7 @@ export class FollowLog {
     this.#idsLent = verdict.maxId;
     const numbers = this.#numbers();
     this.#first = numbers[0] ?? 0;
-    // Segments that the last DROP invalidated count again if the shared log lacks that DROP. They
-    // stay until the next one.
+    // They count again if the shared log lacks the last DROP, so they stay until the next one.
     for (const number of verdict.discard) this.#disk.unlink(segmentName(number));
     const kept = verdict.kept.at(-1);
     this.#begin = kept === undefined ? 1 : kept.number + 1;
@@ -159,10 +154,7 @@ export class FollowLog {
     return this.known.at(-1) ?? { epoch: 0, n: 0, tag: 0 };
   }
 
-  /**
-   * Whether the log holds everything that counts. A log that began with the stream's first message
-   * may lack records that are yet to be rewritten.
-   */
+  /** Whether all segments that count are present; a node that joined late may lack some. */
   get isComplete(): boolean {
     return this.#first === 0 || this.#first <= this.#oldest;
   }
@@ -313,10 +305,7 @@ export class FollowLog {
     return this.#kept;
   }
 
-  /**
-   * Returns the LEAD that claims the lead for this node. It seals the current segment, so that the
-   * node's own records begin in the next one.
-   */
+  /** Returns a LEAD for this node, which seals the segment: its own log begins with the next. */
   leadBatch(node: number, tag: number): Uint8Array {
     const { epoch, n, tag: previousTag } = this.place;
     const memory = Memory.ofSize(BATCH_HEADER_BYTES + END_BYTES);
@@ -353,10 +342,7 @@ export class FollowLog {
     return this.known.filter(({ n }) => n > after).map(({ n }) => this.#read(this.#places.get(n)!));
   }
 
-  /**
-   * Returns a batch of this log. Its frames are sealed with the log's own salt, so the batch is
-   * sealed anew.
-   */
+  /** Returns a batch with a new checksum, because its frames have this log's own salt. */
   #read({ segment, beginsAt, endsAt }: Place): Uint8Array {
     const memory = Memory.ofSize(endsAt - beginsAt - FRAME_BYTES);
     const handle = this.#disk.open(segmentName(segment), "read");
@@ -379,10 +365,7 @@ export class FollowLog {
 
   // --- cutting --------------------------------------------------------------------------------
 
-  /**
-   * Truncates the log after batch `n`, which must be known. After an interruption, the next start
-   * finishes the job.
-   */
+  /** Truncates the log after batch `n`; the next start finishes an interrupted cut. */
   cutAfter(n: number): void {
     const place = this.#places.get(n);
     if (place === undefined) throw new Error(`batch ${n} is not in the log`);
@@ -401,10 +384,7 @@ export class FollowLog {
   }
 }
 
-/**
- * Returns the segments that count again if the DROP is cut: complete ones, right before those that
- * count.
- */
+/** Returns the complete segments that count again if the DROP is cut. */
 function uncountedBefore({ stale, kept }: LogVerdict): SegmentScan[] {
   const found: SegmentScan[] = [];
   let next = kept[0];
@@ -459,10 +439,7 @@ export function finishCut(options: FollowOptions, extentBytes = AHEAD_BYTES): vo
   disk.syncFolder();
 }
 
-/**
- * Removes all segments after the place, newest first, and everything after the place in its own
- * segment.
- */
+/** Removes everything after the place: newer segments, newest first, then its own rest. */
 function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array): void {
   const numbers = disk.names().map(segmentNumber);
   for (const number of numbers.filter((each) => each > segment).sort((a, b) => b - a))
@@ -478,8 +455,7 @@ function cut(disk: Disk, { segment, endsAt, sealed }: Place, zeros: Uint8Array):
     }
     const bytes = new Uint8Array(Math.ceil((endsAt + SPARE_BYTES) / zeros.length) * zeros.length);
     readFully(disk, handle, bytes, 0, endsAt, 0);
-    // Replace the file. In the old one, parts of what is cut could reappear after a crash and look
-    // like damage.
+    // Replace the file: remains of the cut could reappear after a crash and look like damage.
     replaceWhole(disk, name, ".cut", bytes);
   } finally {
     disk.close(handle);

@@ -58,9 +58,7 @@ export interface EngineOptions {
   ownsTube?: (name: string) => boolean;
   /** A session with more tubes to choose from keeps them in a ReadyOrder. */
   orderedTubesMin?: number;
-  /**
-   * Seed for the hash of unique keys. It is random, so that clients can't construct colliding keys.
-   */
+  /** Random seed for the hash of unique keys, so that clients can't construct collisions. */
   keySeed?: readonly [number, number];
 }
 
@@ -87,15 +85,9 @@ export class Engine {
   jobKicks = 0;
   jobTouches = 0;
   jobTimeouts = 0;
-  /**
-   * Number of tubes, waiters and groups that commands examined since the caller set it to 0: a
-   * measure of work that grows with what clients have. One takes about 50 ns.
-   */
+  /** Number of tubes, waiters and groups examined since the caller set it to 0; one takes 50 ns. */
   looks = 0;
-  /**
-   * Called for a job that is no longer on its way, or due to go, to another shard; possibly in the
-   * middle of a change.
-   */
+  /** Called, maybe amid a change, for a job that is no longer going to another shard. */
   onSettled: (id: number) => void = () => {};
 
   readonly #effects: ClientEffects;
@@ -114,18 +106,12 @@ export class Engine {
   readonly #search: BodySearch;
   readonly #grown: Grown;
   readonly #sessions: (Session | undefined)[] = [];
-  /**
-   * The earliest of the rare deadlines: a job expires, a key is forgotten, a pause ends, a rate
-   * limiter has a token.
-   */
+  /** The earliest rare deadline: of an expiry, a unique key, a pause or a rate limiter. */
   readonly #seldom = new EarliestTime();
   readonly #pauseTimers = new TimerHeap<Tube>(this.#seldom);
   readonly #gateTimers = new TimerHeap<Tube>(this.#seldom);
   readonly #sessionTimers = new SessionTimers();
-  /**
-   * The time at which more jobs were due to expire than one turn allows, ms; 0 if none are left
-   * over.
-   */
+  /** When more jobs were due to expire than a turn allows, ms; 0 if none are left over. */
   #expiryBehindAtMs = 0;
   readonly #turnDueMax: number;
   readonly #orderedTubesMin: number;
@@ -324,10 +310,7 @@ export class Engine {
     }
   }
 
-  /**
-   * Returns whether the tube's best job is due to expire but this turn's allowance was too small.
-   * Such a job must not be reserved, so the tube gives none until the next turn.
-   */
+  /** Returns whether the tube's best job is overdue, so that the tube gives none this turn. */
   #isStale(tube: Tube): boolean {
     return this.#expiryBehindAtMs > 0 && tube.topExpiresAtMs <= this.#expiryBehindAtMs;
   }
@@ -338,10 +321,7 @@ export class Engine {
     return true;
   }
 
-  /**
-   * Hands out the jobs of all tubes that resume now, best first, so that a client that watches two
-   * of them gets the better job.
-   */
+  /** Serves all tubes that resume now, best job first: a client of several gets the best one. */
   #endPauses(nowMs: number): void {
     const resumed = new ResumedTubes(this.jobs);
     while (this.#pauseTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
@@ -380,8 +360,7 @@ export class Engine {
       const row = rowOf(slot);
       if (!isOver(page.deadlineAtMs[row]!, nowMs)) break;
       if (!this.#mayRunDue()) {
-        // The next turn returns to this session. A reservation of it has expired, so it is still in
-        // its margin then.
+        // The next turn returns to this session, which is still in its margin then.
         this.#sessionTimers.set(session);
         return;
       }
@@ -411,9 +390,7 @@ export class Engine {
     return (this.#sessions[index] ??= new Session(index, this.jobs));
   }
 
-  /**
-   * Removes a session whose connection ended: its jobs become ready at once, and its tubes lose it.
-   */
+  /** Removes a session whose connection ended; its jobs become ready at once. */
   closeSession(session: Session, nowMs: number): void {
     this.giveBack(session, Number.POSITIVE_INFINITY, nowMs);
     assert(this.#sessions[session.index] === session, "a session is closed once");
@@ -485,10 +462,7 @@ export class Engine {
     return tube.policy !== undefined || (extras !== undefined && !extras.isPlain(rowOf(slot)));
   }
 
-  /**
-   * Ends a reservation after the job has left its holder: the policies decide where the job goes,
-   * and a ready job is offered.
-   */
+  /** Ends a reservation of a job that left its holder; the policies decide where the job goes. */
   #endReservation(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
     const readyIn = this.policies.reservationEnded(slot, tube, delayMs, nowMs);
     if (readyIn !== undefined) this.#serve(readyIn, nowMs);
@@ -497,10 +471,7 @@ export class Engine {
     this.#dropIfUnreferenced(tube);
   }
 
-  /**
-   * Ends the wait of a session whose connection is gone, without an effect; it receives no job from
-   * now on.
-   */
+  /** Ends the wait of a session whose connection is gone, without an effect. */
   abandonWait(session: Session): void {
     if (session.waiting !== Waiting.No) this.waiters.end(session);
     this.#sessionTimers.set(session);
@@ -564,10 +535,7 @@ export class Engine {
     return true;
   }
 
-  /**
-   * Updates whether the tube gives jobs now. If its rate limiter lacks tokens, also sets the timer
-   * for the next one.
-   */
+  /** Updates whether the tube gives jobs now, and the timer of its rate limiter. */
   #setOpen(tube: Tube, nowMs: number): void {
     const { gate, paused } = tube;
     const wasOpen = tube.open;
@@ -582,26 +550,18 @@ export class Engine {
     if (tube.gate !== undefined || tube.groups !== undefined) this.#serve(tube, nowMs);
   }
 
-  /**
-   * Replaces all settings of a tube pattern; no values remove the pattern. They apply to everything
-   * from now on.
-   */
+  /** Replaces all settings of a tube pattern from now on; no values remove the pattern. */
   setTubes(pattern: string, values: Partial<SettingValues>, nowMs: number): void {
     this.beginSetting(pattern, values).step(Number.POSITIVE_INFINITY, nowMs);
   }
 
-  /**
-   * Does the same for new tubes at once; the returned object's steps apply it to existing tubes.
-   */
+  /** Does the same for new tubes at once; the result's steps apply it to existing tubes. */
   beginSetting(pattern: string, values: Partial<SettingValues>): TubeSetting {
     this.settings.set(pattern, values);
     return new TubeSetting(this, pattern);
   }
 
-  /**
-   * Applies its settings to a tube, and to its groups with at most `looks` examinations. Returns
-   * how many of these are left.
-   */
+  /** Applies its settings to a tube and its groups; returns what is left of `looks`. */
   applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.#tubes.applySettings(tube, nowMs);
     if (tube.gate === undefined) this.#gateTimers.set(tube.gateTimer, Number.POSITIVE_INFINITY);
@@ -609,10 +569,7 @@ export class Engine {
     return this.settleGroups(tube, looks, nowMs);
   }
 
-  /**
-   * Continues with a tube whose groups don't all match its settings, with at most `looks`
-   * examinations; returns how many are left.
-   */
+  /** Continues with a tube whose groups lack its settings; returns what is left of `looks`. */
   settleGroups(tube: Tube, looks: number, nowMs: number): number {
     const left = tube.groups?.settle(looks) ?? looks;
     this.#setOpen(tube, nowMs);
@@ -764,10 +721,7 @@ export class Engine {
     return slot;
   }
 
-  /**
-   * Restores a job from the log without serving any client; buried jobs must come in the order of
-   * their burial.
-   */
+  /** Restores a job from the log without serving clients; buried jobs in the order of burial. */
   restore(job: RestoredJob, body: number, attributes?: JobAttributes): void {
     const tube = this.#tubes.open(job.tube);
     const slot = this.#insertKnown(tube, job, body);
@@ -803,10 +757,7 @@ export class Engine {
     return ReserveOutcome.Waits;
   }
 
-  /**
-   * Returns the best ready job that the session may have here, or NO_SLOT. The job stays in its
-   * queue.
-   */
+  /** Returns the best ready job for the session, or NO_SLOT; the job stays in its queue. */
   bestReady(session: Session): number {
     const { readyTubes } = this.#queues;
     if (readyTubes.length === 0) return NO_SLOT;
@@ -848,19 +799,13 @@ export class Engine {
     session.order = undefined;
   }
 
-  /**
-   * Returns the best job of a tube with ready jobs if the tube gives it now and it is better than
-   * `best`; otherwise `best`.
-   */
+  /** Returns the tube's best job if it is available and better than `best`; otherwise `best`. */
   #better(tube: Tube, best: number): number {
     const { top } = tube.ready;
     return tube.open && betterJob(this.jobs, top, best) && !this.#isStale(tube) ? top : best;
   }
 
-  /**
-   * Gives the session the best job if it is at least as good as (pri, id); returns its slot or
-   * NO_SLOT.
-   */
+  /** Gives the session a job at least as good as (pri, id); returns its slot or NO_SLOT. */
   takeUpTo(session: Session, pri: number, id: number, nowMs: number): number {
     this.runDue(nowMs);
     const slot = this.bestReady(session);
@@ -947,10 +892,7 @@ export class Engine {
     return isCut;
   }
 
-  /**
-   * Adds to `into` the jobs of a walk that fit into one batch; calls `join` before each step. See
-   * `listBatch`.
-   */
+  /** Adds to `into` what fits into a batch; calls `join` before each step. See `listBatch`. */
   #listWalk(walk: ReadyWalk, limits: BatchLimits, into: number[], join: () => void): boolean {
     const batch = new Batch(this.jobs, limits);
     while (into.length < limits.jobsMax && !walk.isUnsure) {
@@ -1073,10 +1015,7 @@ export class Engine {
     this.#effects.timedOut(session);
   }
 
-  /**
-   * Ends a wait on this shard alone, without an effect. Returns false if the session does not wait,
-   * since a job may just have come.
-   */
+  /** Ends a wait on this shard alone, without an effect; false if a job has just ended it. */
   abortWait(session: Session, nowMs: number): boolean {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.Alone) return false;
@@ -1098,9 +1037,7 @@ export class Engine {
     }
   }
 
-  /**
-   * Gives the tube's best job to the session that has waited longest; returns false if none waits.
-   */
+  /** Gives the tube's best job to the longest-waiting session; returns false if none waits. */
   #serveOne(tube: Tube, nowMs: number): boolean {
     if (this.#isStale(tube)) return false;
     for (;;) {
@@ -1135,10 +1072,7 @@ export class Engine {
     if (mayMatter) this.#passGate(slot, nowMs);
   }
 
-  /**
-   * Handles a reservation's side effects: it may end the job's key, and may close the tube for a
-   * while.
-   */
+  /** Handles side effects of a reservation on the job's key and the tube's rate limiter. */
   #passGate(slot: number, nowMs: number): void {
     if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
     const tube = this.tubeOf(slot);
@@ -1164,10 +1098,7 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /**
-   * Ends a reservation as its timeout would, whichever session holds the job; NotFound if none
-   * does.
-   */
+  /** Ends any session's reservation as its timeout would; NotFound if the job isn't reserved. */
   expire(id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
     const slot = this.find(id);
@@ -1341,18 +1272,12 @@ export class Engine {
     return Outcome.Done;
   }
 
-  /**
-   * Returns whether a kick in the session's used tube takes buried jobs; it takes delayed ones only
-   * if none is buried.
-   */
+  /** Returns whether a kick takes buried jobs; it takes delayed ones only if none is buried. */
   kicksBuried(session: Session): boolean {
     return session.tubeInUse.buriedJobs > 0;
   }
 
-  /**
-   * Kicks up to `bound` jobs of the tube in use: buried ones (oldest burial first) or delayed ones
-   * (soonest first). Returns their number.
-   */
+  /** Kicks up to `bound` buried jobs (oldest first) or delayed ones (soonest first). */
   kick(session: Session, bound: number, nowMs: number, buried: boolean = this.kicksBuried(session)): number {
     this.runDue(nowMs);
     const tube = session.tubeInUse;
@@ -1391,10 +1316,7 @@ export class Engine {
     this.#dropIfUnreferenced(tube);
   }
 
-  /**
-   * Offers a tube's job that became ready but may have expired meanwhile: runs what is due first,
-   * while keeping the tube.
-   */
+  /** Runs what is due, since a newly ready job may have expired; then serves the tube. */
   #offer(tube: Tube, nowMs: number): void {
     tube.using++;
     this.runDue(nowMs);
@@ -1417,10 +1339,7 @@ export class Engine {
     return this.#changes.changedFacts(slot, change, nowMs);
   }
 
-  /**
-   * Moves a ready, delayed or buried job to another tube of this shard. With `asReady`, a move into
-   * its own tube is a kick.
-   */
+  /** Moves a job that isn't reserved within the shard; `asReady` in its own tube means a kick. */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
     return this.#changes.move(slot, target, asReady, nowMs);
   }

@@ -19,10 +19,7 @@ import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
 const ANSWERS_APART_MS_MAX = 1000;
 /** A node gives up an attempt to take the lead if its LEAD doesn't appear within this time. */
 const TRY_MS = 4000;
-/**
- * Maximum number of stale answers: a log server that lags behind may answer with less than was
- * already read.
- */
+/** Maximum number of answers from a lagging log server that report less than was already read. */
 const STALE_ANSWERS_MAX = 50;
 /**
  * Maximum number of empty answers, longer than two elections. A log server that lost its store
@@ -51,10 +48,7 @@ export interface FollowerHost {
    * some of them.
    */
   appendTail(after: number, expectedLast: number, lost: boolean): void;
-  /**
-   * Appends a LEAD with this tag after the last applied batch; `expectedLast` is the last message
-   * read.
-   */
+  /** Appends a LEAD with this tag after the last batch and message `expectedLast`. */
   tryLead(tag: number, expectedLast: number): void;
   /** The node's own LEAD is valid and applied: the node has the lead. */
   lead(place: ChainPlace, sequence: number): void;
@@ -66,10 +60,7 @@ export interface FollowerOptions {
   node: number;
   /** The batches of the local log, in order. */
   own: readonly KnownBatch[];
-  /**
-   * Whether the local log has jobs that the group does not know: such a node may only start a
-   * group.
-   */
+  /** Whether the local log has jobs unknown to the group: the node may only start a group. */
   hasOwnJobs: boolean;
   /** The node that has to start the group after a reseed; 0 for any. */
   seed: number;
@@ -174,10 +165,7 @@ export class FollowerCore {
     }
   }
 
-  /**
-   * A batch ahead of the current place proves that the node missed some, or that they are yet to
-   * come.
-   */
+  /** A batch ahead of the current place proves that others are missing, or yet to come. */
   #ignore({ epoch, n }: BatchHeader): void {
     this.ignored++;
     const place = this.place;
@@ -228,10 +216,7 @@ export class FollowerCore {
     return true;
   }
 
-  /**
-   * Returns whether the local log has jobs that the group does not know; it then can't take other
-   * nodes' batches.
-   */
+  /** Returns whether jobs unknown to the group keep the local log from taking its batches. */
   #isStranger(n: number, tag: number): boolean {
     if (!this.#options.hasOwnJobs || (n === 1 && tag === this.#triedTag)) return false;
     this.#end("stranger", "the directory holds jobs that the group does not know");
@@ -254,10 +239,7 @@ export class FollowerCore {
     return false;
   }
 
-  /**
-   * Removes unacknowledged batches after batch `n`, where the local log is ahead of the shared log
-   * or differs from it.
-   */
+  /** Cuts unacknowledged batches after batch `n`, which the shared log lacks. */
   #cut(n: number): boolean {
     const own = this.#own;
     const lost = own.lastSureBehind(n);
@@ -452,10 +434,7 @@ export class FollowerCore {
   }
 }
 
-/**
- * The node number in the LEAD by which an operator dissolves the group; no node takes the lead
- * after it.
- */
+/** The node number of the LEAD with which an operator dissolves a group; it ends all leads. */
 export const DETACHED = 0xffff_ffff;
 
 /** Returns a unique tag: a random safe integer above 0. */

@@ -31,10 +31,7 @@ import { SharedWords } from "./shared-words.ts";
 
 /** How often a standby queries the log, and a primary checks the time. */
 const LOOK_MS = 100;
-/**
- * Maximum number of concurrent checks on the leader: a check waits up to 500 ms for an answer, then
- * perhaps a second for an address.
- */
+/** Maximum number of concurrent checks on the leader, each of which takes 0.5 to 1.5 s. */
 const LOOKS_MAX = 16;
 /** How often a node queries the other members, and a primary the fill level of the log. */
 const LOOK_AROUND_MS = 2000;
@@ -298,8 +295,7 @@ export class GroupNode {
       if (known >= Math.max(1, ends.first))
         for await (const message of this.#log.read(known, known)) follower.beginAt(message);
       follower.answered(ends, monotonicMs());
-      // Calls may overlap while messages are read. Read once at a time, or the second call would
-      // miss the messages that the first one took.
+      // Calls overlap, so read only once at a time: the second would miss messages of the first.
       const isNew = follower.next > 0 && follower.next <= ends.last;
       if (isNew && !this.#reading) await this.#readTo(ends.last);
       follower.answered(ends, monotonicMs());
@@ -428,10 +424,7 @@ export class GroupNode {
 
   #kept: ChainPlace = this.#place;
 
-  /**
-   * Batches that the shared log has not confirmed may still be cut from the local log, so they
-   * don't count as kept.
-   */
+  /** Reports durable batches that the shared log confirms; others may still be cut. */
   #tellKept(): void {
     const kept = this.#follower?.keptOf(this.#kept) ?? 0;
     if (kept > 0 && this.#role === "standby") this.#log.tellKept(kept);
@@ -497,9 +490,7 @@ export class GroupNode {
     await this.#log.purge(below).catch(() => {});
   }
 
-  /**
-   * Collects figures for operators: the members of the group, and the fill level of the shared log.
-   */
+  /** Collects figures for operators: the group's members, and the fill level of the log. */
   async #lookAround(): Promise<void> {
     while (!this.#ended) {
       try {
@@ -554,10 +545,7 @@ export class GroupNode {
 
   #wallAheadMs = Date.now() - monotonicMs();
 
-  /**
-   * Call before any answer counts. If the wall clock advanced while the monotonic clock stood
-   * still, the machine was suspended and another node may lead.
-   */
+  /** Detects a suspended machine: another node may lead. Call before any answer counts. */
   #checkClock(): void {
     const nowMs = monotonicMs();
     const aheadMs = Date.now() - nowMs;

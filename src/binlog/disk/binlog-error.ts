@@ -32,7 +32,7 @@ export function systemCode(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-/** Returns whether the process or the system is out of descriptors, which is temporary. */
+/** Returns whether the process or the system has run out of descriptors, which is temporary. */
 export function isDescriptorShortage(error: unknown): boolean {
   return ["EMFILE", "ENFILE"].includes(systemCode(error));
 }

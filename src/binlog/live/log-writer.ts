@@ -81,8 +81,8 @@ export class LogWriter {
   }
 
   /**
-   * Returns the room that a frame may need in a segment: it may begin a batch, and another batch
-   * with END may follow.
+   * Returns the room that a frame may need in a segment: a batch may begin with it, and another
+   * one, for END, may follow.
    */
   bytesFor(framedBytes: number): number {
     return framedBytes + 2 * this.#batchHeadBytes;

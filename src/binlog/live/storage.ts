@@ -99,18 +99,12 @@ export class Storage implements CompactionHost {
     return this.#tail.chain?.rewriteBelow ?? 0;
   }
 
-  /**
-   * Set once the log can't continue: from then on it takes nothing, and nothing more becomes
-   * durable.
-   */
+  /** Set once the log can't continue; nothing is taken or becomes durable from then on. */
   get failure(): BinlogError | undefined {
     return this.#failure;
   }
 
-  /**
-   * Whether puts must be refused (OUT_OF_MEMORY): there is room only for records no longer than an
-   * update.
-   */
+  /** Whether puts must be refused: there is room only for records no longer than an update. */
   get full(): boolean {
     return this.#shortage.full;
   }
@@ -139,10 +133,7 @@ export class Storage implements CompactionHost {
     return this.#tail.records.syncedUpTo(shard);
   }
 
-  /**
-   * Returns the number up to which all records of the shard are written, and so survive the
-   * process.
-   */
+  /** Returns the last record of the shard up to which all are written, and survive the process. */
   writtenUpTo(shard: number): number {
     return this.#tail.records.writtenUpTo(shard);
   }
@@ -158,10 +149,7 @@ export class Storage implements CompactionHost {
     return this.#compacts;
   }
 
-  /**
-   * Returns the segment of the job's latest full record (`file` in stats-job); 0 if there is no
-   * such job.
-   */
+  /** Returns the segment of the job's full record (`file` in stats-job); 0 for no job. */
   fileOf(id: number): number {
     return this.index.fullSegmentOf(id);
   }
@@ -177,9 +165,7 @@ export class Storage implements CompactionHost {
     return this.#tail.lending.isDue(highestId) && !this.full;
   }
 
-  /**
-   * Lends ids after `highestId` if due; they count once the next flush has made the lend durable.
-   */
+  /** Lends ids after `highestId` if due; they count once a flush has made that durable. */
   lendIds(highestId: number): void {
     if (!this.lendIsDue(highestId)) return;
     if (this.#failure !== undefined || this.waiting || this.#closed) return;
@@ -198,9 +184,7 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /**
-   * Takes a copy of record number `n` of a shard. It is neither written nor durable before a flush.
-   */
+  /** Copies record `n` of a shard; it is neither written nor durable before a flush. */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     if (this.waiting) throw new Error("the log waits for room");
@@ -216,10 +200,7 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /**
-   * Takes a record that no shard waits for: from a restore, a takeover or a rewrite. A full disk is
-   * a failure there.
-   */
+  /** Takes a record of a restore, takeover or rewrite, for which a full disk is a failure. */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
     if (this.#failure !== undefined) return;
     try {
@@ -236,9 +217,7 @@ export class Storage implements CompactionHost {
     this.#workBytes += PACE * length;
   }
 
-  /**
-   * Continues where there was no room. Every step that a lack of room can interrupt is repeatable.
-   */
+  /** Continues where there was no room; all interrupted steps are repeatable. */
   #resume(): void {
     this.#compactAtMs = this.#tight.openAtMs = 0;
     this.#tail.resume();
@@ -372,10 +351,7 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /**
-   * Returns when flush or work has to be called next if nothing is appended before; Infinity for
-   * never.
-   */
+  /** Returns when flush or work must be called next if nothing is appended; Infinity for never. */
   nextDeadline(): number {
     if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
     const tail = this.#tail;
@@ -385,10 +361,7 @@ export class Storage implements CompactionHost {
     return Math.min(this.#workAtMs(), syncAtMs, markAtMs, tail.beatAtMs);
   }
 
-  /**
-   * Returns when work has to be called next. It does nothing while the shared log is behind; the
-   * group's thread rings when there is room.
-   */
+  /** Returns when work must be called next; while the shared log is behind, its thread rings. */
   #workAtMs(): number {
     if (this.isBackedUp) return Number.POSITIVE_INFINITY;
     const { retryAtMs } = this.#shortage;
@@ -451,10 +424,7 @@ export class Storage implements CompactionHost {
     };
   }
 
-  /**
-   * Tries once more, before the end, to write what waits for room. Afterwards the log continues or
-   * has failed.
-   */
+  /** Tries once more to write what waits for room; the log continues or has failed. */
   endWait(nowMs: number): void {
     this.#nowMs = nowMs;
     try {
@@ -485,8 +455,7 @@ export class Storage implements CompactionHost {
 
   #endSegment(nowMs: number, trim: boolean): void {
     try {
-      // At a clean end, clients have seen only the ids of records, so the rest of the lend is
-      // returned.
+      // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;
       const { chain } = this.#tail;
       if (chain !== undefined) chain.kind = BatchKind.yield;

@@ -132,7 +132,7 @@ export class BodyArena {
   readonly #freeBigs: number[] = [];
   readonly #spareBlocks: Uint8Array[] = [];
   /**
-   * Handles from which replies are being sent, with their number; the last unpin frees the body.
+   * Handles from which replies are being sent, each with a count; the last unpin frees the body.
    */
   readonly #pins = new Map<number, { count: number; freed: boolean; bytes: number }>();
   readonly #bytesMax: number;
@@ -150,7 +150,7 @@ export class BodyArena {
     this.#bytesMax = bytesMax;
   }
 
-  /** Whether the latest allocation may stay, if it is for a new job. */
+  /** Whether the memory limit still holds after the latest allocation for a new job. */
   get mayStay(): boolean {
     return this.limit?.allows ?? true;
   }

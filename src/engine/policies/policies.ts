@@ -218,10 +218,7 @@ export class Policies {
 
   readonly #onGroupChanged = (tube: Tube): void => this.#host.queues.improved(tube);
 
-  /**
-   * Adds a job to its group in a tube, if it was put with one. Only puts set the weight of the
-   * group: see `JobGroups.join`.
-   */
+  /** Adds a job to its group, if it has one; only puts set the weight (see `JobGroups.join`). */
   #joinGroup(slot: number, tube: Tube, isPut: boolean, by = Number.POSITIVE_INFINITY): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -249,10 +246,7 @@ export class Policies {
 
   // --- the end of a reservation ---------------------------------------------------------------
 
-  /**
-   * Ends a reservation, by release, timeout or close: the policies decide where the job, in no
-   * queue, goes. Returns the tube if the job is ready there, otherwise undefined.
-   */
+  /** Ends a reservation as the policies say; returns the tube if the job is ready there. */
   reservationEnded(slot: number, tube: Tube, delayMs: number, nowMs: number): Tube | undefined {
     const { jobs, queues, records } = this.#host;
     const page = jobs.pageOf(slot);
@@ -277,10 +271,7 @@ export class Policies {
     return waitMs > 0 ? undefined : tube;
   }
 
-  /**
-   * Handles a job that has used up its attempts. A job that died before stays in its tube;
-   * otherwise it would go in circles.
-   */
+  /** Handles a job without attempts left; one that died before stays, or it would go in circles. */
   #die(slot: number, tube: Tube, policy: TubePolicy, nowMs: number): Tube | undefined {
     const { jobs, queues, records, ownsTube } = this.#host;
     const extras = jobs.pageOf(slot).makeExtras();
@@ -323,10 +314,7 @@ export class Policies {
     return this.#leaving.length > 0;
   }
 
-  /**
-   * Returns the ids of jobs that were marked to leave since the last call; some may have changed
-   * since.
-   */
+  /** Returns the jobs marked to leave since the last call; some may have changed since. */
   takeLeaving(): readonly number[] {
     const leaving = this.#leaving;
     this.#leaving = [];
@@ -364,10 +352,7 @@ export class Policies {
     this.#host.onSettled(id[row]!);
   }
 
-  /**
-   * Moves a buried dead job to its dead-letter tube, which is on this shard now but was not when
-   * the job died.
-   */
+  /** Moves a buried dead job to its dead-letter tube, which this shard owns. */
   bringToDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
     this.#host.queues.leave(slot);
     return this.#enterDeadLetter(slot, tube, target, nowMs);
@@ -386,9 +371,7 @@ export class Policies {
 
   // --- other moves ----------------------------------------------------------------------------
 
-  /**
-   * Prepares a job for a kick: it regains all its attempts, and revives if it died in this tube.
-   */
+  /** Prepares a job for a kick: it regains its attempts, and revives if it died in this tube. */
   kicked(slot: number, tube: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -400,10 +383,7 @@ export class Policies {
     if (this.originOf(slot) === tube.name) this.revive(slot, tube);
   }
 
-  /**
-   * Notes that a holder returned a job through no fault of the job, so that this does not count as
-   * an attempt.
-   */
+  /** Excuses a job that its holder returned through no fault of the job: not an attempt. */
   excused(slot: number, tube: Tube): void {
     const page = this.#host.jobs.pageOf(slot);
     if (!this.excuses(tube)) return;
@@ -447,8 +427,7 @@ export class Policies {
     this.keys.drop(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.keys.take(slot, target);
     this.#joinGroup(slot, target, false);
-    // Leave the old group last: a tube may be its own dead-letter tube, and the only job of a group
-    // preserves the group's weight.
+    // A tube may be its own dead-letter tube; its group must not lose its weight in between.
     if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
     tube.counts.movedOut++;
     target.counts.movedIn++;
@@ -473,10 +452,7 @@ export class Policies {
 
   // --- time -----------------------------------------------------------------------------------
 
-  /**
-   * Runs one due event: forgets a key, or lets a job expire. Returns the tube of that job, whose
-   * best job may be another one now.
-   */
+  /** Forgets a due key or expires a job; returns that job's tube, whose best job may differ now. */
   runOne(nowMs: number): Tube | undefined {
     const { queues } = this.#host;
     if (this.keys.runOne(nowMs)) return undefined;
@@ -531,10 +507,7 @@ export class Policies {
     return this.#fixedOf(extras, rowOf(slot));
   }
 
-  /**
-   * Writes the attributes that only a PUT contains; `wallOffsetMs` is wall clock minus monotonic
-   * clock.
-   */
+  /** Writes what only a PUT contains; `wallOffsetMs` is wall clock minus monotonic clock. */
   writeFixed(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
     const { extras } = this.#host.jobs.pageOf(slot);
     const row = rowOf(slot);

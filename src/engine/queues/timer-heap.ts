@@ -1,5 +1,4 @@
-// A heap of timers, each with an owner. The engine has several: for tubes with delayed or expiring
-// jobs, paused tubes, tubes with rate limiters, and sessions.
+// A heap of timers, each with an owner: tubes and sessions that have to be checked at some time.
 
 import { assert } from "../../base/assert.ts";
 import type { EarliestTime } from "./earliest-time.ts";

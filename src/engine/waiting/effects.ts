@@ -1,5 +1,5 @@
-// The effects of an engine, as calls whose results don't matter, except for `claim` and a few
-// others. The shard turns them into messages and log records, a simulation into a list.
+// The effects of an engine on the world, as calls. The shard turns them into messages and log
+// records, a simulation into a list.
 
 import type { Session } from "./session.ts";
 

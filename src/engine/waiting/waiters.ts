@@ -23,7 +23,7 @@ export class Waiters {
   /** Number of watches of all sessions. */
   watches = 0;
   readonly #effects: ClientEffects;
-  /** Waiters by tube index; undefined for a tube without waiters since its watches began. */
+  /** Waiters by tube index; undefined for a tube where no session has waited so far. */
   readonly #ofTube: (TubeWaiters | undefined)[] = [];
   #wideFirst: Session | undefined;
   #wideLast: Session | undefined;
