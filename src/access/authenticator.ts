@@ -94,7 +94,10 @@ export class Authenticator {
   }
 }
 
-/** Whether both are of the same line, before and after the file was read again. */
+/**
+ * Returns whether both come from the same line of the token file, before and after it was read
+ * again.
+ */
 export const isSameToken = (one: Identity, other: Identity): boolean =>
   one === other ||
   ("proof" in one && "proof" in other && tokenLine(one as Token) === tokenLine(other as Token));

@@ -1,6 +1,7 @@
 // The token file: one line per token, with the hash of its secret and never the secret itself.
 //
-//   # name  role[,role]  sha256:<hex> | scrypt:<N>:<r>:<p>:<salt>:<hash> | certificate  [tubes=mail-*,sms] [expires=2027-01-31]
+//   # name  role[,role]  sha256:<hex> | scrypt:<N>:<r>:<p>:<salt>:<hash> | certificate
+//     [tubes=mail-*,sms] [expires=2027-01-31]
 
 import type { Identity } from "./identity.ts";
 import { ROLES } from "./permission.ts";

@@ -5,7 +5,9 @@ import * as ascii from "./ascii.ts";
 // A local constant, because each use of an imported one loads it again.
 const { ZERO } = ascii;
 
-/** Writes the non-negative safe integer `value` at `at`; returns the position after its last digit. */
+/**
+ * Writes the non-negative safe integer `value` at `at`; returns the position after the last digit.
+ */
 export function writeDecimal(target: Uint8Array, at: number, value: number): number {
   if (value < 10) {
     target[at] = ZERO + value;

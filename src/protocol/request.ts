@@ -93,7 +93,7 @@ export class Request {
   /** The body, a piece of it, or the bytes of a reply in transit. */
   readonly body: Span = new Span();
 
-  /** Resets the struct to a request for `op`. */
+  /** Clears the struct and makes it a request for `op`. */
   begin(op: number): this {
     this.op = op;
     this.flags = 0;

@@ -29,7 +29,6 @@ export class JobIds {
     Atomics.store(this.#words, this.#hint, Math.floor(nextId / HINT_UNIT));
   }
 
-  /** Takes the next id. */
   take(): number {
     const id = this.#complete(Atomics.add(this.#words, this.#low, 1) >>> 0);
     if (id % HINT_UNIT === 0) Atomics.store(this.#words, this.#hint, id / HINT_UNIT);

@@ -1,7 +1,7 @@
 // The keys of a map in ascending order, for upward walks. Keys mostly arrive in order, and many are
 // removed.
 
-/** Number of removed keys that may stay in the array, besides as many as there are keys. */
+/** Slack: the array may hold this many removed keys, plus as many as there are keys. */
 const GONE_MAX = 16;
 
 /**

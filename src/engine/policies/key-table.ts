@@ -287,7 +287,6 @@ export class KeyTable {
     for (const part of this.#parts) for (const entry of part ?? []) if (entry !== 0) yield rowOfEntry(entry);
   }
 
-  /** Forgets a key. */
   remove(row: number): void {
     const page = this.#pages[row >>> PAGE_BITS]!;
     const at = row & PAGE_MASK;

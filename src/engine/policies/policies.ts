@@ -1,5 +1,5 @@
-// What the server does with jobs by itself: unique keys, limits of a tube, attempts, death,
-// backoff, expiry.
+// The server's own decisions on jobs: unique keys, limits of a tube, attempts, death, backoff,
+// expiry.
 //
 // The engine calls this when a job begins, ends, is reserved, returns or is kicked. It does so only
 // for jobs with extras and for tubes with a policy. This class changes extras, keys and queues, and

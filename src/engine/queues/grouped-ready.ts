@@ -1,5 +1,5 @@
-// The ready jobs of a tube with groups. It replaces the tube's heap from the first job with a group
-// on.
+// The ready jobs of a tube with groups; replaces the tube's heap when its first job with a group
+// arrives.
 //
 // The jobs are linked in the order in which they became ready, as in any tube; each group has a
 // heap of its own.

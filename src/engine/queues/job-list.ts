@@ -51,7 +51,6 @@ export class JobList {
     this.#last = slot;
   }
 
-  /** Removes a member. */
   remove(slot: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);

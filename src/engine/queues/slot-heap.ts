@@ -76,7 +76,6 @@ abstract class SlotHeap {
     else this.#siftDown(position, slot);
   }
 
-  /** Removes a member. */
   remove(slot: number): void {
     const position = this.#position(slot);
     assert(position < this.#size && this.at(position) === slot, "a job leaves the heap that it is in");

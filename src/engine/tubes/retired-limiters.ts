@@ -1,5 +1,4 @@
-// Token buckets of deleted tubes: a tube that is soon recreated gets its old bucket and not a full
-// one.
+// Token buckets of deleted tubes, so that a tube that is soon recreated doesn't get a full one.
 //
 // A bucket is forgotten as soon as it would be full, since a new tube's bucket is full. With low
 // rates this may take years, so the number of buckets is limited; the first to be full is forgotten

@@ -1,5 +1,5 @@
-// The sessions that wait for jobs of one tube. `Waiters` keeps one such object for each tube with
-// waiters, so that tubes need not know sessions, which know tubes.
+// The waiters of one tube. `Waiters` keeps such objects by tube, so that tubes need not know
+// sessions, which know tubes.
 
 import type { Watch } from "./session.ts";
 import type { WideWaiters } from "./wide-waiters.ts";

@@ -23,7 +23,9 @@ export class Waiters {
   /** Number of watches of all sessions. */
   watches = 0;
   readonly #effects: ClientEffects;
-  /** Waiters by tube index; undefined for a tube where no session has waited so far. */
+  /**
+   * Waiters by tube index; undefined for a tube that no session has waited for, or watches wide.
+   */
   readonly #ofTube: (TubeWaiters | undefined)[] = [];
   #wideFirst: Session | undefined;
   #wideLast: Session | undefined;
