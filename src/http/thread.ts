@@ -5,6 +5,6 @@ import { keepTickMaps } from "../loop/keep-tick-maps.ts";
 import type { HttpThreadData, HttpThreadPort } from "./http-thread.ts";
 
 keepTickMaps();
-// A dynamic import, which runs after this call and takes long enough for a garbage collection.
+// Imported only now: loading takes long enough for a garbage collection, which must not come first.
 const { HttpThread } = await import("./http-thread.ts");
 new HttpThread(workerData as HttpThreadData, parentPort as HttpThreadPort);
