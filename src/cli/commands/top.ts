@@ -112,7 +112,7 @@ function withRates(view: View, before: View | undefined): Row[] {
 }
 
 /**
- * Returns a controller that is aborted by a key or by Ctrl-C. `onPress` runs after all other keys.
+ * Returns a controller that a key or Ctrl-C aborts. `onPress` is called after every other key.
  */
 function listen(keys: TopKeys, onPress: () => void): AbortController {
   const end = new AbortController();
