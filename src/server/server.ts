@@ -1,5 +1,4 @@
-// The main thread: reads the options, starts the threads, listens, supervises and shuts down in
-// order. It handles no client traffic.
+// The main thread: options, start, listening, supervision, shutdown. It handles no client traffic.
 
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname, machine, version as osVersion } from "node:os";
@@ -68,10 +67,7 @@ import { PROGRAM, VERSION } from "./options/version.ts";
 const RING_BYTES = 1 << 20;
 /** Time limit of an orderly shutdown. */
 const STOP_MS_MAX = 4000;
-/**
- * The same before any client is served: there are no replies to finish, and the log has only been
- * read.
- */
+/** The same before any client is served, when the log has only been read. */
 const STOP_LOADING_MS_MAX = 500;
 /** Time that an exit waits for the last lines of output, and for the binlog thread. */
 const LAST_LINES_MS = 200;
@@ -199,10 +195,7 @@ class Server {
     });
   }
 
-  /**
-   * Starts the server in beanstalkd's order: listen, switch the user, load the log. Clients that
-   * connect in the meantime wait.
-   */
+  /** Starts in beanstalkd's order: listen, switch the user, load the log. Early clients wait. */
   async run(): Promise<void> {
     const options = this.#options;
     for (const notice of options.notices) this.#log.warn(notice);
@@ -244,8 +237,7 @@ class Server {
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     const threads = `${plural(options.shards, "shard")} and ${plural(options.acceptors, "acceptor")} ${this.#placement.why}`;
-    // Clients of the protocol are served already: the http thread has more code to load than the
-    // others.
+    // Clients of the protocol are served already: the http thread has the most code to load.
     const httpWhere = await http?.listening;
     const kept = options.binlog === undefined ? "" : `, log in ${options.binlog}`;
     const { memoryBytesMax } = options;
@@ -304,9 +296,7 @@ class Server {
     };
   }
 
-  /**
-   * Starts the http thread, which reports health and progress as soon as it has loaded its code.
-   */
+  /** Starts the http thread, which reports health and progress once its code is loaded. */
   async #startHttp(address: HttpAddress): Promise<{ listening: Promise<string> }> {
     const { httpHosts, metricsTubesMax, metricsTubes, compat, binlog, fsyncMs, binlogBytes, logLevel } =
       this.#options;
@@ -434,10 +424,7 @@ class Server {
     };
   }
 
-  /**
-   * Returns a log that runs in the serving thread; undefined if it has its own thread or there is
-   * none.
-   */
+  /** Returns a log for the serving thread; undefined if it has its own thread or there is none. */
   async #residentLog(recovery: RecoveryChannels["toBinlog"]): Promise<ColocatedBinlog | undefined> {
     const { binlog } = this.#options;
     if (binlog === undefined || !this.#placement.hasResidentLog) return undefined;
@@ -717,10 +704,7 @@ function logPlacementOf(options: Options): LogPlacementOptions | undefined {
   };
 }
 
-/**
- * Leaves a working directory that was removed: no thread can start in it. Refuses relative paths
- * then.
- */
+/** Leaves a removed working directory, where no thread can start; refuses relative paths then. */
 function leaveRemovedDirectory({ binlog, listen }: Options): void {
   try {
     process.cwd();
@@ -751,10 +735,7 @@ function connectionCountsFor({ config, limits }: Options): AcceptorSettings["con
   return { buffer: new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), seed: randomInt(2 ** 31) };
 }
 
-/**
- * Returns 16 hex digits that no parser takes for a number: neither all digits nor digits around a
- * single e.
- */
+/** Returns 16 hex digits that no parser takes for a number: not all digits, and not like 12e3. */
 function instanceId(): string {
   for (;;) {
     const id = randomBytes(8).toString("hex");

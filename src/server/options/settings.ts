@@ -1,5 +1,4 @@
-// Table of the settings in the order of the help, each with its flag, its key in the file, and its
-// effect.
+// Table of the settings in the order of the help, each with flag, file key and effect.
 
 import { release } from "node:os";
 import type { TransportKind } from "../../acceptor/acceptor.ts";
@@ -78,10 +77,7 @@ export interface Settings {
   salvage: boolean;
   /** Group of this server: nats://a,b,c/GROUP; undefined for none. */
   replicate: string | undefined;
-  /**
-   * Address of this server for the other nodes, "host:port"; by default the host's name and the
-   * port.
-   */
+  /** Address of this server for other nodes, "host:port"; by default host name and port. */
   replicateAs: string | undefined;
   /** What replies to changes wait for, besides the server's own log. */
   replicateWait: "log" | "standby" | "nothing";
