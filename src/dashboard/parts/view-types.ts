@@ -204,7 +204,7 @@ export interface ConnectionRow {
   /** Listener that accepted it. */
   readonly listener: string | null;
   readonly age: number;
-  /** Seconds since its last input. */
+  /** Seconds since the server last replied to it, or since it was accepted. */
   readonly idle: number;
   readonly uses: string;
   readonly watches: readonly string[];

@@ -3,8 +3,8 @@
 //
 // Together, a command never waits until another thread wakes. That takes less CPU per command, and
 // is best when cores are scarce. Apart, an acceptor and a shard work on a deep pipeline in
-// parallel, provided that each has a core and some are left for the clients and the log.
-// bench/README.md, "placement", compares them.
+// parallel. That needs a core for each, and some for the clients and the log. bench/README.md,
+// "placement", compares them.
 //
 // The log has its own thread, so that nothing else waits while it writes, syncs and releases space.
 // With -f 0 and a single serving thread, every reply waits for a sync, and the log runs in that
